@@ -1,0 +1,85 @@
+"""Exact numbers at the door.
+
+A budget, a share or a scale is a :class:`fractions.Fraction`. A float is refused, because ``0.1`` is not one tenth
+and nobody can say afterwards which of the two was promised; the message says how to write it instead.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from confide.errors import Finding, ParameterError
+
+Exact: TypeAlias = int | Fraction | Decimal | str
+"""What is accepted as an exact number: 1, Fraction(1, 3), Decimal("0.1"), "1/3", "2.56", "1e-10"."""
+
+_FORM = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)")
+_LONGEST = 4096
+
+
+def exact(value: Exact, name: str = "number") -> Fraction:
+    """``value`` as a :class:`Fraction`, without any rounding.
+
+    >>> exact("2.56")
+    Fraction(64, 25)
+    >>> exact("1/3")
+    Fraction(1, 3)
+    """
+    if isinstance(value, bool):
+        raise _refused(name, repr(value), "a boolean is not a number")
+    if isinstance(value, int | Fraction):
+        return Fraction(value)
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise _refused(name, str(value), "the number is not finite")
+        return Fraction(value)
+    if isinstance(value, str):
+        text = value.strip().replace("_", "")
+        if len(text) > _LONGEST or not _FORM.fullmatch(text):
+            raise _refused(name, repr(value[:60]), "the text is not a number")
+        try:
+            return Fraction(text)
+        except ZeroDivisionError:
+            raise _refused(name, repr(value), "the denominator is zero") from None
+    if isinstance(value, float):
+        raise ParameterError(
+            Finding(
+                code="float-refused",
+                what=f"{name} is given as a floating-point number",
+                found=repr(value),
+                expected='an exact number: an integer, a Fraction, or a string such as "2.56" or "64/25"',
+                remedy=f'write {name}="{value!r}" if that decimal is meant',
+            )
+        )
+    raise _refused(name, type(value).__name__, "the value is not a number")
+
+
+def positive(value: Exact, name: str = "number") -> Fraction:
+    """``value`` as an exact number greater than zero."""
+    number = exact(value, name)
+    if number <= 0:
+        raise ParameterError(
+            Finding(
+                code="not-positive",
+                what=f"{name} must be greater than zero",
+                found=str(number),
+                expected="a positive number",
+                remedy=f"give a positive {name}",
+            )
+        )
+    return number
+
+
+def _refused(name: str, found: str, why: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="not-a-number",
+            what=f"{name}: {why}",
+            found=found,
+            expected='an exact number such as 3, "2.56", "64/25" or "1e-10"',
+            remedy=f"correct {name}",
+        )
+    )
