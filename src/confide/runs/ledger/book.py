@@ -1,0 +1,207 @@
+"""The verbs of the ledger.
+
+A :class:`Ledger` is a handle: it holds a path and no open file. Each verb is one transaction that reads the whole
+chain, verifies it, folds it into the state, and adds at most one entry (a ledger has a few entries for each run, so
+this takes milliseconds). State is never kept between two calls; the last entry seen is, to notice an older copy put
+back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import stat
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from confide.errors import Finding, LedgerError, Place
+from confide.exact import Exact, exact
+from confide.runs.ledger import store
+from confide.runs.ledger.account import Account, Reservation
+from confide.runs.ledger.chain import CLOCK_TOLERANCE, Entry, following, moment_after
+from confide.runs.ledger.events import (
+    Definition,
+    KeyDestroyed,
+    Measured,
+    Neighbours,
+    Opened,
+    Reserved,
+    RunEvent,
+    Sealed,
+    Voided,
+)
+from confide.runs.ledger.reconcile import RunRecord, compare
+from confide.runs.ledger.rules import already, apply, fold
+
+Clock = Callable[[], datetime]
+LOCK_TIMEOUT = 60.0
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """The ledger of one data set.
+
+    ``lock_timeout`` is how many seconds to wait for another process; ``clock_tolerance`` how far the clock may be
+    behind the last entry. Making the handle verifies the chain.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        clock: Clock = utc_now,
+        lock_timeout: float = LOCK_TIMEOUT,
+        clock_tolerance: timedelta = CLOCK_TOLERANCE,
+    ):
+        self.path = Path(path)
+        self._clock = clock
+        self._timeout = lock_timeout
+        self._tolerance = clock_tolerance
+        self._seen: Entry | None = None
+        self._read()
+
+    @classmethod
+    def open_new(
+        cls,
+        path: Path | str,
+        *,
+        data_set: str,
+        definition: Definition,
+        neighbours: Neighbours,
+        budget: Exact,
+        note: str = "",
+        clock: Clock = utc_now,
+    ) -> Ledger:
+        """Open the ledger of ``data_set`` with its whole budget, once. Refuses a path where anything is."""
+        event = Opened(
+            ledger_id=secrets.token_hex(32),
+            data_set=data_set,
+            definition=definition,
+            neighbours=neighbours,
+            budget=exact(budget, "budget"),
+            note=note,
+        )
+        store.create(Path(path), following(None, event, moment_after(None, clock())))
+        return cls(path, clock=clock)
+
+    def reserve(
+        self, run_id: str, *, release: str, plan_hash: str, records_fingerprint: str, cost: Exact
+    ) -> Reservation:
+        """Take ``cost`` from the budget for a run, or raise BudgetExceededError and take nothing.
+
+        Asked again for the same run, plan, records and cost it returns what is reserved and takes nothing: that is how
+        a run goes on after a crash. Look at ``state``: a run that is ``sealed`` has nothing left to do.
+        """
+        return self._record(
+            Reserved(
+                run_id=run_id,
+                release=release,
+                plan_hash=plan_hash,
+                records_fingerprint=records_fingerprint,
+                cost=exact(cost, "cost"),
+            )
+        )
+
+    def mark_measured(self, run_id: str) -> Reservation:
+        """Record, before the first draw, that the run draws. From here on its cost cannot be given back."""
+        return self._record(Measured(run_id=run_id))
+
+    def mark_sealed(self, run_id: str, manifest_sha256: str) -> Reservation:
+        """Record that the release of the run is complete."""
+        return self._record(Sealed(run_id=run_id, manifest_sha256=manifest_sha256))
+
+    def void(self, run_id: str, reason: str) -> Reservation:
+        """Give up a run of which nothing was drawn; its cost goes back to the budget."""
+        return self._record(Voided(run_id=run_id, reason=reason))
+
+    def mark_key_destroyed(self, run_id: str) -> Reservation:
+        """Record that the key of a sealed or void run is gone."""
+        return self._record(KeyDestroyed(run_id=run_id))
+
+    def status(self, run_id: str) -> Reservation:
+        """One run; a LedgerError if the ledger does not hold it."""
+        return self.account().run(run_id)
+
+    def account(self) -> Account:
+        """The budget, what is spent and left, and every run."""
+        return fold(self._read())
+
+    def history(self) -> tuple[Entry, ...]:
+        """Every entry, in order."""
+        return self._read()
+
+    def verify(self, noted: Iterable[str] = ()) -> Entry:
+        """Check the chain and the rules, and return the last entry.
+
+        Its hash stands for the whole ledger up to here: note it where the file cannot reach (a certificate, a signed
+        report). ``noted`` are hashes noted earlier; one that is no longer in the chain raises a LedgerError.
+        """
+        entries = self._read()
+        known = {entry.hash for entry in entries}
+        lost = [hash_ for hash_ in noted if hash_ not in known]
+        if lost:
+            raise LedgerError(self._rolled_back(f"no entry with hash {lost[0][:80]}", entries[-1]))
+        return entries[-1]
+
+    def reconcile(self, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
+        """Compare with the run folders; every disagreement is a finding."""
+        findings = compare(self.account(), records)
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        return findings + ((self._exposed(mode),) if mode & 0o077 else ())
+
+    def back_up(self, target: Path | str) -> None:
+        """Copy the ledger, verified, to a file that does not exist yet; safe while runs use the ledger."""
+        store.copy(self.path, Path(target), self._timeout)
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def _read(self) -> tuple[Entry, ...]:
+        with store.reading(self.path, self._timeout) as transaction:
+            self._recognise(transaction.entries)
+            fold(transaction.entries)
+        return transaction.entries
+
+    def _record(self, event: RunEvent) -> Reservation:
+        with store.writing(self.path, self._timeout) as transaction:
+            self._recognise(transaction.entries)
+            account = fold(transaction.entries)
+            if (standing := already(account, event)) is not None:
+                return standing
+            time = moment_after(transaction.last, self._clock(), self._tolerance)
+            entry = following(transaction.last, event, time)
+            after = apply(account, entry)
+            transaction.append(entry)
+        self._seen = entry
+        return after.runs[event.run_id]
+
+    def _recognise(self, entries: tuple[Entry, ...]) -> None:
+        """Check that the chain goes on from the last entry that this handle saw, and remember its end."""
+        seen = self._seen
+        if seen is not None and (len(entries) < seen.sequence or entries[seen.sequence - 1].hash != seen.hash):
+            raise LedgerError(self._rolled_back(f"no longer the entry {seen.sequence} that was there", entries[-1]))
+        self._seen = entries[-1]
+
+    def _rolled_back(self, found: str, last: Entry) -> Finding:
+        return Finding(
+            code="ledger-rolled-back",
+            what="the ledger has forgotten entries: it was cut off or replaced by another copy",
+            where=Place(file=str(self.path), path=f"entry {last.sequence}"),
+            found=found,
+            expected="a chain that goes on from what was known",
+            remedy="release nothing from this data set; find the copy that holds those entries and reconcile it",
+        )
+
+    def _exposed(self, mode: int) -> Finding:
+        return Finding(
+            code="ledger-exposed",
+            what="others than the owner may open the ledger, which is confidential",
+            where=Place(file=str(self.path)),
+            found=f"permissions {mode:04o}",
+            expected="0600",
+            remedy=f"chmod 600 {self.path}",
+            severity="warning",
+        )

@@ -1,0 +1,218 @@
+"""The six kinds of entries of a ledger, and how one is written down.
+
+An event is a frozen value whose fields are checked when it is made, so that an event read back from a file is held to
+the same rules as one that is about to be written. Its written form is canonical JSON: an object of strings, keys
+sorted, no spaces, ASCII, and a number as ``"numerator/denominator"`` in lowest terms. One event has one written form;
+any other text is refused on reading, which is what lets a hash over the text stand for the event.
+
+There is no event that adds to a budget: a budget is for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, fields
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from confide.errors import CONFIDENTIAL, Finding, ParameterError
+from confide.exact import exact, positive
+
+Definition: TypeAlias = Literal["zcdp", "pure"]
+"""What the budget is a budget of: rho of zero-concentrated, or epsilon of pure differential privacy."""
+
+Neighbours: TypeAlias = Literal["add-remove", "change-one"]
+"""Which two sets of records the guarantee compares: one record more or less, or one record replaced."""
+
+_LONGEST_NAME = 200
+_LONGEST_TEXT = 4000
+_MOST_DIGITS = 1000  # of a numerator or a denominator; far below the length at which Python refuses to print integers
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The first entry: whose budget this is, in which definition, and how much there will ever be."""
+
+    kind: ClassVar[str] = "open"
+    ledger_id: str
+    data_set: str
+    definition: Definition
+    neighbours: Neighbours
+    budget: Fraction
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _sha256(self.ledger_id, "ledger_id")
+        _name(self.data_set, "data_set")
+        _choice(self.definition, "definition", get_args(Definition))
+        _choice(self.neighbours, "neighbours", get_args(Neighbours))
+        _amount(self.budget, "budget")
+        _text(self.note, "note")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """A run takes its whole cost from the budget, for one plan over one set of records."""
+
+    kind: ClassVar[str] = "reserve"
+    run_id: str
+    release: str
+    plan_hash: str
+    records_fingerprint: str = field(repr=False)
+    cost: Fraction
+
+    def __post_init__(self) -> None:
+        _name(self.run_id, "run_id")
+        _name(self.release, "release")
+        _sha256(self.plan_hash, "plan_hash")
+        _sha256(self.records_fingerprint, "records_fingerprint", confidential=True)
+        _amount(self.cost, "cost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The run is about to draw its first noise. Written before the draw: from here on the cost is spent."""
+
+    kind: ClassVar[str] = "measured"
+    run_id: str
+
+    def __post_init__(self) -> None:
+        _name(self.run_id, "run_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """The release of the run is complete; its manifest has this SHA-256."""
+
+    kind: ClassVar[str] = "sealed"
+    run_id: str
+    manifest_sha256: str
+
+    def __post_init__(self) -> None:
+        _name(self.run_id, "run_id")
+        _sha256(self.manifest_sha256, "manifest_sha256")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voided:
+    """The run was given up before anything was drawn; its cost goes back to the budget."""
+
+    kind: ClassVar[str] = "void"
+    run_id: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        _name(self.run_id, "run_id")
+        _text(self.reason, "reason")
+        if not self.reason.strip():
+            raise _wrong("reason", repr(self.reason), "a sentence that says why the run is voided")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDestroyed:
+    """The key of the run is gone: the release can no longer be replayed, and is final."""
+
+    kind: ClassVar[str] = "key-destroyed"
+    run_id: str
+
+    def __post_init__(self) -> None:
+        _name(self.run_id, "run_id")
+
+
+RunEvent: TypeAlias = Reserved | Measured | Sealed | Voided | KeyDestroyed
+Event: TypeAlias = Opened | RunEvent
+_SHAPES: dict[str, type[Event]] = {shape.kind: shape for shape in get_args(Opened | RunEvent)}
+
+
+def encode(event: Event) -> str:
+    """The written form of an event: canonical JSON, without its kind."""
+    values = {name: getattr(event, name) for name in (item.name for item in fields(event))}
+    plain = {name: written(value) if isinstance(value, Fraction) else value for name, value in values.items()}
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def decode(kind: str, text: str) -> Event:
+    """The event that ``text`` is the one written form of; :class:`ValueError` when there is none."""
+    shape = _SHAPES.get(kind)
+    if shape is None:
+        raise ValueError(f"no kind of entry is called {kind[:40]!r}")
+    try:
+        values: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("the payload is not JSON") from None
+    if not isinstance(values, dict) or set(values) != {item.name for item in fields(shape)}:
+        raise ValueError(f"the payload does not have the fields of an entry {kind!r}")
+    if not all(isinstance(value, str) for value in values.values()):
+        raise ValueError("a field of the payload is not text")
+    amounts = {name: exact(values[name], name) for name in ("budget", "cost") if name in values}
+    event = shape(**(values | amounts))
+    if encode(event) != text:
+        raise ValueError("the payload is not in canonical form")
+    return event
+
+
+def written(number: Fraction) -> str:
+    """``number`` as it is written down: ``"numerator/denominator"``, always both.
+
+    >>> written(Fraction(3))
+    '3/1'
+    """
+    # Through Decimal, because a sum of many costs may be longer than the integers Python agrees to print.
+    return f"{Decimal(number.numerator):f}/{Decimal(number.denominator):f}"
+
+
+def shown(number: Fraction) -> str:
+    """``number`` for a person: exact, and as a decimal where that is not the same; very long ones as decimals only.
+
+    >>> shown(Fraction(1, 3))
+    '1/3 (about 0.333333)'
+    """
+    context = Context(prec=6)
+    decimal = context.divide(Decimal(number.numerator), Decimal(number.denominator))
+    about = f"{decimal.normalize(context):f}" if -7 < decimal.adjusted() < 15 else f"{decimal.normalize(context)}"
+    if number.denominator == 1 and len(about) < 15:
+        return written(number).removesuffix("/1")
+    long = number.numerator.bit_length() > 400 or number.denominator.bit_length() > 400
+    return f"about {about} (the exact fraction is in the history)" if long else f"{written(number)} (about {about})"
+
+
+def _amount(value: Fraction, name: str) -> None:
+    number = positive(value, name)
+    if max(number.numerator, number.denominator) >= 10**_MOST_DIGITS:
+        raise _wrong(name, "a longer one", f"a fraction whose parts have at most {_MOST_DIGITS} digits")
+
+
+def _name(value: object, name: str) -> None:
+    if not (isinstance(value, str) and value.strip() and len(value) <= _LONGEST_NAME and value.isprintable()):
+        raise _wrong(name, repr(value)[:80], f"1 to {_LONGEST_NAME} printable characters")
+
+
+def _text(value: object, name: str) -> None:
+    printable = isinstance(value, str) and all(c.isprintable() or c in "\n\t" for c in value)
+    if not printable or len(str(value)) > _LONGEST_TEXT:
+        raise _wrong(name, repr(value)[:80], f"at most {_LONGEST_TEXT} printable characters and line breaks")
+
+
+def _sha256(value: object, name: str, *, confidential: bool = False) -> None:
+    if not (isinstance(value, str) and _SHA256.fullmatch(value)):
+        raise _wrong(name, CONFIDENTIAL if confidential else repr(value)[:80], "64 hexadecimal digits in lower case")
+
+
+def _choice(value: str, name: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise _wrong(name, repr(value)[:80], " or ".join(repr(one) for one in allowed))
+
+
+def _wrong(name: str, found: str, expected: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="ledger-value",
+            what=f"{name} is not what an entry of a ledger can hold",
+            found=found,
+            expected=expected,
+            remedy=f"correct {name}",
+        )
+    )

@@ -1,0 +1,184 @@
+"""The rules of the ledger: which entry may follow, and the state as a pure fold over the entries.
+
+A run goes ``reserved -> measured -> sealed``; only ``reserved``, when nothing has been drawn yet, can become ``void``.
+With :math:`c_r` the cost of run :math:`r` and :math:`B` the budget, every state of the ledger satisfies exactly
+
+.. math:: \\sum_{r \\text{ reserved, measured or sealed}} c_r \\le B.
+
+Costs add up because both definitions the ledger knows compose by addition, also when a later release is chosen in the
+light of an earlier one: epsilon of pure differential privacy (Dwork and Roth 2014, theorem 3.16) and rho of zCDP (Bun
+and Steinke 2016, lemma 1.7). That the costs themselves may be chosen on the way, as long as the budget was fixed
+beforehand, is the theorem of the privacy filter (Rogers et al. 2016; for zCDP, Feldman and Zrnic 2021).
+
+The same function :func:`apply` decides whether a new entry may be written and computes the state from written ones, so
+that a ledger whose entries break a rule, with hashes however correct, does not open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from types import MappingProxyType
+
+from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
+from confide.runs.ledger.account import Account, Reservation, RunState
+from confide.runs.ledger.chain import Entry
+from confide.runs.ledger.events import KeyDestroyed, Measured, Opened, Reserved, RunEvent, Sealed, Voided, shown
+
+
+def fold(entries: Iterable[Entry]) -> Account:
+    """The state after ``entries``; a LedgerError that names the first entry that breaks a rule."""
+    account: Account | None = None
+    for entry in entries:
+        try:
+            account = apply(account, entry)
+        except LedgerError as error:
+            raise LedgerError(_broken(entry, error.findings[0])) from None
+    if account is None:
+        raise _refused("ledger-broken", "the ledger has no entries", "none", "an entry that opens it", "restore a copy")
+    return account
+
+
+def apply(account: Account | None, entry: Entry) -> Account:
+    """The state after ``entry``, or a LedgerError that says why it cannot follow."""
+    event = entry.event
+    if account is None:
+        if isinstance(event, Opened):
+            return _open(event, entry)
+        raise _refused("ledger-order", "the ledger is not open", event.kind, "open", "restore a copy")
+    if isinstance(event, Opened):
+        raise _refused(
+            "ledger-order", "the ledger is open", event.kind, "one budget, for ever", "nothing is added to it"
+        )
+    changed = _reserve(account, event, entry) if isinstance(event, Reserved) else _advance(account, event, entry)
+    return replace(account, runs=MappingProxyType({**account.runs, changed.run_id: changed}))
+
+
+def already(account: Account, event: RunEvent) -> Reservation | None:
+    """The run as it stands if ``event`` is recorded already: asking again costs nothing and writes nothing.
+
+    A process that dies after its entry was written, and before it heard so, asks again when it is run again.
+    """
+    run = account.runs.get(event.run_id)
+    if run is None:
+        return None
+    match event:
+        case Reserved():
+            same = run.state != "void" and not _differences(run, event)
+        case Measured():
+            same = run.state == "measured"
+        case Sealed():
+            same = run.state == "sealed" and run.manifest_sha256 == event.manifest_sha256
+        case Voided():
+            same = run.state == "void"
+        case KeyDestroyed():
+            same = run.key_destroyed
+    return run if same else None
+
+
+def _open(event: Opened, entry: Entry) -> Account:
+    return Account(
+        data_set=event.data_set,
+        definition=event.definition,
+        neighbours=event.neighbours,
+        budget=event.budget,
+        note=event.note,
+        opened_at=entry.time,
+        runs=MappingProxyType({}),
+    )
+
+
+def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
+    if (run := account.runs.get(event.run_id)) is not None:
+        raise LedgerError(_taken(run, event))
+    if event.cost > account.left:
+        raise BudgetExceededError(_exceeded(account, event))
+    return Reservation(
+        run_id=event.run_id,
+        release=event.release,
+        plan_hash=event.plan_hash,
+        records_fingerprint=event.records_fingerprint,
+        cost=event.cost,
+        reservation_hash=entry.hash,
+        reserved_at=entry.time,
+        changed_at=entry.time,
+    )
+
+
+def _advance(account: Account, event: Measured | Sealed | Voided | KeyDestroyed, entry: Entry) -> Reservation:
+    run = replace(account.run(event.run_id), changed_at=entry.time)
+    match event:
+        case Measured():
+            _require(run, ("reserved",), "a run is measured once; if this one is void, start a new run")
+            return replace(run, state="measured")
+        case Sealed():
+            _require(run, ("measured",), "a run is sealed once, after it was measured, with one manifest")
+            return replace(run, state="sealed", manifest_sha256=event.manifest_sha256)
+        case Voided():
+            _require(run, ("reserved",), "noise was drawn, so the run stays charged; finish it, at no further cost")
+            return replace(run, state="void", void_reason=event.reason)
+        case KeyDestroyed():
+            _require(run, ("sealed", "void"), "seal the run first: without its key it can never be finished")
+            if run.key_destroyed:
+                raise _refused("ledger-state", "the key is destroyed", "a second time", "once", "nothing is to be done")
+            return replace(run, key_destroyed=True)
+
+
+def _require(run: Reservation, states: tuple[RunState, ...], remedy: str) -> None:
+    if run.state not in states:
+        wanted = " or ".join(states)
+        raise _refused("ledger-state", f"run {run.run_id!r} is {run.state}, not {wanted}", run.state, wanted, remedy)
+
+
+def _differences(run: Reservation, event: Reserved) -> list[str]:
+    pairs = {
+        "release": (run.release, event.release),
+        "plan": (run.plan_hash, event.plan_hash),
+        "records": (run.records_fingerprint, event.records_fingerprint),
+        "cost": (run.cost, event.cost),
+    }
+    return [name for name, (held, asked) in pairs.items() if held != asked]
+
+
+def _taken(run: Reservation, event: Reserved) -> Finding:
+    differences = _differences(run, event)
+    how = f"with another {', '.join(differences)}" if differences else f"and is {run.state}"
+    return Finding(
+        code="ledger-run-differs" if differences else "ledger-run-exists",
+        what=f"run {run.run_id!r} is in the ledger already, {how}",
+        found=CONFIDENTIAL if differences == ["records"] else _described(event),
+        expected=f"{_described(run)}, over the same records",
+        remedy="changed inputs are a new release: start a new run, with a new run id, new noise and a new charge",
+    )
+
+
+def _described(what: Reservation | Reserved) -> str:
+    return f"release {what.release!r}, plan {what.plan_hash[:16]}…, cost {shown(what.cost)}"
+
+
+def _exceeded(account: Account, event: Reserved) -> Finding:
+    void = f", or void reserved runs that will not be made ({shown(account.reserved)})" if account.reserved else ""
+    return Finding(
+        code="budget-exceeded",
+        what=f"the cost of release {event.release!r} does not fit into the budget of {account.data_set!r}",
+        found=f"asked {shown(event.cost)}; left {shown(account.left)}; spent {shown(account.spent)}; "
+        f"total {shown(account.budget)} ({account.definition}, {account.neighbours})",
+        expected=f"a cost of at most {shown(account.left)}" if account.left else "nothing: the budget is used up",
+        remedy=f"plan a cheaper release{void}",
+    )
+
+
+def _broken(entry: Entry, why: Finding) -> Finding:
+    return Finding(
+        code="ledger-broken",
+        what=f"entry {entry.sequence} ({entry.kind}) breaks the rules of the ledger: {why.what}",
+        where=Place(path=f"entry {entry.sequence}"),
+        found=why.found,
+        expected=why.expected,
+        remedy="Confide did not write this entry: release nothing from this data set; restore the newest intact copy, "
+        "then reconcile it with the run folders",
+    )
+
+
+def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:
+    return LedgerError(Finding(code=code, what=what, found=found, expected=expected, remedy=remedy))
