@@ -1,0 +1,30 @@
+"""Made-up people: seeded populations with a frame, of any size, that describe nobody.
+
+>>> from confide.population import Population, write_population
+>>> write_population(Population(persons=100_000, seed=7), "made-up")    # doctest: +SKIP
+"""
+
+from confide.population.frame import BLOCKS_SCHEMA
+from confide.population.generate import Population
+from confide.population.landscape import Unit
+from confide.population.profile import dissimilarity, profile
+from confide.population.races import RACES, SUBSETS
+from confide.population.records import PERSONS_SCHEMA
+from confide.population.settings import Settings, load_settings
+from confide.population.write import PopulationFiles, Progress, write_population
+
+__all__ = [
+    "BLOCKS_SCHEMA",
+    "PERSONS_SCHEMA",
+    "RACES",
+    "SUBSETS",
+    "Population",
+    "PopulationFiles",
+    "Progress",
+    "Settings",
+    "Unit",
+    "dissimilarity",
+    "load_settings",
+    "profile",
+    "write_population",
+]

@@ -1,0 +1,275 @@
+"""The settings of the made-up people: a data file, read and checked.
+
+Every share, size and spread lives in ``confide/data/population/*.toml``, with an id and a sentence of provenance. The
+classes here are the shape of that file, and nothing else; the modules that use a part of it say what it does.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from confide.errors import Finding, Place, SpecError
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Race = Literal["white", "black", "aian", "asian", "nhopi", "other"]
+
+HOUSEHOLD_SIZES = 8
+MEMBER_ROLES = 3
+
+
+class Part(BaseModel):
+    """A table of the settings file: unknown keys are refused, values cannot change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Spine(Part):
+    """How many states, counties, tracts and block groups there are, and how their sizes vary."""
+
+    first_state: Annotated[int, Field(ge=10, le=99)]
+    states_at_most: Count
+    persons_per_state: Count
+    state_spread: Weight
+    county_persons: Positive
+    county_growth: Share
+    county_spread: Weight
+    county_smallest: Count
+    county_kind_spread: Weight
+    tract_persons: Annotated[float, Field(ge=500, le=8_000)]
+    tract_spread: Weight
+    tract_bounds: tuple[Positive, Positive]
+    block_group_persons: Positive
+    block_group_spread: Weight
+    block_groups_at_most: Annotated[int, Field(ge=1, le=9)]
+
+
+class Blocks(Part):
+    """How block groups divide into blocks, and how density falls from the middle of a county."""
+
+    persons_urban: Annotated[float, Field(ge=5)]
+    persons_rural: Annotated[float, Field(ge=5)]
+    spread: Weight
+    empty_urban: Weight
+    empty_rural: Weight
+    core: Annotated[float, Field(ge=1, le=4)]
+    urban_density: Positive
+
+
+class Areas(Part):
+    """Places, county subdivisions and AIANNH areas: geography that is not on the spine."""
+
+    place_persons: Positive
+    place_growth: Share
+    place_spread: Weight
+    place_cover: Weight
+    cousub_persons: Positive
+    cousubs_at_most: Count
+    aiannh_share: Share
+    aiannh_state_persons: Positive
+    aiannh_spread: Weight
+    aiannh_boost: float
+
+
+class Housing(Part):
+    """Vacant housing units."""
+
+    vacancy: Annotated[float, Field(ge=0, le=0.9)]
+    vacancy_spread: Weight
+    seasonal_block_groups: Share
+    seasonal_vacancy: Annotated[float, Field(ge=0, le=0.9)]
+
+
+class Neighbourhoods(Part):
+    """How neighbourhoods differ: smooth over a county, then by tract, block group and block."""
+
+    waves: Count
+    wave_cycles: Positive
+    smooth: Share
+    block_group_spread: Weight
+    block_spread: Weight
+    facility_spread: Weight
+    steadiness: Share
+    age_spread: Weight
+    size_spread: Weight
+
+
+class Group(Part):
+    """A race and ethnicity group of householders."""
+
+    name: str
+    hispanic: bool = False
+    race: Race
+    races: dict[Race, Weight] = {}
+    spread: Weight
+    marry_out: Share
+    more_races: tuple[Weight, Weight, Weight, Weight, Weight, Weight]
+    with_races: dict[Race, Weight]
+
+
+class CountyKind(Part):
+    """A kind of county: its share of all persons, density and mixture of groups."""
+
+    name: str
+    persons: Weight
+    density: Positive
+    mixture: tuple[Positive, ...]
+
+
+class Relatives(Part):
+    """What the relatives of a householder are who are neither partner nor child."""
+
+    parent: Weight
+    sibling: Weight
+    grandchild: Weight
+
+
+class Households(Part):
+    """Sizes of households, and who lives with whom."""
+
+    sizes: tuple[Positive, ...] = Field(min_length=HOUSEHOLD_SIZES, max_length=HOUSEHOLD_SIZES)
+    older_smaller: float
+    child_youngest_parent: Annotated[int, Field(ge=12, le=18)]
+    child_oldest_parent: Annotated[int, Field(ge=25, le=60)]
+    leaving_age: Annotated[int, Field(ge=18, le=40)]
+    leaving_years: Positive
+    children_left: Share
+    parent_at_home_until: Annotated[int, Field(ge=30, le=80)]
+    spouse_gap: float
+    spouse_gap_spread: Weight
+    spouse_opposite_sex: Share
+    boys: Share
+    same_race_spouse: Share
+    mixed_children: tuple[Share, Share]
+    mixed_hispanic: Share
+    relative_like_householder: Share
+    other_like_householder: Share
+    other_age_spread: Weight
+    other_minors: Share
+    relatives: Relatives
+
+
+class HouseholdKind(Part):
+    """A kind of household: among which sizes, with which members, headed at which ages."""
+
+    name: str
+    couple: bool
+    share: tuple[Weight, ...] = Field(min_length=HOUSEHOLD_SIZES, max_length=HOUSEHOLD_SIZES)
+    members: tuple[Weight, ...] = Field(min_length=MEMBER_ROLES, max_length=MEMBER_ROLES)
+    male: tuple[Share, ...]
+    ages: tuple[Weight, ...]
+
+
+class Ages(Part):
+    """The age bands of householders; adults only, so that every household has one."""
+
+    bands: tuple[Annotated[int, Field(ge=18, le=100)], ...]
+    open_band_years: Positive
+    oldest: Annotated[int, Field(ge=100, le=115)]
+
+
+class GroupQuarters(Part):
+    """One of the seven types of group quarters."""
+
+    name: str
+    share: Share
+    size: Positive
+    spread: Weight
+    site: Count
+    own_block: bool
+    pull: Weight
+    male: Share
+    ages: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(le=115)], Weight], ...]
+
+
+class Settings(Part):
+    """Everything that decides what the made-up people are like, apart from their number and the seed."""
+
+    id: str
+    provenance: str
+    spine: Spine
+    blocks: Blocks
+    areas: Areas
+    housing: Housing
+    neighbourhoods: Neighbourhoods
+    groups: tuple[Group, ...] = Field(min_length=1)
+    county_kinds: tuple[CountyKind, ...] = Field(min_length=1)
+    households: Households
+    household_kinds: tuple[HouseholdKind, ...] = Field(min_length=1)
+    ages: Ages
+    group_quarters: tuple[GroupQuarters, ...] = Field(min_length=7, max_length=7)
+
+    @model_validator(mode="after")
+    def _lists_agree(self) -> Settings:
+        for kind in self.county_kinds:
+            if len(kind.mixture) != len(self.groups):
+                raise ValueError(f"county kind {kind.name!r}: mixture needs one weight for each of the groups")
+        for household in self.household_kinds:
+            if not len(household.male) == len(household.ages) == len(self.ages.bands):
+                raise ValueError(f"household kind {household.name!r}: male and ages need one value for each band")
+        if list(self.ages.bands) != sorted(set(self.ages.bands)):
+            raise ValueError("ages.bands must rise")
+        for size in range(HOUSEHOLD_SIZES):
+            if not sum(kind.share[size] for kind in self.household_kinds) > 0:
+                raise ValueError(f"no household kind has households of size {size + 1}")
+        if self.household_kinds[0].couple or self.household_kinds[0].share[0] <= 0:
+            raise ValueError("the first household kind must be that of persons alone")
+        if sum(quarters.share for quarters in self.group_quarters) > 0.2:
+            raise ValueError("more than a fifth of all persons in group quarters")
+        if self.spine.first_state + self.spine.states_at_most > 100:
+            raise ValueError("spine: state codes have two digits")
+        return self
+
+
+def load_settings(name: str | Path = "default") -> Settings:
+    """The settings shipped under ``name``, or those of a TOML file of one's own."""
+    shipped = files("confide") / "data" / "population"
+    source = str(name)
+    try:
+        if isinstance(name, Path) or source.endswith(".toml"):
+            text = Path(name).read_text(encoding="utf-8")
+        elif source.isidentifier():
+            source = f"{name}.toml"
+            text = (shipped / source).read_text(encoding="utf-8")
+        else:
+            raise FileNotFoundError(source)
+        return Settings.model_validate(tomllib.loads(text))
+    except OSError as error:
+        known = ", ".join(sorted(entry.name.removesuffix(".toml") for entry in shipped.iterdir()))
+        raise SpecError(
+            Finding(
+                code="settings-not-found",
+                what="the settings of the made-up people cannot be read",
+                found=source,
+                expected=f"one of {known}, or the path of a .toml file",
+                remedy="name shipped settings or give the path of your own",
+            )
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(
+            Finding(
+                code="settings-not-toml",
+                what="the settings of the made-up people are not TOML",
+                where=Place(file=source),
+                found=str(error),
+                remedy="start from a copy of the default settings",
+            )
+        ) from error
+    except ValidationError as error:
+        raise SpecError([_finding(source, problem) for problem in error.errors()]) from error
+
+
+def _finding(source: str, problem: Any) -> Finding:
+    return Finding(
+        code="settings-invalid",
+        what=str(problem["msg"]),
+        where=Place(file=source, path=".".join(str(step) for step in problem["loc"]) or None),
+        remedy="correct the settings; the default ones are an example",
+    )
