@@ -1,0 +1,149 @@
+"""The zip file that a state's PL 94-171 data come in.
+
+Three members count: ``SSgeoYYYY.pl`` and ``SS0000nYYYY.pl`` for segments 1 and 2 (SS the state's letters, YYYY the
+year). Members are read as streams and never extracted, so a name in the zip cannot reach outside it. Sizes are
+declared in the zip's directory; what declares more than the limit is not opened.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Self
+
+from confide.inputs.pl94.findings import Findings
+
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(stage, done, total)``."""
+
+MEMBER = re.compile(r"([a-z]{2})(geo|0000\d)(\d{4})\.pl", re.IGNORECASE)
+PARTS = {"geo": "geographic header", "00001": "segment 1", "00002": "segment 2"}
+YEAR = "2010"
+SIZE_LIMIT = 16 << 30  # bytes, uncompressed; the largest state of 2010 has about 1.5 GiB
+CHUNK = 8 << 20
+LONGEST_LINE = 64 << 10
+ONLY_2010 = "Only the 2010 layout is read: a fixed-width geographic header and two comma-separated segments."
+
+
+def _inside(name: str) -> bool:
+    """Whether a member's name is printable and stays inside the zip; others are left alone."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    return name.isprintable() and not path.is_absolute() and ".." not in path.parts and ":" not in name
+
+
+class Archive:
+    """An open PL 94-171 zip. Use as a context manager."""
+
+    def __init__(
+        self, path: Path, findings: Findings, *, size_limit: int = SIZE_LIMIT, progress: Progress | None = None
+    ):
+        self.findings = findings
+        self.path = path
+        self._progress = progress
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except FileNotFoundError:
+            raise findings.fail("file", "The file is not there.", remedy="Give the path of a PL 94-171 zip.") from None
+        except (zipfile.BadZipFile, EOFError, ValueError) as error:
+            raise findings.fail("zip", "The file is not a zip, or it is cut short.", found=error) from None
+        except OSError as error:
+            raise findings.fail(
+                "file", "The file cannot be read.", found=error.strerror, remedy="Check the path and who may read it."
+            ) from None
+        try:
+            self.members = self._find(size_limit)
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def _find(self, size_limit: int) -> dict[str, zipfile.ZipInfo]:
+        """The member for each part."""
+        candidates: dict[str, list[zipfile.ZipInfo]] = {}
+        states: set[str] = set()
+        for info in self._zip.infolist():
+            match = MEMBER.fullmatch(PurePosixPath(info.filename).name)
+            if match is None or not _inside(info.filename):
+                continue
+            state, part, year = match.groups()
+            if year != YEAR:
+                raise self.findings.fail(
+                    "layout",
+                    f"This is a file of {year}. {ONLY_2010}",
+                    member=info.filename,
+                    found=year,
+                    expected=YEAR,
+                    remedy="Give the 2010 file of the state.",
+                )
+            states.add(state.lower())
+            candidates.setdefault(part.lower(), []).append(info)
+        for part, title in PARTS.items():
+            expected = f"one member named like ri{part}{YEAR}.pl"
+            match candidates.get(part, []):
+                case []:
+                    self.findings.add(
+                        "member", f"The {title} is missing from the zip.", found="none", expected=expected
+                    )
+                case [info]:
+                    if info.flag_bits & 1:
+                        self.findings.add("encrypted", "The member is encrypted.", member=info.filename)
+                case several:
+                    names = ", ".join(sorted(info.filename for info in several))
+                    self.findings.add("member", f"The {title} is there more than once.", found=names, expected=expected)
+        if len(states) > 1:
+            self.findings.add(
+                "states", "The zip holds members of several states.", found=", ".join(sorted(states)), expected="one"
+            )
+        self.findings.stop_if_any()
+        members = {part: candidates[part][0] for part in PARTS}
+        declared = sum(info.file_size for info in members.values())
+        if declared > size_limit:
+            raise self.findings.fail(
+                "size",
+                "The members declare more data than any state has.",
+                found=f"{declared:,} bytes",
+                expected=f"at most {size_limit:,} bytes",
+            )
+        return members
+
+    def name(self, part: str) -> str:
+        """The member's name, for findings."""
+        return self.members[part].filename
+
+    def chunks(self, part: str) -> Iterator[bytes]:
+        """The member's bytes in pieces of whole lines. Damage found on the way raises :class:`InputError`."""
+        info = self.members[part]
+        rest = b""
+        done = 0
+        try:
+            with self._zip.open(info) as stream:
+                while block := stream.read(CHUNK):
+                    done += len(block)
+                    cut = block.rfind(b"\n") + 1
+                    if cut:
+                        yield rest + block[:cut]
+                        rest = b""
+                    rest += block[cut:]
+                    if len(rest) > LONGEST_LINE:
+                        raise self.findings.fail(
+                            "line", "A line is longer than any in this layout.", member=info.filename
+                        )
+                    if self._progress is not None:
+                        self._progress(f"reading {PARTS[part]}", done, info.file_size)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise self.findings.fail(
+                "damaged",
+                "The member cannot be read to its end.",
+                member=info.filename,
+                found=str(error) or "the data end early",
+            ) from None
+        if rest:
+            yield rest + b"\n"
