@@ -1,0 +1,76 @@
+"""Mapping a pure function over groups of rows, in this process or in a pool of processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.engines.files import private_folder, whole_file
+from confide.engines.protocol import Advance, GroupFunction
+
+ORPHAN_CHECK_SECONDS = 0.5
+
+
+def map_groups(
+    function: GroupFunction,
+    rows: Path,
+    key: str,
+    groups: Sequence[int],
+    into: Path,
+    *,
+    processes: int,
+    advance: Advance | None = None,
+) -> list[Path]:
+    """See :meth:`confide.engines.protocol.Engine.map_groups`."""
+    private_folder(into)
+    files = [into / f"{group:08d}.parquet" for group in groups]
+    missing = [(group, file) for group, file in zip(groups, files, strict=True) if not file.exists()]
+    report = advance or (lambda _: None)
+    report(len(groups) - len(missing))
+    if processes == 1 or len(missing) == 1:
+        for group, file in missing:
+            _map_one(function, rows, key, group, file)
+            report(1)
+        return files
+    # Spawned, not forked: a fork would copy the threads' locks of DuckDB and Arrow in whatever state they are.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
+        tasks = [pool.submit(_map_one, function, rows, key, group, file) for group, file in missing]
+        try:
+            for task in as_completed(tasks):
+                task.result()
+                report(1)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return files
+
+
+def _map_one(function: GroupFunction, rows: Path, key: str, group: int, file: Path) -> None:
+    table = pq.read_table(rows, filters=[(key, "=", group)], use_threads=False)
+    write_parquet(function(group, table), file)
+
+
+def write_parquet(table: pa.Table, file: Path, *, mode: int = 0o600) -> None:
+    """A Parquet file whose bytes depend on the table alone."""
+    with whole_file(file, mode=mode) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_statistics=True, row_group_size=1 << 20)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A worker whose parent was killed has nobody to work for; without this it would wait for ever."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(ORPHAN_CHECK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

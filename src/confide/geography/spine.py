@@ -1,0 +1,128 @@
+"""The spine: the tree of geographic units that noise and estimates run along.
+
+A spine is made from public knowledge, the block table of the frame. Every level is a partition of the blocks, every
+unit of a level lies in one unit of the level above. Units are kept in the order of their codes, and the position of a
+unit in that order is its index in every coordinate, count and file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.errors import Finding, InputError, Place
+
+OUTSIDE = -1
+"""The unit index of a block that lies in no area of an off-spine partition."""
+
+
+@dataclass(frozen=True)
+class Geolevel:
+    """A partition of the blocks into units. An off-spine one (places, districts) may leave blocks outside."""
+
+    name: str
+    codes: tuple[str, ...]
+    unit_of_block: NDArray[np.int64]
+    on_spine: bool = True
+
+    @property
+    def units(self) -> int:
+        """The number of geounits."""
+        return len(self.codes)
+
+
+@dataclass(frozen=True)
+class Spine:
+    """Nested levels, the root first and the blocks last, and off-spine areas beside them."""
+
+    levels: tuple[Geolevel, ...]
+    areas: tuple[Geolevel, ...] = ()
+
+    @property
+    def blocks(self) -> Geolevel:
+        """The finest level."""
+        return self.levels[-1]
+
+    def level(self, name: str) -> Geolevel:
+        """The level or area partition of that name."""
+        for candidate in (*self.levels, *self.areas):
+            if candidate.name == name:
+                return candidate
+        raise KeyError(name)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all levels and areas."""
+        return [level.name for level in (*self.levels, *self.areas)]
+
+    def parents(self, name: str) -> NDArray[np.int64]:
+        """For each unit of an on-spine level below the root, its unit one level up."""
+        position = [level.name for level in self.levels].index(name)
+        child, parent = self.levels[position], self.levels[position - 1]
+        result = np.empty(child.units, np.int64)
+        result[child.unit_of_block] = parent.unit_of_block
+        return result
+
+
+def build_spine(
+    levels: Mapping[str, Sequence[str]],
+    areas: Mapping[str, Sequence[str | None]] | None = None,
+    *,
+    file: str | None = None,
+) -> Spine:
+    """A spine from one code per block and level, root first, blocks last; ``None`` in an area means outside of all.
+
+    Raises an :class:`InputError` with a finding for each level that is not nested and for a block that stands twice.
+    """
+    built = tuple(_partition(name, codes, on_spine=True) for name, codes in levels.items())
+    findings = []
+    for parent, child in pairwise(built):
+        clash = _first_split_unit(child, parent)
+        if clash is not None:
+            findings.append(
+                Finding(
+                    code="not-nested",
+                    what=f"the level {child.name!r} is not nested in {parent.name!r}",
+                    where=Place(file=file),
+                    found=f"unit {child.codes[clash]!r} has blocks in more than one {parent.name}",
+                    expected="every unit of a level within one unit of the level above",
+                    remedy="correct the codes, reorder the levels, or declare the level under [geography.areas]",
+                )
+            )
+    if built[-1].units < len(built[-1].unit_of_block):
+        codes, times = np.unique(built[-1].unit_of_block, return_counts=True)
+        twice = built[-1].codes[int(codes[times > 1][0])]
+        findings.append(
+            Finding(
+                code="duplicate-block",
+                what="a block stands more than once in the block table",
+                where=Place(file=file),
+                found=f"{int((times > 1).sum()):,} repeated codes, the first {twice!r}",
+                expected="one row for each block",
+                remedy="remove the repeated rows",
+            )
+        )
+    if findings:
+        raise InputError(findings)
+    return Spine(built, tuple(_partition(name, codes, on_spine=False) for name, codes in (areas or {}).items()))
+
+
+def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geolevel:
+    named = np.array([code is not None for code in codes], bool)
+    distinct, inverse = np.unique(
+        np.array([code for code in codes if code is not None], dtype=np.str_), return_inverse=True
+    )
+    unit_of_block = np.full(len(codes), OUTSIDE, np.int64)
+    unit_of_block[named] = inverse
+    return Geolevel(name, tuple(str(code) for code in distinct), unit_of_block, on_spine)
+
+
+def _first_split_unit(child: Geolevel, parent: Geolevel) -> int | None:
+    pairs = np.unique(np.stack([child.unit_of_block, parent.unit_of_block]), axis=1)
+    units, times = np.unique(pairs[0], return_counts=True)
+    split = units[times > 1]
+    return int(split[0]) if len(split) else None

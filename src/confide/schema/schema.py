@@ -1,0 +1,124 @@
+"""A schema: the attributes of one kind of record, their recodes, and the names by which queries speak of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from confide.errors import Finding, SpecError
+from confide.schema.attribute import Attribute, Level
+from confide.schema.query import TOTAL, Query
+from confide.schema.recode import Group, Recode, identity
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Attributes in order, and recodes named ``attribute:recode``."""
+
+    id: str
+    provenance: str
+    attributes: tuple[Attribute, ...]
+    recodes: tuple[Recode, ...]
+
+    @cached_property
+    def variables(self) -> dict[str, Recode]:
+        """Everything a query can name: attributes as they are, and recodes."""
+        named = {attribute.name: identity(attribute) for attribute in self.attributes}
+        for recode in self.recodes:
+            if recode.name in named:
+                raise _wrong(f"the name {recode.name!r} stands for two things", "names that differ")
+            named[recode.name] = recode
+        return named
+
+    def variable(self, name: str) -> Recode:
+        """The variable of that name."""
+        try:
+            return self.variables[name]
+        except KeyError:
+            raise SpecError(
+                Finding(
+                    code="unknown-variable",
+                    what=f"the schema {self.id!r} has no variable {name!r}",
+                    found=name,
+                    expected="one of " + ", ".join(self.variables),
+                    remedy="correct the name, or add a recode to the schema file",
+                )
+            ) from None
+
+    def query(self, text: str) -> Query:
+        """The query that ``text`` names: ``"sex*age:five-year"`` or ``"total"``."""
+        if text.strip() == TOTAL:
+            return Query(())
+        variables = tuple(self.variable(name.strip()) for name in text.split("*"))
+        attributes = [variable.attribute.name for variable in variables]
+        if len(set(attributes)) < len(attributes):
+            raise _wrong(f"the query {text!r} uses one attribute twice", "each attribute at most once")
+        return Query(variables)
+
+
+def parse_schema(document: dict[str, Any]) -> Schema:
+    """A schema from the plain values of its TOML file.
+
+    An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers. A recode lists ``groups``,
+    each a label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first code of
+    each group in ``starts``.
+    """
+    try:
+        attributes = tuple(_attribute(name, body) for name, body in document["attributes"].items())
+        recodes = tuple(
+            _recode(attribute, name, body)
+            for attribute in attributes
+            for name, body in document["attributes"][attribute.name].get("recodes", {}).items()
+        )
+        return Schema(str(document["id"]), str(document["provenance"]), attributes, recodes)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _wrong(
+            f"the schema file cannot be read ({type(error).__name__}: {error})",
+            "id, provenance and attributes, each with levels or a range",
+        ) from None
+
+
+def _attribute(name: str, body: dict[str, Any]) -> Attribute:
+    if "range" in body:
+        first, last = (int(bound) for bound in body["range"])
+        levels = tuple(Level(code, str(code)) for code in range(first, last + 1))
+    else:
+        levels = tuple(Level(code, str(label)) for code, label in body["levels"])
+    return Attribute(name, str(body.get("title", name)), levels)
+
+
+def _recode(attribute: Attribute, name: str, body: dict[str, Any]) -> Recode:
+    full_name = f"{attribute.name}:{name}"
+    if "starts" in body:
+        return Recode(full_name, attribute, _cut(attribute, [int(start) for start in body["starts"]]))
+    groups = tuple(Group(str(label), tuple(_codes(attribute, member))) for label, member in body["groups"].items())
+    return Recode(full_name, attribute, groups)
+
+
+def _cut(attribute: Attribute, starts: list[int]) -> tuple[Group, ...]:
+    codes = [int(level.code) for level in attribute.levels]
+    groups = []
+    for first, end in pairwise([*starts, codes[-1] + 1]):
+        if end == first + 1:
+            label = f"{first}"
+        elif end > codes[-1]:
+            label = f"{first} and over"
+        else:
+            label = f"{first} to {end - 1}"
+        groups.append(Group(label, tuple(code for code in codes if first <= code < end)))
+    return tuple(groups)
+
+
+def _codes(attribute: Attribute, member: Any) -> list[int | str]:
+    if isinstance(member, list):
+        return [code for part in member for code in _codes(attribute, part)]
+    if isinstance(member, str) and ".." in member and attribute.is_integer:
+        first, last = (int(bound) for bound in member.split(".."))
+        return list(range(first, last + 1))
+    return [member]
+
+
+def _wrong(what: str, expected: str) -> SpecError:
+    return SpecError(Finding(code="schema", what=what, expected=expected, remedy="correct the schema file"))

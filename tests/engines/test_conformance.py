@@ -1,0 +1,252 @@
+"""What every engine must do. A new engine is added to the fixture and passes the same tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confide.engines import Engine, LocalEngine, Source
+from confide.engines.expressions import cell_index, group_index
+from confide.errors import InputError
+from confide.schema import Attribute, Group, Level, Query, Recode, identity
+
+ENGINES = {"local": lambda scratch: LocalEngine(scratch, processes=2)}
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    with ENGINES[request.param](tmp_path / "scratch") as opened:
+        yield opened
+
+
+def parquet(folder: Path, **columns: object) -> Source:
+    path = folder / "rows.parquet"
+    pq.write_table(pa.table(columns), path)
+    return Source(path, "parquet")
+
+
+def csv(folder: Path, text: str, **options: object) -> Source:
+    path = folder / "rows.csv"
+    path.write_text(text, encoding="utf-8")
+    return Source(path, "csv", **options)
+
+
+def test_kinds_are_those_of_the_file(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, a=pa.array([1], pa.int8()), b=["x"], c=[1.5])
+    assert engine.kinds(source) == {"a": "integer", "b": "text", "c": "other"}
+
+
+def test_csv_is_text_in_every_column(engine: Engine, tmp_path: Path) -> None:
+    source = csv(tmp_path, "code,n\n007,1\n")
+    assert engine.kinds(source) == {"code": "text", "n": "text"}
+    assert engine.sql("SELECT code FROM rows", rows=source).reveal("test").to_pylist() == [{"code": "007"}]
+
+
+def test_csv_with_another_delimiter_and_a_byte_order_mark(engine: Engine, tmp_path: Path) -> None:
+    source = csv(tmp_path, "\ufeffa|b\n1|2\n", delimiter="|")
+    assert engine.sql("SELECT a, b FROM rows", rows=source).reveal("test").to_pylist() == [{"a": "1", "b": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7),
+        ("007", 7),
+        (" 7 ", 7),
+        ("-3", -3),
+        ("1.5", None),
+        ("1e3", None),
+        ("", None),
+        ("x", None),
+        ("0x7", None),
+    ],
+)
+def test_integer_text_accepts_whole_numbers_only(engine: Engine, tmp_path: Path, text: str, number: int | None) -> None:
+    source = parquet(tmp_path, a=[text])
+    rows = engine.sql(f"SELECT {engine.integer_text('a')} AS n FROM rows", rows=source).reveal("test").to_pylist()
+    assert rows == [{"n": number}]
+
+
+def test_count_by_counts_each_combination(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, a=["x", "x", "y", "x"], b=[1, 1, 2, 2])
+    engine.count_by(source, {"key": "a", "twice": "2 * b"}, tmp_path / "counts.parquet")
+    rows = pq.read_table(tmp_path / "counts.parquet").to_pylist()
+    assert {(row["key"], row["twice"]): row["n"] for row in rows} == {("x", 2): 2, ("y", 4): 1, ("x", 4): 1}
+
+
+def test_explode_count_counts_once_for_each_element(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, sex=[1, 1, 2], codes=[["a", "b"], ["a"], []])
+    engine.explode_count(source, "codes", {"code": "codes", "sex": "sex"}, tmp_path / "counts.parquet")
+    rows = pq.read_table(tmp_path / "counts.parquet").to_pylist()
+    assert {(row["code"], row["sex"]): row["n"] for row in rows} == {("a", 1): 2, ("b", 1): 1}
+
+
+def test_first_rows_are_numbered_from_one(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, a=[5, 9, 5, 9, 9])
+    assert engine.first_rows(source, "a = 9", 2) == [2, 4]
+    assert engine.first_rows(csv(tmp_path, "a\n5\n9\n9\n"), "a = '9'", 5) == [2, 3]
+
+
+def doubled(group: int, rows: pa.Table) -> pa.Table:
+    return pa.table({"group": [group], "rows": [rows.num_rows], "sum": [sum(rows.column("n").to_pylist())]})
+
+
+def test_map_groups_maps_empty_groups_too_and_keeps_the_order(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, part=[0, 0, 4], n=[1, 2, 3])
+    files = engine.map_groups(doubled, source.path, "part", [4, 0, 2], tmp_path / "out")
+    rows = [pq.read_table(file).to_pylist()[0] for file in files]
+    assert [(row["group"], row["rows"], row["sum"]) for row in rows] == [(4, 1, 3), (0, 2, 3), (2, 0, 0)]
+
+
+def test_map_groups_leaves_finished_groups_alone(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, part=[0, 1], n=[1, 2])
+    (first, second) = engine.map_groups(doubled, source.path, "part", [0, 1], tmp_path / "out")
+    before = first.stat().st_mtime_ns
+    second.unlink()
+    done: list[int] = []
+    engine.map_groups(doubled, source.path, "part", [0, 1], tmp_path / "out", advance=done.append)
+    assert first.stat().st_mtime_ns == before
+    assert second.exists()
+    assert sum(done) == 2
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    source = parquet(tmp_path, part=list(range(6)), n=list(range(6)))
+    outcomes = []
+    for processes in (1, 3):
+        with LocalEngine(tmp_path / f"s{processes}", processes=processes) as engine:
+            files = engine.map_groups(doubled, source.path, "part", range(6), tmp_path / f"o{processes}")
+            outcomes.append([file.read_bytes() for file in files])
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_truncated_file_is_an_error_without_its_content(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, secret=["CANARY-VALUE"] * 1000)
+    whole = source.path.read_bytes()
+    source.path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError) as caught:
+        engine.sql("SELECT * FROM rows", rows=source)
+    assert "CANARY" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_row_with_too_many_fields_is_an_error_without_its_content(engine: Engine, tmp_path: Path) -> None:
+    source = csv(tmp_path, "a,b\n1,2\n3,CANARY,5\n")
+    with pytest.raises(InputError) as caught:
+        engine.sql("SELECT * FROM rows", rows=source)
+    assert "CANARY" not in str(caught.value)
+
+
+def test_results_of_sql_do_not_show_in_a_repr(engine: Engine, tmp_path: Path) -> None:
+    found = engine.sql("SELECT * FROM rows", rows=parquet(tmp_path, a=["CANARY"]))
+    assert "CANARY" not in f"{found!r} {found} {[found]}"
+
+
+AGE = Attribute("age", "Age", tuple(Level(code, str(code)) for code in range(5)))
+SEX = Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female")))
+KIND = Attribute("kind", "Kind", (Level("a'b", "quoted"), Level("c", "c"), Level("d", "d")))
+BROAD = Recode("age:broad", AGE, (Group("old", (3, 4)), Group("young", (0, 1))))
+PAIRS = Recode("kind:pairs", KIND, (Group("first", ("a'b", "d")),))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(range(5)), st.sampled_from([1, 2]), st.sampled_from(["a'b", "c", "d"]))),
+    chosen=st.lists(st.sampled_from([identity(AGE), BROAD, identity(SEX), identity(KIND), PAIRS]), unique=True),
+)
+def test_cell_index_is_the_cell_of_the_schema(
+    rows: list[tuple[int, int, str]], chosen: list[Recode], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("cells")
+    query = Query(tuple({recode.attribute.name: recode for recode in chosen}.values()))
+    values = {"age": [r[0] for r in rows], "sex": [r[1] for r in rows], "kind": [r[2] for r in rows]}
+    types = {"age": pa.int8(), "sex": pa.int8(), "kind": pa.string()}
+    source = parquet(folder, **{name: pa.array(column, types[name]) for name, column in values.items()})
+    expected: Counter[int] = Counter()
+    for position in range(len(rows)):
+        groups = [
+            int(variable.assignment[variable.attribute.index[values[variable.attribute.name][position]]])
+            for variable in query.variables
+        ]
+        expected[-1 if -1 in groups else int(np.ravel_multi_index(groups, query.shape)) if groups else 0] += 1
+    with LocalEngine(folder / "scratch", processes=1) as engine:
+        engine.count_by(source, {"cell": cell_index(query, {n: n for n in types})}, folder / "counts.parquet")
+    found = {row["cell"]: row["n"] for row in pq.read_table(folder / "counts.parquet").to_pylist()}
+    assert found == dict(expected)
+
+
+def test_narrow_integers_do_not_wrap(engine: Engine, tmp_path: Path) -> None:
+    wide = Attribute("race", "Race", tuple(Level(code, str(code)) for code in range(63)))
+    query = Query((identity(SEX), identity(wide)))
+    source = parquet(tmp_path, sex=pa.array([2], pa.int8()), race=pa.array([62], pa.int8()))
+    engine.count_by(source, {"cell": cell_index(query, {"sex": "sex", "race": "race"})}, tmp_path / "counts.parquet")
+    assert pq.read_table(tmp_path / "counts.parquet").to_pylist() == [{"cell": 125, "n": 1}]
+
+
+def test_an_unknown_code_has_no_group(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, sex=pa.array([3, None, 1], pa.int8()))
+    rows = engine.sql(f"SELECT {group_index(identity(SEX), 'sex')} AS g FROM rows", rows=source).reveal("test")
+    assert rows.column("g").to_pylist() == [None, None, 0]
+
+
+WORKERS = """
+import sys, time
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+sys.path.insert(0, sys.argv[2])
+from slow_group import slow
+from confide.engines import LocalEngine
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    pq.write_table(pa.table({"part": [0, 1]}), folder / "rows.parquet")
+    with LocalEngine(folder / "scratch", processes=2) as engine:
+        engine.map_groups(slow, folder / "rows.parquet", "part", range(8), folder / "out")
+"""
+SLOW = """
+import os, time
+from pathlib import Path
+def slow(group, rows):
+    Path(os.environ["PIDS"], str(os.getpid())).touch()
+    time.sleep(60)
+    return rows
+"""
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(WORKERS)
+    (tmp_path / "slow_group.py").write_text(SLOW)
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    environment = os.environ | {"PIDS": str(pids), "PYTHONPATH": str(tmp_path)}
+    parent = subprocess.Popen([sys.executable, tmp_path / "main.py", tmp_path, tmp_path], env=environment)
+    deadline = time.monotonic() + 30
+    while len(list(pids.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = [int(file.name) for file in pids.iterdir()]
+    assert len(workers) == 2
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    while any(_alive(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(_alive(worker) for worker in workers)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.split(") ")[1][0] not in "ZX"

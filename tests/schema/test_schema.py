@@ -1,0 +1,105 @@
+"""Attributes, recodes and queries, and the schemas that ship."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.errors import SpecError
+from confide.inputs.shipped import load_schema, shipped
+from confide.schema import Attribute, Group, Level, Query, Recode, identity, parse_schema
+
+PERSONS = load_schema("persons", Path())
+
+
+@pytest.mark.parametrize("name", shipped("schemas"))
+def test_shipped_schemas_have_an_id_and_a_provenance(name: str) -> None:
+    schema = load_schema(name, Path())
+    assert schema.id == name
+    assert schema.provenance.endswith(".")
+    assert schema.variables
+
+
+def test_pl94_histogram_has_2016_cells_in_the_published_order() -> None:
+    schema = load_schema("pl94-persons", Path())
+    query = schema.query("hhgq*votingage*hispanic*cenrace")
+    assert query.shape == (8, 2, 2, 63)
+    assert query.cells == 2016
+
+
+def test_races_are_all_subsets_by_size_and_order() -> None:
+    race = next(attribute for attribute in PERSONS.attributes if attribute.name == "cenrace")
+    single = [level.label for level in race.levels[:6]]
+    expected = [" and ".join(subset) for size in range(1, 7) for subset in combinations(single, size)]
+    assert [level.label for level in race.levels] == expected
+
+
+def test_five_year_ages_cover_every_age_once() -> None:
+    recode = PERSONS.variable("age:five-year")
+    assert recode.size == 18
+    assert recode.assignment.tolist() == [min(age // 5, 17) for age in range(116)]
+    assert recode.labels[0] == "0 to 4"
+    assert recode.labels[-1] == "85 and over"
+
+
+def test_margins_are_the_power_set() -> None:
+    query = PERSONS.query("sex*hispanic*votingage")
+    margins = list(query.margins())
+    assert [margin.name for margin in margins] == [
+        "sex*hispanic*votingage", "sex*hispanic", "sex*votingage", "hispanic*votingage",
+        "sex", "hispanic", "votingage", "total",
+    ]  # fmt: skip
+    assert sum(margin.cells for margin in margins) == 27
+
+
+@given(st.lists(st.sampled_from(["sex", "hispanic", "age:broad", "cenrace:major"]), unique=True, min_size=1))
+def test_projection_agrees_with_summing_axes(names: list[str]) -> None:
+    query = PERSONS.query("*".join(names))
+    counts = np.arange(query.cells).reshape(query.shape)
+    for margin in query.margins():
+        projected = np.bincount(query.project(margin), counts.ravel(), margin.cells)
+        axes = tuple(i for i, variable in enumerate(query.variables) if variable not in margin.variables)
+        assert projected.tolist() == counts.sum(axis=axes).ravel().tolist()
+
+
+def test_cell_labels_follow_c_order() -> None:
+    labels = PERSONS.query("sex*votingage").cell_labels()
+    assert labels == [["male", "male", "female", "female"], ["under 18", "18 and over"] * 2]
+
+
+SEX = Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female")))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Attribute("a", "A", ()),
+        lambda: Attribute("a", "A", (Level(1, "x"), Level(1, "y"))),
+        lambda: Attribute("a", "A", (Level(1, "x"), Level("1", "y"))),
+        lambda: Recode("r", SEX, (Group("g", (1, 2)), Group("h", (2,)))),
+        lambda: Recode("r", SEX, (Group("g", (3,)),)),
+        lambda: Recode("r", SEX, (Group("g", ()),)),
+        lambda: Recode("r", SEX, ()),
+        lambda: PERSONS.query("sex*sex"),
+        lambda: PERSONS.query("age*age:broad"),
+        lambda: PERSONS.query("income"),
+        lambda: parse_schema({}),
+        lambda: parse_schema({"id": "x", "provenance": "p", "attributes": {"a": {}}}),
+        lambda: parse_schema({"id": "x", "provenance": "p", "attributes": {"a": {"levels": [[1]]}}}),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(make: object) -> None:
+    with pytest.raises(SpecError) as caught:
+        make()  # type: ignore[operator]
+    assert caught.value.findings[0].remedy
+
+
+def test_incomplete_recodes_are_known() -> None:
+    some = Recode("sex:men", SEX, (Group("men", (1,)),))
+    assert not Query((some,)).is_complete
+    assert Query((identity(SEX),)).is_complete
