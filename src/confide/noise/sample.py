@@ -1,0 +1,251 @@
+"""Draws: the noise of coordinates, exactly distributed, in bulk.
+
+A draw is decided in stages. Each reads more bits of the same uniform number and stops only when they leave no doubt:
+
+1. one 16-bit word and one table lookup;
+2. 64 more bits, compared with the one threshold in the cell, or searched among all where the cell is crowded;
+3. Python integers, 64 more bits at a time, for as long as it takes (about one draw in 2**55 at sigma 17).
+
+Where no table fits (``sigma > 7000`` or ``epsilon < 1/1000``) a draw is made by :mod:`confide.noise.reference` from the
+extension words of its coordinate. The result is the same for any chunking and order. Derivation:
+``docs/proofs/noise.md``, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count as count_from
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.errors import CONFIDENTIAL, Finding, ParameterError
+from confide.noise.enclosure import invert
+from confide.noise.laws import Law
+from confide.noise.reference import UniformBits, sample
+from confide.noise.stream import Coordinates, Extensions, Words, WordSource, check_span
+from confide.noise.table import CELL_BITS, CELLS, UNDECIDED, Table, fits_table, table_for
+
+Integers = npt.NDArray[np.int64]
+
+_CHUNK = 1 << 17
+"""Draws at a time: words, lookups and counts stay in the processor's cache."""
+
+_BLOCK = 1 << 20
+"""Undecided draws are settled together once per block, because a call costs more than a draw."""
+
+_REFERENCE_CHUNK = 1 << 12
+_REFERENCE_WORDS = 16
+_LARGEST_VALUE = 1 << 62
+_WIDEST = Fraction(1, 1 << 50)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many draws were made and how many of them went how far. Depends on the key only, never on the values."""
+
+    draws: int = 0
+    extended: int = 0
+    exact: int = 0
+    reference: int = 0
+
+
+def draw(law: Law, stream: WordSource, start: int, count: int, tally: Tally | None = None) -> Integers:
+    """The noise of the coordinates ``start .. start + count - 1``."""
+    check_span(start, count)
+    noise = np.zeros(count, np.int64)
+    _add(noise, law, stream, start, tally or Tally())
+    return noise
+
+
+def draw_at(
+    law: Law, stream: WordSource, coordinates: npt.NDArray[np.uint64] | Integers, tally: Tally | None = None
+) -> Integers:
+    """The noise of any coordinates, in any order, repeats allowed: each the same as :func:`draw` gives it."""
+    places = _as_coordinates(coordinates)
+    _check_width(law)
+    tally = tally or Tally()
+    noise = np.empty(len(places), np.int64)
+    table = table_for(law) if fits_table(law) else None
+    for begin in range(0, len(places), _CHUNK):
+        chunk = places[begin : begin + _CHUNK]
+        noise[begin : begin + _CHUNK] = (
+            _draw_reference(law, stream, chunk, tally)
+            if table is None
+            else decide(table, stream.words_at(chunk), chunk, stream, tally)
+        )
+    return noise
+
+
+def add_noise(values: Integers, law: Law, stream: WordSource, start: int, tally: Tally | None = None) -> None:
+    """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view."""
+    _check_values(values)
+    check_span(start, values.size)
+    _add(values.reshape(-1), law, stream, start, tally or Tally())
+
+
+def decide(table: Table, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
+    """The draws of ``words``, with further words of the same coordinates from ``source`` where these do not decide."""
+    noise = table.signed[words].astype(np.int64)
+    open_ = np.flatnonzero(noise == UNDECIDED)
+    noise[open_] = _settle(table, words[open_], coordinates[open_], source, tally)
+    tally.draws += len(words)
+    return noise
+
+
+def _add(values: Integers, law: Law, source: WordSource, start: int, tally: Tally) -> None:
+    _check_width(law)
+    if not fits_table(law):
+        for begin in range(0, len(values), _REFERENCE_CHUNK):
+            chunk = values[begin : begin + _REFERENCE_CHUNK]
+            chunk += _draw_reference(law, source, _span(start + begin, len(chunk)), tally)
+        return
+    table = table_for(law)
+    for begin in range(0, len(values), _BLOCK):
+        _add_block(values[begin : begin + _BLOCK], table, source, start + begin, tally)
+
+
+def _add_block(values: Integers, table: Table, source: WordSource, start: int, tally: Tally) -> None:
+    """Stage 1 in chunks, then the later stages for what the block has left open."""
+    looked_up = np.empty(min(_CHUNK, len(values)), np.int16)
+    marked = np.empty(len(looked_up), np.bool_)
+    open_places, open_words = [], []
+    for begin in range(0, len(values), _CHUNK):
+        chunk = values[begin : begin + _CHUNK]
+        words = source.words(start + begin, len(chunk))
+        noise = looked_up[: len(chunk)]
+        # Every word is a valid index; "wrap" is the quickest way to tell numpy so.
+        np.take(table.signed, words, out=noise, mode="wrap")
+        open_here = np.equal(noise, UNDECIDED, out=marked[: len(chunk)]).nonzero()[0]
+        noise[open_here] = 0
+        np.add(chunk, noise, out=chunk)
+        open_places.append(open_here + begin)
+        open_words.append(words[open_here])
+    places = np.concatenate(open_places)
+    coordinates = places.astype(np.uint64) + np.uint64(start)
+    values[places] += _settle(table, np.concatenate(open_words), coordinates, source, tally)
+    tally.draws += len(values)
+
+
+def _settle(table: Table, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
+    """Stage 2 for draws in undecided cells; what it cannot decide goes on to the search and to stage 3."""
+    tally.extended += len(words)
+    cells = words & np.uint16(CELLS - 1)
+    extensions = source.extension(coordinates, 0)
+    rank = table.rank[cells]
+    upper = table.upper[rank]
+    magnitudes = table.below[rank] + (extensions > upper)
+    open_ = np.flatnonzero((extensions >= table.lower[rank]) & (extensions <= upper))
+    magnitudes[open_] = _search(table, cells[open_], extensions[open_], coordinates[open_], source, tally)
+    signed: Integers = np.where(words >> np.uint16(CELL_BITS), -magnitudes, magnitudes)
+    return signed
+
+
+def _search(
+    table: Table, cells: Words, extensions: Extensions, coordinates: Coordinates, source: WordSource, tally: Tally
+) -> Integers:
+    """Magnitudes by binary search with 64 bits of ``U``, or by :func:`invert` where they touch a threshold."""
+    first = (cells.astype(np.uint64) << np.uint64(64 - CELL_BITS)) | (extensions >> np.uint64(CELL_BITS))
+    magnitudes = np.searchsorted(table.first_upper, first, side="left")
+    known = np.minimum(magnitudes, len(table.first_lower) - 1)
+    open_ = np.flatnonzero((magnitudes != known) | (first >= table.first_lower[known]))
+    tally.exact += len(open_)
+    for i in open_:
+        prefix = int(cells[i]) << 64 | int(extensions[i])
+        next_word = _words_of(source, coordinates[i : i + 1], first=1)
+        magnitudes[i] = invert(table.law.decay, prefix, CELL_BITS + 64, next_word)
+    return magnitudes
+
+
+def _draw_reference(law: Law, source: WordSource, coordinates: Coordinates, tally: Tally) -> Integers:
+    """One draw per coordinate by the reference sampler; a few words for all coordinates are fetched at a time."""
+    tally.draws += len(coordinates)
+    tally.reference += len(coordinates)
+    noise = np.empty(len(coordinates), np.int64)
+    for begin in range(0, len(coordinates), _REFERENCE_CHUNK):
+        chunk = coordinates[begin : begin + _REFERENCE_CHUNK]
+        fetched = [source.extension(chunk, number).tolist() for number in range(_REFERENCE_WORDS)]
+        for i in range(len(chunk)):
+            next_word = _words_of(source, chunk[i : i + 1], first=0, fetched=[column[i] for column in fetched])
+            value = sample(law, UniformBits(next_word))
+            if abs(value) > _LARGEST_VALUE:
+                raise OverflowError("a draw does not fit into 64 bits")
+            noise[begin + i] = value
+    return noise
+
+
+def _words_of(
+    source: WordSource, coordinate: Coordinates, first: int, fetched: list[int] | None = None
+) -> Callable[[], int]:
+    """Extension words ``first``, ``first + 1``, ... of one coordinate, without end, one per call."""
+    ready = fetched or []
+
+    def generate() -> Iterator[int]:
+        yield from ready
+        for number in count_from(first + len(ready)):
+            yield int(source.extension(coordinate, number)[0])
+
+    return generate().__next__
+
+
+def _span(start: int, count: int) -> Coordinates:
+    return np.arange(start, start + count, dtype=np.uint64)
+
+
+def _as_coordinates(coordinates: npt.NDArray[np.uint64] | Integers) -> Coordinates:
+    if coordinates.ndim != 1 or coordinates.dtype not in (np.dtype(np.uint64), np.dtype(np.int64)):
+        raise ParameterError(
+            Finding(
+                code="bad-coordinates",
+                what="coordinates are a plain row of 64-bit integers",
+                found=f"{coordinates.ndim} dimensions of {coordinates.dtype}",
+                expected="one dimension of uint64 or int64",
+                remedy="pass coordinates.astype(numpy.uint64)",
+            )
+        )
+    if len(coordinates):
+        check_span(int(coordinates.min()), 1)
+        check_span(int(coordinates.max()), 1)
+    return coordinates.astype(np.uint64, copy=False)
+
+
+def _check_values(values: Integers) -> None:
+    if values.dtype != np.dtype(np.int64) or not values.flags.c_contiguous or not values.flags.writeable:
+        raise ParameterError(
+            Finding(
+                code="bad-array",
+                what="noise is added in place to whole numbers only",
+                found=f"an array of {values.dtype}",
+                expected="a writable, contiguous array of int64",
+                remedy="count into an int64 array; a floating-point count is not exact",
+            )
+        )
+    # Seen as unsigned, a count of zero or more is small: one pass settles the usual case.
+    if values.size == 0 or int(values.view(np.uint64).max()) <= _LARGEST_VALUE:
+        return
+    if int(values.min()) < -_LARGEST_VALUE or int(values.max()) > _LARGEST_VALUE:
+        raise ParameterError(
+            Finding(
+                code="overflow",
+                what="a value is so large that adding noise could overflow",
+                found=CONFIDENTIAL,
+                expected="values between -2**62 and 2**62",
+                remedy="check the counts before measuring them",
+            )
+        )
+
+
+def _check_width(law: Law) -> None:
+    """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps."""
+    if law.decay.first < _WIDEST and law.decay.step < _WIDEST**2:
+        raise ParameterError(
+            Finding(
+                code="law-too-wide",
+                what="noise this wide does not fit into 64-bit integers",
+                found=repr(law),
+                expected="sigma2 of at most 2**100, or epsilon of at least 2**-50",
+                remedy="give the measurement more budget",
+            )
+        )

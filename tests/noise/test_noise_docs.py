@@ -1,0 +1,26 @@
+"""What the documentation shows is what the code does."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from confide.noise import laws
+
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "noise.md"
+
+
+def test_the_examples_of_the_page_are_true() -> None:
+    failed, tried = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert (failed, tried > 15) == (0, True)
+
+
+def test_the_examples_in_docstrings_are_true() -> None:
+    assert doctest.testmod(laws) == (0, 2)
+
+
+@pytest.mark.parametrize("word", ["confidence interval", "error margin", "margin of error"])
+def test_the_page_keeps_to_our_words(word: str) -> None:
+    assert word not in PAGE.read_text(encoding="utf-8").lower()
