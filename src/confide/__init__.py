@@ -1,3 +1,35 @@
-"""Confide: a disclosure avoidance system for official statistics."""
+"""Confide: a disclosure avoidance system for official statistics.
 
-__version__ = "0.1.0"
+The verbs are functions here: ``confide.check(spec)``, ``confide.run(spec)``, ``confide.verify(release)``,
+``confide.evaluate(run_folder)``. They are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confide.version import __version__
+
+if TYPE_CHECKING:
+    from confide.api import check, destroy_key, evaluate, json_schema, reconcile, replay, run, synthesize, verify
+
+__all__ = [
+    "__version__",
+    "check",
+    "destroy_key",
+    "evaluate",
+    "json_schema",
+    "reconcile",
+    "replay",
+    "run",
+    "synthesize",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from confide import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'confide' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
+from math import isfinite
 from typing import TypeAlias
 
 from confide.errors import Finding, ParameterError
@@ -45,6 +46,8 @@ def exact(value: Exact, name: str = "number") -> Fraction:
         except ZeroDivisionError:
             raise _refused(name, repr(value), "the denominator is zero") from None
     if isinstance(value, float):
+        if not isfinite(value):
+            raise _refused(name, repr(value), "the number is not finite")
         raise ParameterError(
             Finding(
                 code="float-refused",

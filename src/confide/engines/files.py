@@ -13,8 +13,10 @@ PRIVATE_FOLDER = 0o700
 
 
 def private_folder(path: Path) -> Path:
-    """A folder that only its owner can open, made if it is not there."""
-    path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    """A folder that only its owner can open, made if it is not there, with every folder made on the way."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path.chmod(PRIVATE_FOLDER)
     return path
 

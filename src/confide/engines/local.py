@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -20,11 +20,14 @@ from confide.engines.expressions import identifier
 from confide.engines.files import private_folder, whole_file
 from confide.engines.protocol import Advance, GroupFunction
 from confide.engines.source import Source
-from confide.errors import Finding, InputError, Place, RunError
+from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
 
 INTEGER_TYPES = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
+
+_ROW = "confide row number"
+T = TypeVar("T")
 
 
 class LocalEngine:
@@ -35,16 +38,18 @@ class LocalEngine:
     def __init__(self, scratch: Path, *, processes: int | None = None, memory: str = "4GiB"):
         self.processes = processes or os.cpu_count() or 1
         self._scratch = private_folder(scratch)
-        self._connection = duckdb.connect(
-            config={
-                "threads": self.processes,
-                "memory_limit": memory,
-                "temp_directory": str(self._scratch),
-                "preserve_insertion_order": True,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-            }
-        )
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": self.processes,
+            "memory_limit": memory,
+            "temp_directory": str(self._scratch),
+            "preserve_insertion_order": True,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        try:
+            self._connection = duckdb.connect(config=config)
+        except duckdb.Error:
+            raise _bad_memory(memory) from None
 
     def __enter__(self) -> Self:
         return self
@@ -55,13 +60,13 @@ class LocalEngine:
         self._connection.close()
 
     def kinds(self, source: Source) -> dict[str, str]:
-        with _readable(source):
-            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {_from(source)}").fetchall()
+        text = f"DESCRIBE SELECT * FROM {_from(source)}"
+        rows = _in_our_words(lambda: self._connection.execute(text).fetchall(), [source])
         return {name: _kind(str(type_)) for name, type_, *_ in rows}
 
     def sql(self, text: str, **sources: Source | Path) -> Confidential[pa.Table]:
-        with _readable(*sources.values()):
-            return Confidential(self._connection.sql(_with(text, sources)).to_arrow_table())
+        query = _with(text, sources)
+        return Confidential(_in_our_words(lambda: self._connection.sql(query).to_arrow_table(), sources.values()))
 
     def count_by(self, source: Source | Path, keys: Mapping[str, str], into: Path, *, where: str | None = None) -> None:
         self.write(_counting("source" + (f" WHERE {where}" if where else ""), keys), into, source=source)
@@ -72,9 +77,10 @@ class LocalEngine:
 
     def write(self, text: str, into: Path, **sources: Source | Path) -> None:
         private_folder(into.parent)
-        with whole_file(into) as temporary, _readable(*sources.values()):
-            copy = f"COPY ({_with(text, sources)}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
-            self._connection.execute(copy)
+        query = _with(text, sources)
+        with whole_file(into) as temporary:
+            copy = f"COPY ({query}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
+            _in_our_words(lambda: self._connection.execute(copy), sources.values())
 
     def map_groups(
         self,
@@ -91,10 +97,12 @@ class LocalEngine:
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
         number = "file_row_number + 1" if source.format == "parquet" else "row_number() OVER ()"
         options = ", file_row_number = true" if source.format == "parquet" else ""
-        numbered = f"SELECT *, {number} AS number FROM {_from(source, options)}"
-        text = f"SELECT number FROM ({numbered}) WHERE {where} ORDER BY number LIMIT {limit}"
-        with _readable(source):
-            return [int(number) for (number,) in self._connection.execute(_with(text, others)).fetchall()]
+        # The number comes first and under a name of ours: a column of the records must never be taken for it.
+        numbered = f"SELECT {number} AS {identifier(_ROW)}, * FROM {_from(source, options)}"
+        text = f"SELECT {identifier(_ROW)} FROM ({numbered}) WHERE {where} ORDER BY 1 LIMIT {limit}"
+        query = _with(text, others)
+        rows = _in_our_words(lambda: self._connection.execute(query).fetchall(), [source])
+        return [int(row) for (row,) in rows]
 
     def integer_text(self, column: str) -> str:
         return (
@@ -102,33 +110,54 @@ class LocalEngine:
         )
 
 
-@contextmanager
-def _readable(*sources: Source | Path) -> Iterator[None]:
-    """Says what is wrong in our own words. DuckDB's may quote a value of the records, so they are not passed on."""
+def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> T:
+    """What ``answer`` gives, or an error in our own words.
+
+    DuckDB's may quote a value of the records, so they are not passed on, not even as the context of ours: the error is
+    raised after its own has been let go.
+    """
+    problem: ConfideError | OSError
     try:
-        yield
+        return answer()
     except duckdb.OutOfMemoryException:
-        raise RunError(
+        problem = RunError(
             Finding(
                 code="out-of-memory",
                 what="the tabulation does not fit into the memory limit, and there is no room left for spilling",
                 expected="room for intermediate results",
                 remedy="free disk space in the run's folder, or raise --memory",
             )
-        ) from None
+        )
     except duckdb.Error as error:
-        if (room := _no_room(error)) is not None:
-            raise room from None
-        files = ", ".join(source.file if isinstance(source, Source) else source.name for source in sources)
-        raise InputError(
-            Finding(
-                code="unreadable",
-                what=f"the file cannot be read ({type(error).__name__})",
-                where=Place(file=files),
-                expected="a whole Parquet or CSV file in the declared layout",
-                remedy="check that the file is complete and is what the spec says it is; write it again if need be",
-            )
-        ) from None
+        problem = _no_room(error) or InputError(_unreadable(error, sources))
+    raise problem
+
+
+def _unreadable(error: duckdb.Error, sources: Iterable[Source | Path]) -> Finding:
+    files = ", ".join(source.file if isinstance(source, Source) else source.name for source in sources)
+    # Of DuckDB's words only the number of the line is taken, which stands before anything quoted.
+    line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    return Finding(
+        code="unreadable",
+        what="the file cannot be read",
+        where=Place(file=files, line=int(line.group(1)) if line else None),
+        found=f"damage or another layout ({type(error).__name__})",
+        expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
+        remedy="check that the file is complete and is what the spec says it is; write it again if need be",
+    )
+
+
+def _bad_memory(memory: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="memory",
+            what="this is not an amount of memory",
+            where=Place(path="--memory"),
+            found=repr(memory[:40]),
+            expected="a number with a unit, such as 4GiB or 800MB",
+            remedy="correct --memory",
+        )
+    )
 
 
 def _no_room(error: duckdb.Error) -> OSError | None:
@@ -157,12 +186,12 @@ def _with(text: str, sources: Mapping[str, Source | Path]) -> str:
 
 def _from(source: Source | Path, options: str = "") -> str:
     if isinstance(source, Path):
-        return f"read_parquet({_quoted(source)}{options})"
+        return f"read_parquet({_one_file(source)}{options})"
     if source.format == "parquet":
-        return f"read_parquet({_quoted(source.path)}{options})"
+        return f"read_parquet({_one_file(source.path)}{options})"
     delimiter = source.delimiter.replace("'", "''")
     return (
-        f"read_csv({_quoted(source.path)}, header = true, all_varchar = true, delim = '{delimiter}', "
+        f"read_csv({_one_file(source.path)}, header = true, all_varchar = true, delim = '{delimiter}', "
         "quote = '\"', escape = '\"', strict_mode = true, null_padding = false, auto_detect = false, "
         f"columns = {{{_csv_columns(source)}}})"
     )
@@ -178,20 +207,31 @@ def csv_header(source: Source) -> list[str]:
         with source.path.open(encoding="utf-8-sig", newline="") as file:
             names = next(csv.reader(file, delimiter=source.delimiter), [])
     except UnicodeDecodeError:
-        raise _bad_header(source, "the first line is not UTF-8 text", "a CSV in UTF-8") from None
-    if not any(names):
-        raise _bad_header(source, "the file is empty", "a first line with the column names")
-    if len(set(names)) < len(names):
-        raise _bad_header(source, "a column name stands twice in the first line", "names that differ")
-    return names
+        problem = "the first line is not UTF-8 text", "other bytes", "a CSV in UTF-8"
+    except csv.Error:
+        problem = "the first line is no line of a CSV", "a line that cannot be taken apart", "a CSV in UTF-8"
+    except OSError as error:
+        problem = "the file cannot be read", error.strerror or type(error).__name__, "a file that may be read"
+    else:
+        if not any(names):
+            problem = "the file is empty", "no column names", "a first line with the column names"
+        elif "" in names:
+            problem = "a column has no name", f"column {names.index('') + 1} without a name", "a name for every column"
+        elif len({name.lower() for name in names}) < len(names):
+            problem = "a column name stands twice in the first line", "names that are alike", "names that differ"
+        else:
+            return names
+    # The first line of a CSV without names is a record: nothing of it is shown, and no context holds it.
+    raise _bad_header(source, *problem)
 
 
-def _bad_header(source: Source, what: str, expected: str) -> InputError:
+def _bad_header(source: Source, what: str, found: str, expected: str) -> InputError:
     return InputError(
         Finding(
             code="csv-header",
             what=what,
             where=Place(file=source.file, line=1),
+            found=found,
             expected=expected,
             remedy="write the file again in the declared layout",
         )
@@ -200,3 +240,8 @@ def _bad_header(source: Source, what: str, expected: str) -> InputError:
 
 def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def _one_file(path: Path) -> str:
+    """A path that is read as it stands: DuckDB takes ``*``, ``?`` and ``[`` for a pattern of several files."""
+    return "'" + re.sub(r"([*?[])", r"[\1]", str(path)).replace("'", "''") + "'"

@@ -1,0 +1,88 @@
+"""``confide account``: what a budget means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from confide.cli.show import Json, out, print_json, table
+from confide.exact import positive
+from confide.privacy import ZCDP, cks_rho, epsilon_bracket, noisy_cells
+from confide.report.render import up
+from confide.runs.manifest import epsilons
+from confide.runs.plan import read_plan
+from confide.runs.release import read_manifest
+
+WORDS = {
+    "bun_steinke": "Bun and Steinke (2016): the simplest bound; older documents use it",
+    "canonne_kamath_steinke": "Canonne, Kamath and Steinke (2020): the bound to quote",
+    "gaussian_limit": "what a continuous Gaussian mechanism of this cost has; for comparison",
+}
+
+app = typer.Typer(help="Privacy accounting: convert budgets, compare definitions.", no_args_is_help=True)
+
+
+@app.command()
+def convert(
+    rho: Annotated[
+        str | None, typer.Option(help="A zCDP budget: an exact number such as 2.56 or 293764/114921.")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Or an epsilon; the largest rho that keeps it is printed.")
+    ] = None,
+    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
+    as_json: Json = False,
+) -> None:
+    """Epsilon of a zCDP budget at a delta, three ways, each rounded up; or the rho of an epsilon, rounded down."""
+    if (rho is None) == (epsilon is None):
+        raise typer.BadParameter("give either --rho or --epsilon")
+    chance = positive(delta, "delta")
+    if epsilon is not None:
+        largest = cks_rho(positive(epsilon, "epsilon"), chance)
+        if as_json:
+            print_json({"epsilon": epsilon, "delta": delta, "rho": str(largest), "rho_decimal": float(largest)})
+        else:
+            out.print(f"rho = {largest} (about {float(largest):.6g}) gives at most epsilon {epsilon} at delta {delta}.")
+        return
+    assert rho is not None
+    number = positive(rho, "rho")
+    ways = epsilons(number, chance)
+    if as_json:
+        print_json({"rho": str(number), "delta": str(chance)} | ways)
+        return
+    _table(ways)
+    out.print(f"\nrho = {number} at delta = {delta}; every figure is rounded up.")
+
+
+@app.command()
+def release(
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
+    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
+    as_json: Json = False,
+) -> None:
+    """The cost of a release, composed anew from its measurements, with its privacy loss distribution."""
+    plan = read_plan(read_manifest(folder)["plan"])
+    chance = positive(delta, "delta")
+    result: dict[str, Any] = {"loss": plan.loss.as_dict(), "neighbours": plan.neighbours.value, "delta": str(chance)}
+    if not isinstance(plan.loss, ZCDP):
+        if as_json:
+            print_json(result)
+        else:
+            out.print(f"{plan.loss} ({plan.neighbours.value}); it holds with delta = 0.")
+        return
+    ways = epsilons(plan.loss.rho, chance)
+    bracket = epsilon_bracket(noisy_cells(plan.event, plan.neighbours), chance)
+    if as_json:
+        distribution = {"lower": bracket.optimistic, "upper": bracket.pessimistic}
+        print_json(result | ways | {"privacy_loss_distribution": distribution})
+        return
+    _table(ways)
+    exact = f"{up(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
+    out.print(f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}.")
+    out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up.")
+
+
+def _table(ways: dict[str, float]) -> None:
+    table(["epsilon ", "by"], [(up(value, 4), WORDS[name]) for name, value in ways.items()])

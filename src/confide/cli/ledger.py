@@ -1,0 +1,125 @@
+"""``confide ledger``: what has been spent on a data set, for ever."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from confide import api
+from confide.cli.show import Json, out, print_json, show_findings, table
+from confide.runs.ledger import Ledger
+
+app = typer.Typer(help="The ledger of a data set: open, show, reconcile.", no_args_is_help=True)
+
+LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
+
+
+class DefinitionName(StrEnum):
+    """The privacy definitions a budget can be in."""
+
+    zcdp = "zcdp"
+    pure = "pure"
+
+
+class NeighboursName(StrEnum):
+    """The neighbour relations."""
+
+    change_one = "change-one"
+    add_remove = "add-remove"
+
+
+@app.command("open")
+def open_(
+    path: LedgerFile,
+    data_set: Annotated[str, typer.Option(help="The name of the data set.")],
+    budget: Annotated[str, typer.Option(help="The whole budget of the data set, for ever: an exact number.")],
+    definition: Annotated[DefinitionName, typer.Option(help="What the budget counts.")] = DefinitionName.zcdp,
+    neighbours: Annotated[NeighboursName, typer.Option(help="What is hidden.")] = NeighboursName.change_one,
+    note: Annotated[str, typer.Option(help="Who decided on the budget, and why.")] = "",
+) -> None:
+    """Open the ledger of a data set, once, with all that may ever be spent on it."""
+    ledger = Ledger.open_new(
+        path, data_set=data_set, definition=definition.value, neighbours=neighbours.value, budget=budget, note=note
+    )
+    account = ledger.account()
+    out.print(f"Opened {path}: {account.budget} ({account.definition}, {account.neighbours}) for {account.data_set!r}.")
+
+
+@app.command()
+def show(path: LedgerFile, as_json: Json = False) -> None:
+    """Show the budget, what is spent and every release."""
+    account = Ledger(path).account()
+    if as_json:
+        print_json(account.as_dict())
+        return
+    out.print(
+        f"[bold]{account.data_set}[/]: {account.definition}, {account.neighbours}, opened {account.opened_at:%Y-%m-%d}"
+    )
+    table(
+        ["budget ", "spent ", "left "],
+        [(f"{account.budget}", f"{account.spent}", f"{account.left}"), *_rounded(account)],
+    )
+    rows = [
+        (
+            run.release,
+            run.state,
+            run.charged,
+            f"{run.reserved_at:%Y-%m-%d %H:%M}",
+            "destroyed" if run.key_destroyed else "kept",
+        )
+        for run in account.runs.values()
+    ]
+    if rows:
+        out.print()
+        table(["release", "state", "charged ", "reserved (UTC)", "key"], rows)
+
+
+@app.command()
+def history(path: LedgerFile, as_json: Json = False) -> None:
+    """Every entry of the ledger in order, with its hash. The chain of hashes is verified."""
+    entries = Ledger(path).history()
+    if as_json:
+        names = ("sequence", "time", "kind", "payload", "previous", "hash")
+        print_json([dict(zip(names, entry.row(), strict=True)) for entry in entries])
+        return
+    table(
+        ["", "time (UTC)", "kind", "hash"],
+        [(entry.sequence, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.kind, entry.hash[:16]) for entry in entries],
+    )
+
+
+@app.command()
+def void(
+    path: LedgerFile,
+    run_id: Annotated[str, typer.Argument(help="The run, as `confide ledger show --json` names it.")],
+    reason: Annotated[str, typer.Option(help="Why the reservation is dropped.")],
+) -> None:
+    """Drop a reservation of which nothing was drawn yet, and free its cost."""
+    Ledger(path).void(run_id, reason)
+    out.print("The reservation is void; its cost is free again.")
+
+
+@app.command()
+def reconcile(
+    path: LedgerFile,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of the runs on this data set.")],
+    as_json: Json = False,
+) -> None:
+    """Compare the ledger with the folders of its runs: finds a ledger that was cut off or put back, and lost runs."""
+    findings = api.reconcile(path, runs)
+    if as_json or findings:
+        show_findings(findings, as_json=as_json)
+    else:
+        out.print("Ledger and run folders agree.")
+    if any(finding.severity == "error" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _rounded(account: object) -> list[tuple[str, str, str]]:
+    values = [getattr(account, name) for name in ("budget", "spent", "left")]
+    if all(value.denominator == 1 for value in values):
+        return []
+    return [("≈ " + f"{float(values[0]):.6g}", f"{float(values[1]):.6g}", f"{float(values[2]):.6g}")]

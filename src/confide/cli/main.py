@@ -1,0 +1,211 @@
+"""The command ``confide``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import confide
+from confide import api
+from confide.cli import account, data, demo, ledger, noise
+from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
+from confide.errors import ConfideError
+from confide.report.render import fraction_up
+
+DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
+
+app = typer.Typer(
+    name="confide",
+    help="From confidential census records to statistics that may be published: what they cost in privacy, what they "
+    "are worth, and proof that they are what they say.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("demo")(demo.demo)
+app.command("new")(demo.new)
+
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
+
+
+@app.command()
+def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB") -> None:
+    """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
+    checked = api.check(spec, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    plan = checked.plan
+    if as_json:
+        print_json(
+            {
+                "ok": not checked.errors,
+                "findings": [finding.as_dict() for finding in checked.findings],
+                "cost": None if checked.cost is None else str(checked.cost),
+                "left": None if checked.account is None else str(checked.account.left),
+                "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
+            }
+        )
+    else:
+        show_findings(checked.findings)
+        if plan is not None:
+            levels = dict.fromkeys(measure.level for measure in plan.measures)
+            rows = []
+            for level in levels:
+                measures = [measure for measure in plan.measures if measure.level == level]
+                counts = sum(measure.units * measure.cells for measure in measures)
+                widest = max(measure.law.noise_margin("0.95") for measure in measures)
+                rows.append((level, f"{measures[0].units:,}", len(measures), f"{counts:,}", f"±{widest:,}"))
+            table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
+            out.print(f"\nThe release has {plan.counts:,} counts and costs {plan.loss} ({plan.neighbours.value}).")
+        if checked.account is not None and checked.cost is not None:
+            left = fraction_up(checked.account.left)
+            out.print(f"The ledger would charge {checked.cost}; {left} of {checked.account.budget} is left.")
+        if not checked.errors:
+            out.print("[bold green]No problems found.[/] Nothing was spent.")
+    raise typer.Exit(REFUSED if checked.errors else DONE)
+
+
+@app.command()
+def run(
+    spec: SpecFile,
+    as_json: Json = False,
+    processes: Processes = None,
+    memory: Memory = "4GiB",
+    insecure_key: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="A key of your own (64 hexadecimal digits), for trials: NOT FOR RELEASE."),
+    ] = None,
+) -> None:
+    """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
+    display = Display(quiet=as_json)
+    result = api.run(spec, processes=processes, memory=memory, insecure_key=insecure_key, progress=display)
+    account = result.account
+    if as_json:
+        print_json(
+            {
+                "ok": True,
+                "release": str(result.release),
+                "manifest_sha256": result.manifest_sha256,
+                "cost": result.plan.loss.as_dict(),
+                "left": str(account.left),
+                "was_sealed_before": result.was_sealed_before,
+            }
+        )
+        return
+    if result.was_sealed_before:
+        out.print("This run was sealed before; nothing was done and nothing charged.")
+    out.print(f"[bold green]Sealed[/] {result.release}")
+    out.print(f"  {result.plan.counts:,} counts at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
+    out.print(f"  ledger of {account.data_set!r}: {account.spent} spent, {account.left} left of {account.budget}")
+    if insecure_key:
+        err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
+
+
+@app.command()
+def verify(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")], as_json: Json = False
+) -> None:
+    """Read a release again from its files: hashes, completeness, whole numbers, and noise as promised."""
+    verification = api.verify(release)
+    if as_json:
+        print_json(verification.as_dict())
+    else:
+        rows = [("ok" if check.ok else "WRONG", check.name, check.detail) for check in verification.checks]
+        table(["", "what", "detail"], rows)
+        if verification.stamp:
+            err.print(f"[bold red]{verification.stamp}[/]")
+        verdict = "[bold green]as sealed[/]" if verification.ok else "[bold red]not as sealed[/]"
+        out.print(f"\nThe release {verification.release} is {verdict}.")
+    raise typer.Exit(DONE if verification.ok else REFUSED)
+
+
+@app.command()
+def evaluate(run_folder: RunFolder, as_json: Json = False) -> None:
+    """Compare a release with the truth, for the curator alone: a dossier with pictures. CONFIDENTIAL."""
+    evaluated = api.evaluate(run_folder, progress=Display(quiet=as_json))
+    cells = evaluated.cells.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
+    if as_json:
+        print_json({"confidential": True, "dossier": str(evaluated.dossier), "cells": [row.as_dict() for row in cells]})
+        return
+    out.print(f"Dossier (confidential): {evaluated.dossier}")
+
+
+@app.command()
+def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB") -> None:
+    """Make a release a second time from the kept key, and compare every byte. It costs nothing."""
+    result = api.replay(run_folder, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    if as_json:
+        print_json({"ok": result.ok, "files": result.files, "different": list(result.different)})
+    elif result.ok:
+        out.print(f"[bold green]The same[/]: {result.files} files, byte by byte.")
+    else:
+        out.print("[bold red]Different[/]: " + ", ".join(result.different))
+    raise typer.Exit(DONE if result.ok else REFUSED)
+
+
+@app.command()
+def seal(
+    run_folder: RunFolder,
+    destroy_key: Annotated[
+        bool, typer.Option("--destroy-key", help="Destroy the key: the release can never be replayed again.")
+    ] = False,
+) -> None:
+    """Make a sealed release final by destroying its key."""
+    if not destroy_key:
+        raise typer.BadParameter("say --destroy-key; a run is sealed by itself when it is complete")
+    api.destroy_key(run_folder)
+    out.print("The key is destroyed and the ledger says so. The release is final.")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the spec, for editors and programs."""
+    print_json(api.json_schema())
+
+
+app.command("synthesize")(data.synthesize)
+app.add_typer(data.imports, name="import")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(account.app, name="account")
+app.add_typer(noise.app, name="noise")
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        out.print(f"confide {confide.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The entry point. Exit codes: 0 done, 1 findings or refused, 2 usage, 3 internal error."""
+    as_json = "--json" in sys.argv
+    try:
+        app()
+    except ConfideError as error:
+        show_findings(error.findings, as_json=as_json)
+        sys.exit(REFUSED)
+    except KeyboardInterrupt:
+        err.print("Interrupted. Run the same command again to go on.")
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - the last resort: no stack trace, which might show a value, unless asked for
+        _internal(error)
+        sys.exit(INTERNAL)
+
+
+def _internal(error: Exception) -> None:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}). Nothing was released.")
+    err.print("Please report it. CONFIDE_DEBUG=1 shows more, which may include confidential values.")
+    if os.environ.get("CONFIDE_DEBUG") == "1":
+        traceback.print_exception(error)
+
+
+if __name__ == "__main__":
+    main()

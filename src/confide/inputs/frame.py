@@ -1,0 +1,152 @@
+"""The frame: public knowledge of where people can be. Reads the block table and builds the spine from it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from confide.engines import Engine, Source
+from confide.engines.expressions import identifier
+from confide.errors import Finding, InputError, Place
+from confide.geography import Spine, build_spine
+
+BLOCK = "block"
+"""The name of the finest level."""
+
+WHOLE = "all"
+"""The code of the one unit of a level that takes in every block."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRule:
+    """How a level's code is found: the first ``digits`` characters of the block code, or a ``column`` of the block
+    table. ``digits = 0`` makes one unit of everything."""
+
+    name: str
+    digits: int | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AreaRule:
+    """An off-spine partition: a column of the block table; blocks with an empty value or the code ``none`` are in no
+    area."""
+
+    name: str
+    column: str
+    none: str | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The spine, and a fingerprint of all that it says."""
+
+    spine: Spine
+    fingerprint: str
+
+
+def read_frame(
+    engine: Engine, source: Source, block: str, levels: Sequence[LevelRule], areas: Sequence[AreaRule]
+) -> Frame:
+    """The frame of a block table. Every problem is a finding of one :class:`InputError`."""
+    wanted = {block, *(rule.column for rule in levels if rule.column), *(rule.column for rule in areas)}
+    missing = missing_columns(engine, source, sorted(wanted))
+    if missing:
+        raise InputError(missing)
+    columns = ", ".join(f"CAST({identifier(source.theirs(name))} AS VARCHAR) AS {identifier(name)}" for name in wanted)
+    table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
+    codes = {name: table.column(name).to_pylist() for name in wanted}
+    findings = _empty_codes(source, table, {block, *(rule.column for rule in levels if rule.column)})
+    if not findings:
+        findings = _short_codes(source, codes[block], levels)
+    if not table.num_rows:
+        findings.append(
+            Finding(
+                code="no-blocks",
+                what="the block table has no rows",
+                where=Place(file=source.file),
+                expected="one row for each block, inhabited or not",
+                remedy="give the block table of the whole territory",
+            )
+        )
+    if findings:
+        raise InputError(findings)
+    spine = build_spine(
+        {rule.name: _codes(rule, codes, block) for rule in levels} | {BLOCK: codes[block]},
+        {rule.name: [None if code in (None, "", rule.none) else code for code in codes[rule.column]] for rule in areas},
+        file=source.file,
+    )
+    return Frame(spine, fingerprint(spine))
+
+
+def fingerprint(spine: Spine) -> str:
+    """SHA-256 of every level's name, codes and blocks: two frames with the same one ask the same question."""
+    digest = hashlib.sha256(b"confide/frame/v1")
+    order = spine.blocks.unit_of_block.argsort()
+    for level in (*spine.levels, *spine.areas):
+        for text in (level.name, *level.codes):
+            digest.update(len(text.encode()).to_bytes(4, "big") + text.encode())
+        digest.update(level.unit_of_block[order].astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def missing_columns(engine: Engine, source: Source, wanted: Sequence[str]) -> list[Finding]:
+    """A finding for every column that the file lacks."""
+    present = engine.kinds(source)
+    return [
+        Finding(
+            code="missing-column",
+            what=f"the file has no column {source.theirs(name)!r}",
+            where=Place(file=source.file, column=source.theirs(name)),
+            found="columns " + ", ".join(sorted(present)),
+            expected=f"a column for {name}",
+            remedy=f'name the right column in the spec: [data] columns = {{ {name} = "..." }}',
+        )
+        for name in wanted
+        if source.theirs(name) not in present
+    ]
+
+
+def _codes(rule: LevelRule, codes: dict[str, list[str]], block: str) -> list[str]:
+    if rule.column is not None:
+        return codes[rule.column]
+    if rule.digits == 0:
+        return [WHOLE] * len(codes[block])
+    return [code[: rule.digits] for code in codes[block]]
+
+
+def _empty_codes(source: Source, table: pa.Table, names: set[str]) -> list[Finding]:
+    return [
+        Finding(
+            code="empty-code",
+            what="a block has no code",
+            where=Place(
+                file=source.file, column=source.theirs(name), row=table.column(name).to_pylist().index(None) + 1
+            ),
+            found=f"{table.column(name).null_count:,} empty values",
+            expected="a code in every row",
+            remedy="fill in the codes, or declare the column under [[geography.areas]]",
+        )
+        for name in sorted(names)
+        if table.column(name).null_count
+    ]
+
+
+def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRule]) -> list[Finding]:
+    digits = max((rule.digits for rule in levels if rule.digits is not None), default=0)
+    short = next((row for row, code in enumerate(blocks, start=1) if len(code) < digits), None)
+    if short is None:
+        return []
+    return [
+        Finding(
+            code="short-code",
+            what=f"a block code is shorter than the {digits} characters that a level takes from it",
+            where=Place(file=source.file, row=short),
+            found=repr(blocks[short - 1]),
+            expected=f"at least {digits} characters; codes are text, with their leading zeros",
+            remedy="write the codes as text, or correct the digits of the level",
+        )
+    ]

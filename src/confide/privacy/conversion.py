@@ -1,0 +1,191 @@
+"""From ρ to ε at a δ, three ways, each rounded up; and back, rounded down.
+
+* Bun & Steinke (2016), Proposition 1.3: ε = ρ + 2√(ρ ln(1/δ)). Simple, the loosest, and the one that also bounds the
+  probability that the posterior odds move by more than exp(ε) (:mod:`confide.privacy.statements`).
+* Canonne, Kamath & Steinke (2020), Proposition 7: the infimum over α > 1 of αρ + ln(1/(αδ))/(α−1) + ln(1−1/α). Holds
+  for every ρ-zCDP mechanism. Every α gives a valid ε, so an inexact minimiser costs tightness only.
+* The Gaussian limit: the exact curve of the Gaussian mechanism with this ρ (Balle & Wang 2018, Theorem 8). A release of
+  many discrete Gaussian measurements comes close to it, but it is **not** a bound for every ρ-zCDP mechanism: it is
+  for comparison. For a bound of a given list of measurements see :mod:`confide.privacy.pld`.
+
+Everything is evaluated in directed decimal arithmetic; a returned float is never below the real value of the formula
+(``cks_rho``: the fraction is never above) and within one part in 10¹². Derivation: ``docs/proofs/accounting.md``, 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, exact
+from confide.privacy.definitions import ZCDP, ApproxDP, nonnegative
+from confide.privacy.directed import Enclosure, float_up, tighten
+from confide.privacy.normal import density, mills_ratio
+
+_ROUGH = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_SHORT = Context(prec=30, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_ZERO = Decimal(0)
+
+
+def bun_steinke_epsilon(rho: Exact, delta: Exact) -> float:
+    """ρ + 2√(ρ ln(1/δ)), rounded up."""
+    r, d = nonnegative(rho, "rho"), probability(delta)
+    return float_up(tighten(lambda digits: r + 2 * (r * -Enclosure.of(d, digits).ln()).sqrt()).hi) if r else 0.0
+
+
+def cks_epsilon(rho: Exact, delta: Exact) -> float:
+    """The smallest ε that ρ-zCDP implies at δ by Canonne, Kamath & Steinke, rounded up."""
+    r, d = nonnegative(rho, "rho"), probability(delta)
+    return float_up(_cks_upper(r, d)) if r else 0.0
+
+
+def cks_delta(rho: Exact, epsilon: Exact) -> float:
+    """The smallest δ that ρ-zCDP implies at ε by Canonne, Kamath & Steinke, rounded up.
+
+    exp((α−1)(αρ−ε)) (1−1/α)^α/(α−1) at the α with (2α−1)ρ − ε + ln(1−1/α) = 0.
+    """
+    r, e = nonnegative(rho, "rho"), nonnegative(epsilon, "epsilon")
+    if not r:
+        return 0.0
+    rr, ee = _rough(r), _rough(e)
+    with localcontext(_ROUGH):
+        high = (ee - rr + ((ee - rr) ** 2 + 8 * rr).sqrt()) / (4 * rr)
+        u = _root(lambda u: (2 * u + 1) * rr - ee + (u / (1 + u)).ln(), high)
+
+    def formula(digits: int) -> Enclosure:
+        order = Enclosure.of(u, digits)
+        alpha = order + 1
+        return (order * (alpha * r - e) + alpha * (order / alpha).ln() - order.ln()).exp()
+
+    return min(1.0, float_up(tighten(formula).hi))
+
+
+def cks_rho(epsilon: Exact, delta: Exact) -> Fraction:
+    """The largest ρ whose :func:`cks_epsilon` at δ is at most ε, rounded down to 15 significant digits.
+
+    For every α, ρ = (ε − ln(1/(αδ))/(α−1) − ln(1−1/α))/α will do; the best α is where that ρ has its minimum of
+    :func:`cks_epsilon`.
+    """
+    e, d = nonnegative(epsilon, "epsilon"), probability(delta)
+    ee, dd = _rough(e), _rough(d)
+    with localcontext(_ROUGH):
+        u = _root(lambda u: ee + (dd * (1 + u)).ln() * (2 * u + 1) / u**2 - (u / (1 + u)).ln(), 1 / dd - 1)
+
+    def formula(digits: int) -> Enclosure:
+        order = Enclosure.of(u, digits)
+        return (e - _moment_terms(order, d)) / (order + 1)
+
+    digits15 = Context(prec=15, rounding=ROUND_FLOOR)
+    rho = digits15.plus(tighten(formula).lo)
+    while rho > 0 and _cks_upper(Fraction(rho), d) > e:
+        rho = digits15.next_minus(rho)
+    return Fraction(max(rho, _ZERO))
+
+
+def gaussian_limit_epsilon(rho: Exact, delta: Exact) -> float:
+    """The exact ε at δ of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module."""
+    r, d = nonnegative(rho, "rho"), probability(delta)
+    if not r or _gaussian_delta(r, Fraction(0)).hi <= d:
+        return 0.0
+    candidate = float_up(_gaussian_search(r, _rough(d), Decimal(cks_epsilon(r, d))))
+    while _gaussian_delta(r, Fraction(candidate)).hi > d:  # δ(ε) falls: this proves that the candidate is not too small
+        candidate = math.nextafter(candidate, math.inf)
+    return candidate
+
+
+def gaussian_limit_delta(rho: Exact, epsilon: Exact) -> float:
+    """The exact δ at ε of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module."""
+    r, e = nonnegative(rho, "rho"), nonnegative(epsilon, "epsilon")
+    return min(1.0, float_up(_gaussian_delta(r, e).hi)) if r else 0.0
+
+
+def to_approximate(loss: ZCDP, delta: Exact) -> ApproxDP:
+    """The (ε, δ) promise that a zCDP promise implies, by Canonne, Kamath & Steinke."""
+    return ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), exact(delta, "delta"))
+
+
+def probability(delta: Exact) -> Fraction:
+    """δ as an exact number strictly between 0 and 1."""
+    number = exact(delta, "delta")
+    if not 0 < number < 1:
+        raise ParameterError(
+            Finding(
+                code="delta-out-of-range",
+                what="delta must lie strictly between 0 and 1",
+                found=str(number),
+                expected='a small probability such as "1e-10"',
+                remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",
+            )
+        )
+    return number
+
+
+def _cks_upper(rho: Fraction, delta: Fraction) -> Decimal:
+    """Canonne, Kamath & Steinke's ε, from above. The minimum over α = 1 + u is where ρu² + ln(1+u) = ln(1/δ)."""
+    r, d = _rough(rho), _rough(delta)
+    with localcontext(_ROUGH):
+        u = _root(lambda u: r * u**2 + (d * (1 + u)).ln(), min((-d.ln() / r).sqrt(), 1 / d))
+
+    def formula(digits: int) -> Enclosure:
+        order = Enclosure.of(u, digits)
+        return (order + 1) * rho + _moment_terms(order, delta)
+
+    return max(_ZERO, tighten(formula).hi)
+
+
+def _moment_terms(u: Enclosure, delta: Fraction) -> Enclosure:
+    """ln(1/(αδ))/(α−1) + ln(1−1/α) with α = 1 + u."""
+    alpha = u + 1
+    return (u / alpha).ln() - (alpha * delta).ln() / u
+
+
+def _gaussian_delta(rho: Fraction, epsilon: Fraction) -> Enclosure:
+    """δ(ε) = Φ(−a) − exp(ε)Φ(−b) = φ(a)(R(a) − R(b)) with μ = √(2ρ), a = ε/μ − μ/2, b = ε/μ + μ/2."""
+
+    def formula(digits: int) -> Enclosure:
+        mu = Enclosure.of(2 * rho, digits).sqrt()
+        a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        if a.hi < 0:  # Φ(−a) is close to one: written as 1 − φ(a)R(−a)
+            return 1 - density(a) * (mills_ratio(-a) + mills_ratio(b))
+        return density(a) * (mills_ratio(a) - mills_ratio(b))
+
+    return tighten(formula)
+
+
+def _gaussian_search(rho: Fraction, delta: Decimal, high: Decimal) -> Decimal:
+    """Where δ(ε) = δ, by Newton's method on ln δ(ε) between 0 and ``high``: where to look, not what to believe.
+
+    The derivative of ln δ(ε) is −exp(ε)Φ(−b)/δ(ε) = −φ(a)R(b)/δ(ε).
+    """
+    low, guess = _ZERO, high
+    with localcontext(_ROUGH):
+        for _ in range(200):
+            value = _gaussian_delta(rho, Fraction(guess)).hi
+            mu = Enclosure.of(2 * rho, 50).sqrt()
+            a, b = Fraction(guess) / mu - mu / 2, Fraction(guess) / mu + mu / 2
+            low, high = (guess, high) if value > delta else (low, guess)
+            following = guess + (value / delta).ln() * value / (density(a) * mills_ratio(b)).hi
+            if not low <= following <= high:
+                following = (low + high) / 2
+            if abs(following - guess) <= following.scaleb(-22):
+                break
+            guess = following.normalize(_SHORT)
+    return guess
+
+
+def _root(rising: Callable[[Decimal], Decimal], high: Decimal) -> Decimal:
+    """The zero of a rising function on (0, high], to about 30 digits: where to evaluate, not what to believe."""
+    low = high
+    while rising(low) > 0:
+        high, low = low, low / 4
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+    return high
+
+
+def _rough(value: Fraction) -> Decimal:
+    return _ROUGH.divide(Decimal(value.numerator), Decimal(value.denominator))

@@ -1,0 +1,145 @@
+"""Directed rounding: real numbers enclosed between two decimals.
+
+An :class:`Enclosure` holds lo ≤ x ≤ hi for a real number x. Every operation rounds lo down and hi up at its number of
+digits, so the enclosure of a result contains the result, whatever happened on the way. ``+ − × ÷`` round in the
+direction asked for. ``exp``, ``ln`` and ``sqrt`` of Python's decimal arithmetic (the General Decimal Arithmetic
+specification) are correctly rounded to nearest, so one unit in the last place more on each side encloses them. No
+binary floating point takes part until the end, where :func:`float_up` and :func:`float_down` keep the direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DivisionByZero, InvalidOperation
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
+
+Number: TypeAlias = "Enclosure | Decimal | Fraction | int"
+_MOST_DIGITS = 1280
+_NEGLIGIBLE = Decimal("1e-400")  # below every positive float: more digits would not be seen
+
+
+@lru_cache(maxsize=32)
+def _contexts(digits: int) -> tuple[Context, Context]:
+    def context(rounding: str) -> Context:
+        return Context(digits, rounding, MIN_EMIN, MAX_EMAX, traps=[InvalidOperation, DivisionByZero])
+
+    return context(ROUND_FLOOR), context(ROUND_CEILING)
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """lo ≤ x ≤ hi, computed on with ``digits`` significant digits."""
+
+    lo: Decimal
+    hi: Decimal
+    digits: int
+
+    @classmethod
+    def of(cls, value: Number, digits: int) -> Enclosure:
+        """The enclosure of an exact number: a point wherever the digits suffice."""
+        if isinstance(value, Enclosure):
+            return value
+        if isinstance(value, Decimal):
+            return cls(value, value, digits)
+        down, up = _contexts(digits)
+        above, below = Decimal(value.numerator), Decimal(value.denominator)
+        return cls(down.divide(above, below), up.divide(above, below), digits)
+
+    def __add__(self, other: Number) -> Enclosure:
+        that, (down, up) = self.of(other, self.digits), _contexts(self.digits)
+        return Enclosure(down.add(self.lo, that.lo), up.add(self.hi, that.hi), self.digits)
+
+    def __neg__(self) -> Enclosure:
+        return Enclosure(self.hi.copy_negate(), self.lo.copy_negate(), self.digits)
+
+    def __sub__(self, other: Number) -> Enclosure:
+        return self + -self.of(other, self.digits)
+
+    def __rsub__(self, other: Number) -> Enclosure:
+        return -self + other
+
+    def __mul__(self, other: Number) -> Enclosure:
+        that, (down, up) = self.of(other, self.digits), _contexts(self.digits)
+        if self.lo >= 0 and that.lo >= 0:
+            return Enclosure(down.multiply(self.lo, that.lo), up.multiply(self.hi, that.hi), self.digits)
+        ends = [(a, b) for a in (self.lo, self.hi) for b in (that.lo, that.hi)]
+        return Enclosure(
+            min(down.multiply(a, b) for a, b in ends), max(up.multiply(a, b) for a, b in ends), self.digits
+        )
+
+    def __truediv__(self, other: Number) -> Enclosure:
+        that, (down, up) = self.of(other, self.digits), _contexts(self.digits)
+        if that.lo <= 0 <= that.hi:
+            raise ZeroDivisionError("the divisor may be zero")
+        one = Decimal(1)
+        if self.lo >= 0 and that.lo > 0:
+            return Enclosure(down.divide(self.lo, that.hi), up.divide(self.hi, that.lo), self.digits)
+        return self * Enclosure(down.divide(one, that.hi), up.divide(one, that.lo), self.digits)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rtruediv__(self, other: Number) -> Enclosure:
+        return self.of(other, self.digits) / self
+
+    def sqrt(self) -> Enclosure:
+        down, up = _contexts(self.digits)
+        low = down.next_minus(down.sqrt(self.lo)) if self.lo > 0 else Decimal(0)
+        return Enclosure(low, up.next_plus(up.sqrt(self.hi)), self.digits)
+
+    def ln(self) -> Enclosure:
+        down, up = _contexts(self.digits)
+        return Enclosure(down.next_minus(down.ln(self.lo)), up.next_plus(up.ln(self.hi)), self.digits)
+
+    def exp(self) -> Enclosure:
+        down, up = _contexts(self.digits)
+        low = max(down.next_minus(down.exp(self.lo)), Decimal(0))
+        return Enclosure(low, up.next_plus(up.exp(self.hi)), self.digits)
+
+    def is_tight(self, places: int = 25) -> bool:
+        """Whether lo and hi agree to ``places`` significant digits."""
+        return self.hi - self.lo <= max(abs(self.lo), abs(self.hi)).scaleb(-places)
+
+
+def tighten(formula: Callable[[int], Enclosure], digits: int = 50) -> Enclosure:
+    """The formula with as many digits as it takes: cancellation costs digits, never correctness."""
+    while True:
+        result = formula(digits)
+        if result.is_tight() or abs(result.hi) < _NEGLIGIBLE or digits >= _MOST_DIGITS:
+            return result
+        digits *= 2
+
+
+@lru_cache(maxsize=32)
+def pi(digits: int) -> Enclosure:
+    """π = 16 arctan(1/5) − 4 arctan(1/239) (Machin), in integers: a sum of n floored terms is within n + 1 units."""
+    unit = 10 ** (digits + 5)
+
+    def arctan_of_inverse(x: int) -> tuple[int, int]:
+        total, power, k = 0, unit // x, 0
+        while power:
+            total += (-1) ** k * (power // (2 * k + 1))
+            power //= x * x
+            k += 1
+        return total, 2 * k + 2
+
+    first, doubt = arctan_of_inverse(5)
+    second, more = arctan_of_inverse(239)
+    middle, radius = 16 * first - 4 * second, 16 * doubt + 4 * more
+    low, high = Fraction(middle - radius, unit), Fraction(middle + radius, unit)
+    return Enclosure(Enclosure.of(low, digits).lo, Enclosure.of(high, digits).hi, digits)
+
+
+def float_up(value: Decimal | Fraction) -> float:
+    """The smallest float that is not below ``value``."""
+    nearest = float(value)
+    return nearest if math.isinf(nearest) or Fraction(nearest) >= Fraction(value) else math.nextafter(nearest, math.inf)
+
+
+def float_down(value: Decimal | Fraction) -> float:
+    """The largest float that is not above ``value``."""
+    return -float_up(-value)

@@ -1,0 +1,201 @@
+"""Laws of a privacy loss under exponential tilting, with a bound for everything that is not exact.
+
+A :class:`LossLaw` holds P[L = l] exp(θl)/E[exp(θL)] on equidistant losses l. Mass that is missing, wrapped around or
+misplaced under this tilted law by at most ``doubt`` (in L1) moves δ(ε) = E[(1 − exp(ε − L))₊] by at most
+E[exp(θL)] exp(−θε) · doubt, because (1 − exp(ε − l))₊ ≤ exp(θ(l − ε)) for θ ≥ 0. Derivation:
+``docs/proofs/accounting.md``, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.errors import Finding, ParameterError
+
+Array = npt.NDArray[np.float64]
+
+MOST_POINTS = 1 << 23
+"""The largest array that is built, 64 MB. What would need more is refused."""
+LEAST_SIGMA2 = 1e-3
+"""Below this one cell alone loses more than ε = 500, and its weights leave the range of double precision."""
+_UNIT = 2.0**-53
+_LOG_TAIL = 60.0  # a tail that is cut off holds at most 2 exp(−60) of the tilted law
+_FFT = 16.0  # error of a transform, in units of 2^-53 log2(length); Higham (2002), Theorem 24.2, proves about 7
+_LARGEST_POWER = 650.0
+
+
+@dataclass(frozen=True)
+class LossLaw:
+    """The tilted law: ``mass[i]`` belongs to the loss ``start + i·step``.
+
+    ``variance`` and ``wobble`` describe its tails: P[|L − mean| ≥ r] ≤ 2 exp(wobble − r²/(2·variance)) when tilted.
+    """
+
+    start: float
+    step: float
+    mass: Array
+    theta: float
+    log_moment: float
+    doubt: float
+    variance: float
+    wobble: float
+
+    def delta(self, epsilon: float, side: int) -> float:
+        """δ(ε) for ε ≥ 0, with the doubt added (side 1), subtracted (side −1) or left out (side 0)."""
+        losses, weights = self._positive
+        first = int(np.searchsorted(losses, epsilon))
+        value = float(np.sum(weights[first:] * -np.expm1(epsilon - losses[first:])))
+        # exp of a rounded argument of size t is off by t units of rounding, a sum by the logarithm of its length
+        size = abs(self.log_moment) + (1 + self.theta) * (abs(self.start) + self.step * len(self.mass)) + 64
+        chernoff = math.exp(min(_LARGEST_POWER, self.log_moment - self.theta * epsilon + 1e-9))
+        return value * (1 + side * 8 * _UNIT * size) + side * self.doubt * chernoff
+
+    def epsilon_above(self, delta: float) -> float:
+        """An ε that is certainly enough for δ."""
+        high = max(0.0, self._end)
+        while self.delta(high, 1) > delta:
+            high = 2 * high + 1  # ends: with θ > 0 the doubt falls exponentially, and beyond the law it is all there is
+            if high > 1e12:
+                raise too_large("delta is below what double precision can tell", f"delta = {delta}")
+        return self._crossing(delta, 1, 0.0, high)[1]
+
+    def epsilon_below(self, delta: float) -> float:
+        """An ε that is certainly not enough for δ, or zero."""
+        middle, step = self._crossing(delta, 0, 0.0, max(0.0, self._end))[1], 1e-12
+        while middle - step > 0:
+            if self.delta(middle - step, -1) > delta:
+                return self._crossing(delta, -1, middle - step, middle)[0]
+            step *= 2
+        return 0.0
+
+    def _crossing(self, delta: float, side: int, low: float, high: float) -> tuple[float, float]:
+        """Neighbouring ε with δ(low) > δ ≥ δ(high), by bisection; (low, low) if low is enough already."""
+        if self.delta(low, side) <= delta:
+            return low, low
+        for _ in range(60):
+            middle = (low + high) / 2
+            if not low < middle < high or high - low < 1e-13 * high:
+                break
+            low, high = (low, middle) if self.delta(middle, side) <= delta else (middle, high)
+        return low, high
+
+    @property
+    def _end(self) -> float:
+        return self.start + self.step * len(self.mass)
+
+    @cached_property
+    def _positive(self) -> tuple[Array, Array]:
+        """The positive losses and their untilted masses; others do not matter for ε ≥ 0."""
+        first = min(max(0, math.floor(-self.start / self.step)), len(self.mass))
+        losses = self.start + self.step * np.arange(first, len(self.mass), dtype=np.float64)
+        tilt = np.minimum(self.log_moment - self.theta * losses, _LARGEST_POWER)
+        return losses, self.mass[first:] * np.exp(tilt)
+
+
+def lattice_law(sigma2: float, cells: int, theta: float) -> LossLaw:
+    """The loss (cells + 2S)/(2σ²), S a sum of ``cells`` discrete Gaussians: tilted, each is centred at θ."""
+    if sigma2 < LEAST_SIGMA2:
+        raise too_large("the noise is too small", f"sigma2 = {sigma2:.3g}")
+    wobble = _log_wobble(sigma2)
+    spread = math.sqrt(2 * (_LOG_TAIL + wobble) * sigma2) + 1
+    radius = math.sqrt(2 * (_LOG_TAIL + cells * wobble) * sigma2 * cells) + 1
+    size = _points(2 * max(radius, spread) + 4, f"sigma2 = {sigma2:.6g}, {cells} cells")
+    single = np.arange(math.floor(theta - spread), math.ceil(theta + spread) + 1, dtype=np.float64)
+    weights = np.exp(-((single - theta) ** 2) / (2 * sigma2))
+    centred = np.exp(-((single - round(theta)) ** 2) / (2 * sigma2))
+    total, untilted = float(np.sum(weights)), float(np.sum(centred))
+    log_moment = cells * ((theta + theta * theta) / (2 * sigma2) + math.log(total) - math.log(untilted))
+    mass = np.zeros(size)
+    mass[: len(single)] = weights / total
+    first = int(single[0])
+    doubt = (2 * cells + 4) * 2 * math.exp(-_LOG_TAIL) + 32 * _UNIT * cells
+    if cells > 1:
+        doubt += cells * _transform_error(mass)
+        mass = np.fft.irfft(_power(np.fft.rfft(mass), cells), size)
+        doubt += _transform_error(mass) + 8 * cells * _UNIT * math.sqrt(size) * _norm(mass)
+        wanted = math.floor(cells * theta - radius) - 1
+        mass = np.roll(mass, (cells * first - wanted) % size)
+        first = wanted
+    start, step = (cells + 2 * first) / (2 * sigma2), 1 / sigma2
+    return LossLaw(start, step, mass, theta, log_moment, doubt, cells / sigma2, cells * wobble)
+
+
+def sum_on_grid(laws: Sequence[LossLaw], step: float, *, up: bool) -> LossLaw:
+    """The sum of independent losses, each first rounded to a multiple of ``step``, upwards or downwards."""
+    theta = laws[0].theta
+    variance, wobble = sum(law.variance for law in laws), sum(law.wobble for law in laws)
+    radius = math.sqrt(2 * (_LOG_TAIL + wobble) * variance) + (len(laws) + 2) * step
+    size = _points(2 * radius / step + 4, f"interval = {step:.3g}")
+    start = math.floor((variance * (1 + 2 * theta) / 2 - radius) / step)
+    if abs(start) > 1e9:
+        raise too_large("the interval is too fine for losses of this size", f"interval = {step:.3g}")
+    product, doubt = np.ones(size // 2 + 1, dtype=np.complex128), 8 * math.exp(-_LOG_TAIL)
+    for law in laws:
+        losses = law.start + law.step * np.arange(len(law.mass), dtype=np.float64)
+        # a millionth of a step is far more than the error of the division, so the direction is kept for certain
+        steps = np.ceil(losses / step + 1e-6) if up else np.floor(losses / step - 1e-6)
+        moved = law.mass * np.exp(theta * (steps * step - losses))
+        placed = np.bincount(steps.astype(np.int64) % size, weights=moved, minlength=size).astype(np.float64)
+        product *= np.fft.rfft(placed)
+        doubt += law.doubt + _transform_error(placed)
+    mass = np.fft.irfft(product, size)
+    doubt += _transform_error(mass) + 8 * len(laws) * _UNIT * math.sqrt(size) * _norm(mass)
+    # rounding multiplies a tilted mass, and what is in doubt about it, by at most exp(±2θ·step) for each law
+    doubt *= math.exp(2 * theta * step * len(laws))
+    moment = sum(law.log_moment for law in laws)
+    return LossLaw(start * step, step, np.roll(mass, -start % size), theta, moment, doubt, variance, wobble)
+
+
+def _power(spectrum: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
+    """The elementwise power by repeated squaring; ``exponent`` ≥ 1."""
+    result: npt.NDArray[np.complex128] | None = None
+    while exponent:
+        if exponent & 1:
+            result = spectrum if result is None else result * spectrum
+        spectrum, exponent = spectrum * spectrum, exponent >> 1
+    assert result is not None
+    return result
+
+
+def _log_wobble(sigma2: float) -> float:
+    """ln of the largest ratio of two values of Z(c) = Σ_y exp(−(y−c)²/2σ²): what the lattice adds to Gaussian tails."""
+    if sigma2 >= 2:
+        return 5 * math.exp(-2 * math.pi**2 * sigma2)  # Poisson summation
+    y = np.arange(-20, 21)
+    at_zero = float(np.sum(np.exp(-(y**2) / (2 * sigma2))))
+    at_half = float(np.sum(np.exp((0.25 - (y - 0.5) ** 2) / (2 * sigma2))))
+    return math.log(at_zero) - math.log(at_half) + 1 / (8 * sigma2)
+
+
+def _transform_error(values: Array) -> float:
+    """A bound for the L1 effect of the rounding errors of one transform of ``values``."""
+    return _FFT * _UNIT * math.log2(len(values)) * math.sqrt(len(values)) * _norm(values)
+
+
+def _norm(values: Array) -> float:
+    return math.sqrt(float(np.dot(values, values)))
+
+
+def _points(wanted: float, where: str) -> int:
+    if not wanted <= MOST_POINTS:
+        raise too_large(f"{wanted:.3g} points would be needed", where)
+    return 1 << (math.ceil(wanted) - 1).bit_length()
+
+
+def too_large(why: str, found: str) -> ParameterError:
+    """The error for a law that would not fit into memory or into double precision."""
+    return ParameterError(
+        Finding(
+            code="pld-too-large",
+            what=f"the privacy loss distribution is not computed: {why}",
+            found=found,
+            expected=f"at most {MOST_POINTS:,} points and sigma2 of at least {LEAST_SIGMA2}",
+            remedy="give a larger interval, or use cks_epsilon, which needs no grid and is a few per cent larger",
+        )
+    )

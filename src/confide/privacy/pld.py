@@ -1,0 +1,129 @@
+"""The privacy loss distribution of composed discrete Gaussians: a bracket for ε at δ, and for δ at ε.
+
+A record that moves a count by one turns noise P = N_Z(0, σ²) into Q = P + 1. With y = −x the loss ln P(x)/Q(x) is
+(1 + 2y)/(2σ²), y ~ N_Z(0, σ²); the reflection x → 1 − x shows that Q against P has the same law, so one direction is
+both. Over independent cells losses add up to L, and the whole is (ε, δ(ε)) with
+δ(ε) = E[(1 − exp(ε − L))₊] and no less.
+
+Cells with the same σ² are summed on the integers, where nothing is rounded. Different σ² meet on a common grid of
+losses: rounded up for the pessimistic end of the bracket, down for the optimistic. Cut tails, wrap-around and floating
+point are bounded and widen the bracket (:mod:`confide.privacy.losslaw`; ``docs/proofs/accounting.md``, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, positive
+from confide.privacy.calibration import Distribution
+from confide.privacy.conversion import probability
+from confide.privacy.definitions import Neighbours, nonnegative
+from confide.privacy.directed import float_down, float_up
+from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential
+from confide.privacy.losslaw import LossLaw, lattice_law, sum_on_grid, too_large
+from confide.privacy.sensitivity import bounded_degree, whole
+
+_LEAST_DELTA = Fraction(1, 10**300)
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class NoisyCells:
+    """Cells that a neighbour changes by one: ``cells`` in each of ``count`` measurements with the same σ²."""
+
+    sigma2: Fraction
+    cells: int
+    count: int
+
+    def __init__(self, sigma2: Exact, cells: int, count: int = 1) -> None:
+        object.__setattr__(self, "sigma2", positive(sigma2, "sigma2"))
+        object.__setattr__(self, "cells", whole(cells, "cells"))
+        object.__setattr__(self, "count", whole(count, "count"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The true value lies between the two."""
+
+    optimistic: float
+    pessimistic: float
+
+
+def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact = "1e-4") -> Bracket:
+    """The smallest ε for which all parts together are (ε, δ), between two numbers; the second is a promise."""
+    groups, d = _grouped(parts), probability(delta)
+    if d < _LEAST_DELTA:
+        raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
+    log = math.log(d.denominator) - math.log(d.numerator)
+    low, high = _laws(groups, math.sqrt(log / _rho(groups)), interval)
+    return Bracket(low.epsilon_below(float_up(d)), high.epsilon_above(float_down(d)))
+
+
+def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact = "1e-4") -> Bracket:
+    """The smallest δ for which all parts together are (ε, δ), between two numbers; the second is a promise."""
+    groups, e = _grouped(parts), nonnegative(epsilon, "epsilon")
+    rho = _rho(groups)
+    low, high = _laws(groups, max(0.0, (float(e) - rho) / (2 * rho)), interval)
+    pessimistic = min(1.0, high.delta(float_down(e), 1) + float(_LEAST_DELTA))  # what underflows is not nothing
+    return Bracket(max(0.0, low.delta(float_up(e), -1)), pessimistic)
+
+
+def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
+    """The cells that the worst neighbour changes in ``event``, for the functions above.
+
+    A family (Parallel, BoundedDegree) has one worst neighbour for every ε only if its members are alike; others are
+    refused, and so is noise that is not discrete Gaussian.
+    """
+    if isinstance(event, Measurement):
+        if event.distribution is not Distribution.DISCRETE_GAUSSIAN:
+            raise _refused("noise other than discrete Gaussian", event.distribution.value)
+        return [NoisyCells(event.parameter, bounded_degree(event.degree, neighbours).l1, event.times)]
+    if isinstance(event, Sequential):
+        return [part for member in event.events for part in noisy_cells(member, neighbours)]
+    members = {_signature(noisy_cells(member, neighbours)) for member in event.events}
+    if len(members) > 1:
+        raise _refused("a family of events that are not alike", f"{len(members)} different events")
+    times = min(event.degree, sum(event.copies)) if isinstance(event, BoundedDegree) else 1
+    assert isinstance(event, Parallel | BoundedDegree)
+    return [NoisyCells(sigma2, cells, times) for member in members for sigma2, cells in member]
+
+
+def _laws(groups: dict[Fraction, int], theta: float, interval: Exact) -> tuple[LossLaw, LossLaw]:
+    step = float(positive(interval, "interval"))
+    laws = [lattice_law(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
+    if len(laws) == 1:
+        return laws[0], laws[0]
+    return sum_on_grid(laws, step, up=False), sum_on_grid(laws, step, up=True)
+
+
+def _grouped(parts: Iterable[NoisyCells]) -> dict[Fraction, int]:
+    """The number of changed cells for every σ²."""
+    groups: dict[Fraction, int] = {}
+    for part in parts:
+        groups[part.sigma2] = groups.get(part.sigma2, 0) + part.cells * part.count
+    if not groups:
+        raise _refused("an empty list of measurements", "nothing")
+    return dict(sorted(groups.items()))
+
+
+def _signature(parts: list[NoisyCells]) -> tuple[tuple[Fraction, int], ...]:
+    return tuple(_grouped(parts).items()) if parts else ()
+
+
+def _rho(groups: dict[Fraction, int]) -> float:
+    return float(sum((cells / (2 * sigma2) for sigma2, cells in groups.items()), Fraction()))
+
+
+def _refused(what: str, found: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="no-loss-distribution",
+            what=f"the privacy loss distribution is not known for {what}",
+            found=found,
+            expected="discrete Gaussian measurements, in families of alike members",
+            remedy="give the noisy cells of the worst neighbour yourself, or use the accountant and cks_epsilon",
+        )
+    )

@@ -1,0 +1,103 @@
+"""The dossier: the curator's report on accuracy. It uses the truth, says so on every page, and must not leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+from confide.confidential import Confidential
+from confide.engines.files import private_folder, write_text
+from confide.report import plots
+from confide.report.render import render
+from confide.runs.plan import Plan
+from confide.tables.evaluation import EvaluatedCells
+from confide.utility import SIZE_CLASSES, ErrorSums
+
+BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
+
+
+def write(cells: Confidential[list[EvaluatedCells]], plan: Plan, title: str, folder: Path) -> Path:
+    """Writes the dossier and its numbers into a folder that only the curator can open."""
+    rows = cells.reveal("the dossier is the curator's own report on the truth")
+    private_folder(folder)
+    content = {"warning": BANNER, "cells": [row.as_dict() for row in rows]}
+    write_text(folder / "accuracy-confidential.json", json.dumps(content, indent=1) + "\n")
+    page = folder / "dossier-confidential.html"
+    write_text(page, _page(rows, plan, title))
+    return page
+
+
+def _page(rows: Sequence[EvaluatedCells], plan: Plan, title: str) -> str:
+    by_level = [
+        _summary(part) | {"table": table, "level": level}
+        for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
+    ]
+    levels = list(dict.fromkeys(measure.level for measure in plan.measures))
+    order = [label for label, _, _ in SIZE_CLASSES]
+    by_size = [
+        _summary(part) | {"level": level, "size": size}
+        for (level, size), part in sorted(
+            _grouped(rows, lambda row: (row.level, row.size_class)).items(),
+            key=lambda item: (levels.index(item[0][0]), order.index(item[0][1])),
+        )
+    ]
+    return render(
+        "dossier.html.j2",
+        title=title,
+        banner=BANNER,
+        overall=_summary(rows),
+        levels=by_level,
+        sizes=by_size,
+        figures=_figures(by_level, by_size, levels, order) if plots.available() else [],
+    )
+
+
+def _figures(
+    by_level: list[dict[str, Any]], by_size: list[dict[str, Any]], levels: list[str], order: list[str]
+) -> list[dict[str, str]]:
+    within = [
+        {
+            "name": f"{row['table']}, {row['level']}",
+            "within": row["share_within_margin"],
+            "promised": row["promised"],
+        }
+        for row in by_level
+    ]
+    return [
+        {
+            "svg": plots.error_by_size(by_size, levels, order),
+            "caption": "Error by the true size of the count. It does not grow with the count.",
+        },
+        {
+            "svg": plots.relative_error_by_size(by_size, levels, order),
+            "caption": "The same error as a percentage of the count: large counts hardly change, small ones hide.",
+        },
+        {
+            "svg": plots.share_within_margin(within),
+            "caption": "Share of counts within their noise margin (dots) and what the noise promises (bars).",
+        },
+    ]
+
+
+def _grouped(
+    rows: Sequence[EvaluatedCells], key: Callable[[EvaluatedCells], Hashable]
+) -> dict[Any, list[EvaluatedCells]]:
+    groups: dict[Any, list[EvaluatedCells]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def _summary(rows: Sequence[EvaluatedCells]) -> dict[str, Any]:
+    sums = ErrorSums()
+    for row in rows:
+        sums = sums + row.sums
+    relative = 100 * sums.mean_absolute_error / sums.mean_truth if sums.mean_truth else None
+    return sums.as_dict() | {
+        "promised": sum(row.promised_within * row.sums.cells for row in rows) / sums.cells,
+        "promised_error": (sum(row.promised_error**2 * row.sums.cells for row in rows) / sums.cells) ** 0.5,
+        "relative_number": relative,
+        "relative": "–" if relative is None else f"{relative:,.1f} %",
+    }

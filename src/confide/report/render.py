@@ -1,0 +1,54 @@
+"""One look for every document: templates, and how numbers are written."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def environment() -> Environment:
+    """The templates, with escaping always on and unknown names an error."""
+    made = Environment(
+        loader=PackageLoader("confide", "data/templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    made.filters |= {"grouped": grouped, "fixed": fixed, "signed": signed, "up": up}
+    return made
+
+
+def grouped(value: int) -> str:
+    """1234567 as 1,234,567."""
+    return f"{value:,}"
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with a fixed number of decimals, grouped."""
+    return f"{value:,.{digits}f}"
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign; a real minus."""
+    text = f"{abs(value):,.{digits}f}"
+    if float(text.replace(",", "")) == 0:
+        return text
+    return ("−" if value < 0 else "+") + text
+
+
+def up(value: float, digits: int) -> str:
+    """A number rounded up: for anything that is promised as an upper bound."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING))
+
+
+def fraction_up(value: Fraction, digits: int = 6) -> str:
+    """An exact number as a short decimal, rounded up if it must be shortened."""
+    scaled = math.ceil(value * 10**digits)
+    whole, rest = divmod(scaled, 10**digits)
+    return f"{whole:,}.{rest:0{digits}d}".rstrip("0").rstrip(".")
+
+
+def render(template: str, **values: Any) -> str:
+    """A document from its template."""
+    return environment().get_template(template).render(**values)

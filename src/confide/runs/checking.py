@@ -1,0 +1,222 @@
+"""``check``: every problem of a spec and its inputs at once, and the price. Nothing is spent, nothing is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from confide.engines import Engine
+from confide.errors import ConfideError, Finding, InputError, Place
+from confide.privacy import Definition, Neighbours, price
+from confide.runs.ledger import Account, Ledger
+from confide.runs.load_spec import LoadedSpec
+from confide.runs.mechanism import Job, Mechanism
+from confide.runs.plan import Plan
+from confide.runs.progress import Progress
+from confide.runs.workspace import RunIdentity, Workspace, no_room_is_an_error
+
+BYTES_PER_COUNT = 100
+"""A generous guess of what one published count takes on the disk, with its intermediate files, in both formats."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is known once a spec was checked: the question, the plan, its price, and what is wrong."""
+
+    question: Any
+    plan: Plan | None
+    cost: Fraction | None
+    account: Account | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that stand in the way of a run."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+
+def check(
+    loaded: LoadedSpec, mechanism: Mechanism, engine: Engine, workspace: Workspace, progress: Progress
+) -> Checked:
+    """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records."""
+    findings: list[Finding] = []
+    account = _read_ledger(loaded, findings)
+    begun = _read_run(workspace, account, findings)
+    findings += _folder(loaded, workspace, begun)
+    try:
+        question = mechanism.prepare(loaded, engine)
+        plan = mechanism.plan(question)
+    except ConfideError as error:
+        return Checked(None, None, None, account, (*findings, *error.findings))
+    cost = None
+    if account is not None:
+        cost = _price(loaded, plan, account, begun, findings)
+    if begun is None:
+        findings += _room(workspace, plan)
+    job = Job(loaded, engine, workspace, progress)
+    with progress.stage("Checking records", 1) as advance:
+        try:
+            findings += mechanism.check_records(question, job)
+        except InputError as error:
+            findings += error.findings
+        advance(1)
+    return Checked(question, plan, cost, account, tuple(findings))
+
+
+@contextmanager
+def throwaway_workspace() -> Iterator[Workspace]:
+    """A workspace for a check, gone afterwards."""
+    temporary = Path(tempfile.gettempdir())
+    with no_room_is_an_error(temporary):
+        folder = Path(tempfile.mkdtemp(prefix="confide-check-", dir=temporary))
+        try:
+            yield Workspace(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def ledger_path(loaded: LoadedSpec) -> Path:
+    """The ledger that a spec names."""
+    return loaded.resolve(loaded.spec.privacy.ledger)
+
+
+def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
+    where = loaded.place("privacy", "ledger")
+    if not ledger_path(loaded).exists():
+        spec = loaded.spec.privacy
+        findings.append(
+            Finding(
+                code="no-ledger",
+                what="there is no ledger at this path",
+                where=where,
+                found=spec.ledger,
+                expected="the ledger of the data set",
+                remedy="open one, once, with the data set's whole budget: confide ledger open "
+                f"{spec.ledger} --data-set NAME --budget ... --definition {spec.definition} "
+                f"--neighbours {spec.neighbours}",
+            )
+        )
+        return None
+    try:
+        return Ledger(ledger_path(loaded)).account()
+    except ConfideError as error:
+        findings += error.findings
+        return None
+
+
+def _price(
+    loaded: LoadedSpec, plan: Plan, account: Account, begun: RunIdentity | None, findings: list[Finding]
+) -> Fraction | None:
+    """What the ledger will charge: the plan priced by the ledger's own definition and neighbours."""
+    where = loaded.place("privacy", "budget")
+    try:
+        loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition))
+    except ConfideError as error:
+        findings += [_at(loaded.place("privacy", "definition"), finding) for finding in error.findings]
+        return None
+    (cost,) = loss.parameters().values()
+    if cost > account.left and not (begun and begun.run_id in account.runs):
+        findings.append(
+            Finding(
+                code="budget-exceeded",
+                what=f"the release does not fit into what is left of the budget of {account.data_set!r}",
+                where=where,
+                found=f"asked {_number(cost)}; spent {_number(account.spent)} of {_number(account.budget)}",
+                expected=f"at most {_number(account.left)} ({account.definition}, {account.neighbours})",
+                remedy="ask for less; a budget is for ever and is not raised",
+            )
+        )
+    return cost
+
+
+def _read_run(workspace: Workspace, account: Account | None, findings: list[Finding]) -> RunIdentity | None:
+    """The run that the folder holds, and whether the ledger goes on with it."""
+    try:
+        begun = workspace.identity()
+    except ConfideError as error:
+        findings += error.findings
+        return None
+    if begun is None or account is None:
+        return begun
+    where = Place(file=str(workspace.root))
+    held = account.runs.get(begun.run_id)
+    if held is None and begun.reservation_hash is not None:
+        findings.append(
+            Finding(
+                code="run-not-in-ledger",
+                what="the run in this folder was charged, and the ledger does not know of it",
+                where=where,
+                found=f"a ledger of {account.data_set!r} without the run {begun.run_id}",
+                expected="the ledger in which the run was reserved",
+                remedy="name the right ledger; if this is the one, it is an older copy: see `confide ledger reconcile`",
+            )
+        )
+    elif held is not None and held.state == "void":
+        findings.append(
+            Finding(
+                code="run-void",
+                what="the run in this folder was given up: its reservation is void",
+                where=where,
+                found=f"void, because: {held.void_reason}",
+                expected="a run that can go on",
+                remedy="remove the folder, in which nothing was drawn, or name another; then run again",
+            )
+        )
+    return begun
+
+
+def _folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
+    """The folder of a new run has to be writable, and without a release of another run in it."""
+    where = loaded.place("output", "folder") if loaded.spec.output.folder else loaded.place("release", "name")
+    existing = _existing(workspace.root)
+    what, found, remedy = "", "", 'name another folder: [output] folder = "..."'
+    if not existing.is_dir():
+        what, found = "the folder of the run cannot be made here", f"{existing} is a file"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        what, found = "the folder of the run cannot be written", f"{existing} may not be written"
+        remedy = f"correct the permissions, or {remedy}"
+    elif begun is None and workspace.release.exists():
+        what, found = "there is a release in the folder already, of a run that is not there any more", "release/"
+        remedy = f"move the folder away, or {remedy}"
+    if not what:
+        return []
+    return [Finding("run-folder", what, where, found, "a folder of its own for each run, which can be written", remedy)]
+
+
+def _existing(folder: Path) -> Path:
+    """The folder itself, or the nearest around it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _room(workspace: Workspace, plan: Plan) -> list[Finding]:
+    folder = _existing(workspace.root)
+    free, needed = shutil.disk_usage(folder).free, plan.counts * BYTES_PER_COUNT
+    if free >= needed:
+        return []
+    return [
+        Finding(
+            code="disk-full",
+            what="the release would not fit on the disk",
+            where=Place(file=str(workspace.root)),
+            found=f"{free / 1e9:,.2f} GB free",
+            expected=f"about {needed / 1e9:,.2f} GB for {plan.counts:,} counts",
+            remedy="free some space, name another folder under [output], or publish less detail",
+        )
+    ]
+
+
+def _at(place: Place, finding: Finding) -> Finding:
+    return replace(finding, where=place)
+
+
+def _number(value: Fraction) -> str:
+    return str(value) if value.denominator < 10**6 else f"{value} (about {float(value):.6g})"

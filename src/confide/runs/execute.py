@@ -1,0 +1,206 @@
+"""A run, from a checked spec to a sealed release.
+
+::
+
+    check ─► reserve ─► key ─► tabulate ─► (measured) ─► measure ─► publish ─► seal
+
+Every arrow may be where the power goes off. Each step leaves its result whole or not at all, and finds what an earlier
+try has left; noise is a function of the key, so that nothing is ever drawn twice with different outcomes; the ledger
+charges a run once, before the first draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confide.engines import Engine
+from confide.errors import Finding, Place, RunError
+from confide.inputs.records import records_fingerprint
+from confide.noise import ReleaseKey
+from confide.runs import keys
+from confide.runs.checking import Checked, check, ledger_path
+from confide.runs.ledger import Account, Ledger
+from confide.runs.load_spec import LoadedSpec
+from confide.runs.manifest import make_manifest
+from confide.runs.mechanism import Job, Mechanism, NoiseSource
+from confide.runs.plan import Plan
+from confide.runs.progress import Progress
+from confide.runs.release import MANIFEST, ReleaseWriter, sha256_of
+from confide.runs.workspace import RunIdentity, Workspace, new_run_id, no_room_is_an_error
+
+Documents = Callable[[Mapping[str, Any]], Mapping[str, str]]
+"""Makes the documents of a release (file name to text) out of its manifest."""
+
+OpenEngine = Callable[[Path], AbstractContextManager[Engine]]
+"""Opens an engine that keeps its intermediate rows in the given folder."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to."""
+
+    release: Path
+    workspace: Workspace
+    plan: Plan
+    account: Account
+    manifest_sha256: str
+    was_sealed_before: bool
+
+
+def run(
+    loaded: LoadedSpec,
+    mechanism: Mechanism,
+    *,
+    open_engine: OpenEngine,
+    documents: Documents,
+    progress: Progress,
+    chosen_key: ReleaseKey | None = None,
+) -> RunResult:
+    """Runs a spec to its sealed release, or goes on with it after an interruption."""
+    workspace = Workspace(loaded.folder)
+    with workspace.locked(), no_room_is_an_error(workspace.root), open_engine(workspace.scratch) as engine:
+        try:
+            return _run(loaded, mechanism, engine, workspace, documents, progress, chosen_key)
+        finally:
+            workspace.tidy()
+
+
+def _run(
+    loaded: LoadedSpec,
+    mechanism: Mechanism,
+    engine: Engine,
+    workspace: Workspace,
+    documents: Documents,
+    progress: Progress,
+    chosen_key: ReleaseKey | None,
+) -> RunResult:
+    checked = check(loaded, mechanism, engine, workspace, progress)
+    if checked.errors or checked.plan is None or checked.cost is None:
+        raise RunError(checked.findings)
+    plan, job = checked.plan, Job(loaded, engine, workspace, progress)
+    records = mechanism.records_file(checked.question)
+    identity = _identify(loaded, plan, workspace, records_fingerprint(records), chosen_key)
+    ledger = Ledger(ledger_path(loaded))
+    reservation = ledger.reserve(
+        identity.run_id,
+        release=loaded.spec.release.name,
+        plan_hash=plan.hash,
+        records_fingerprint=identity.records_fingerprint,
+        cost=checked.cost,
+    )
+    identity = workspace.note_reservation(identity, reservation.reservation_hash)
+    if reservation.state == "sealed":
+        return _already_sealed(ledger, workspace, plan, reservation.manifest_sha256)
+    key = _key(workspace, identity, chosen_key, drawn=reservation.state == "measured")
+    if not workspace.release.exists():
+        # The ledger knows before the first draw: from then on the charge stands, whatever happens.
+        produce(
+            mechanism,
+            checked,
+            job,
+            key,
+            identity,
+            documents,
+            before_drawing=lambda: ledger.mark_measured(identity.run_id),
+        )
+    sealed = ledger.mark_sealed(identity.run_id, sha256_of(workspace.release / MANIFEST))
+    return RunResult(workspace.release, workspace, plan, ledger.account(), str(sealed.manifest_sha256), False)
+
+
+def _identify(
+    loaded: LoadedSpec, plan: Plan, workspace: Workspace, fingerprint: str, chosen_key: ReleaseKey | None
+) -> RunIdentity:
+    """The run that this folder holds, begun now if there is none; another plan or other records are another run."""
+    known = workspace.identity()
+    if known is None:
+        return workspace.begin(
+            RunIdentity(
+                run_id=new_run_id(),
+                spec=str(loaded.path.resolve()),
+                release=loaded.spec.release.name,
+                mechanism=plan.mechanism,
+                plan_hash=plan.hash,
+                records_fingerprint=fingerprint,
+                key_is_chosen=chosen_key is not None,
+            )
+        )
+    if known.plan_hash != plan.hash:
+        raise changed("the plan is not the one this run was begun with", workspace)
+    if known.records_fingerprint != fingerprint:
+        raise changed("the records are not those this run was begun with", workspace)
+    if known.key_is_chosen != (chosen_key is not None):
+        raise changed("this run was begun with another kind of key", workspace)
+    return known
+
+
+def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
+    if workspace.key_file.exists() or drawn:
+        kept = keys.recall(workspace.key_file)
+        if chosen is not None and chosen != kept:
+            raise changed("this run was begun with another chosen key", workspace)
+        return kept
+    assert identity.key_is_chosen == (chosen is not None)
+    key = chosen or ReleaseKey.from_system()
+    keys.keep(key, workspace.key_file)
+    return key
+
+
+def produce(
+    mechanism: Mechanism,
+    checked: Checked,
+    job: Job,
+    key: ReleaseKey,
+    identity: RunIdentity,
+    documents: Documents,
+    *,
+    before_drawing: Callable[[], object] = lambda: None,
+) -> None:
+    """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
+    plan, question, workspace = checked.plan, checked.question, job.workspace
+    assert plan is not None
+    mechanism.tabulate(question, job)
+    if records_fingerprint(mechanism.records_file(question)) != identity.records_fingerprint:
+        raise changed("the records changed while they were counted", workspace)
+    before_drawing()
+    noise = NoiseSource(key, identity.records_fingerprint, plan.hash, mechanism.name)
+    mechanism.measure(question, plan, job, noise)
+    manifest = make_manifest(job.loaded, plan, key)
+    metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
+    writer = ReleaseWriter(workspace.release, stamped=key.chosen, metadata=metadata)
+    mechanism.publish(question, plan, job, writer)
+    for name, text in documents(manifest).items():
+        writer.document(name, text)
+    writer.seal(manifest)
+
+
+def _already_sealed(ledger: Ledger, workspace: Workspace, plan: Plan, manifest_sha256: str | None) -> RunResult:
+    manifest = workspace.release / MANIFEST
+    if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
+        raise RunError(
+            Finding(
+                code="release-changed",
+                what="the ledger says that this run is sealed, but the release is not the one that was sealed",
+                where=Place(file=str(workspace.release)),
+                expected="the sealed release",
+                remedy="restore the release from a copy, or make it again from the kept key: confide replay",
+            )
+        )
+    return RunResult(workspace.release, workspace, plan, ledger.account(), str(manifest_sha256), True)
+
+
+def changed(what: str, workspace: Workspace) -> RunError:
+    """The error for inputs that are not those the run was begun with."""
+    return RunError(
+        Finding(
+            code="run-changed",
+            what=what,
+            where=Place(file=str(workspace.root)),
+            expected="the same spec, frame, records and kind of key, to go on with the run",
+            remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
+            "new charge",
+        )
+    )

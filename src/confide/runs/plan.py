@@ -1,0 +1,160 @@
+"""The plan: every measurement a release will take, its noise and its exact cost, known before a record is read.
+
+A plan is public from the first word to the last. Its hash goes into the ledger, the manifest and every noise stream: a
+changed question can never meet the same noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.privacy import (
+    ZCDP,
+    Definition,
+    Event,
+    Loss,
+    Measurement,
+    Neighbours,
+    PrivacyLoss,
+    PureDP,
+    Sequential,
+    gaussian_sigma2,
+    geometric_epsilon,
+    loss_from_dict,
+    partition_marginal,
+    price,
+)
+
+FORMAT = "confide/plan/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One query measured in every unit of one geolevel: ``units * cells`` counts, each with noise of its own."""
+
+    level: str
+    query: str
+    units: int
+    cells: int
+    law: Law
+    loss: PrivacyLoss
+    attributes: tuple[str, ...] = ()
+    """The attributes of a record that the query looks at, besides where it is."""
+
+    @property
+    def event(self) -> Measurement:
+        """The measurement as the accountant sees it: each record counts in at most one cell."""
+        label = f"{self.level} {self.query}"
+        if isinstance(self.law, DiscreteGaussian):
+            return Measurement.discrete_gaussian(self.law.sigma2, label=label)
+        if isinstance(self.law, TwoSidedGeometric):
+            return Measurement.geometric(self.law.epsilon, label=label)
+        raise TypeError(f"no event for {self.law!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "level": self.level,
+            "query": self.query,
+            "units": self.units,
+            "cells": self.cells,
+            "law": self.law.as_dict(),
+            "loss": self.loss.as_dict(),
+            "attributes": list(self.attributes),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The measurements of a release under one definition and one neighbour relation.
+
+    ``spine`` names the levels that nest, the root first; a measured level that is not among them is an off-spine one.
+    ``question`` holds what else decides the output: settings, the schema, the fingerprint of the frame.
+    """
+
+    mechanism: str
+    neighbours: Neighbours
+    definition: Definition
+    measures: tuple[Measure, ...]
+    spine: tuple[str, ...]
+    question: Mapping[str, Any]
+
+    @cached_property
+    def event(self) -> Event:
+        """All measurements, on the same records."""
+        return Sequential([measure.event for measure in self.measures])
+
+    @cached_property
+    def loss(self) -> Loss:
+        """What the release costs: the accountant's sum over the events, not the sum of what was asked for."""
+        return price(self.event, self.neighbours, self.definition)
+
+    @property
+    def counts(self) -> int:
+        """How many noisy counts the release has."""
+        return sum(measure.units * measure.cells for measure in self.measures)
+
+    def measure(self, level: str, query: str) -> Measure:
+        """The measurement of a query on a level."""
+        return self._by_key[level, query]
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], Measure]:
+        return {(measure.level, measure.query): measure for measure in self.measures}
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "mechanism": self.mechanism,
+            "definition": self.definition.value,
+            "neighbours": self.neighbours.value,
+            "loss": self.loss.as_dict(),
+            "spine": list(self.spine),
+            "question": dict(self.question),
+            "measures": [measure.as_dict() for measure in self.measures],
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan's canonical JSON."""
+        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> Law:
+    """The noise with which a marginal costs ``loss``: discrete Gaussian for zCDP, two-sided geometric for pure."""
+    sensitivity = partition_marginal(neighbours)
+    if isinstance(loss, ZCDP):
+        return DiscreteGaussian(gaussian_sigma2(loss, sensitivity))
+    if isinstance(loss, PureDP):
+        return TwoSidedGeometric(geometric_epsilon(loss, sensitivity))
+    raise TypeError(f"no noise is calibrated for {loss}")
+
+
+def budget_of(definition: Definition, amount: Any) -> PrivacyLoss:
+    """The budget of a spec as a loss."""
+    return ZCDP(amount) if definition is Definition.ZCDP else PureDP(amount)
+
+
+def read_plan(values: Mapping[str, Any]) -> Plan:
+    """The plan that :meth:`Plan.as_dict` wrote. Its loss is composed anew from its measurements."""
+    measures = tuple(
+        Measure(
+            m["level"],
+            m["query"],
+            m["units"],
+            m["cells"],
+            Law.from_dict(m["law"]),
+            loss_from_dict(m["loss"]),
+            tuple(m["attributes"]),
+        )
+        for m in values["measures"]
+    )
+    neighbours, definition = Neighbours(values["neighbours"]), Definition(values["definition"])
+    spine, question = tuple(values["spine"]), values["question"]
+    return Plan(values["mechanism"], neighbours, definition, measures, spine, question)

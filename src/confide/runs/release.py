@@ -1,0 +1,148 @@
+"""The release: a sealed folder. What is written here may leave the building, so no confidential type gets in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.confidential import Confidential
+from confide.engines.files import flush
+from confide.errors import Finding, Place, ReleaseError
+from confide.runs.keys import STAMP
+
+MANIFEST = "manifest.json"
+PUBLIC_FILE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedFile:
+    """One file of a release, as its manifest has it."""
+
+    path: str
+    sha256: str
+    bytes: int
+    rows: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"path": self.path, "sha256": self.sha256, "bytes": self.bytes}
+        if self.rows is not None:
+            plain |= {"rows": self.rows, "columns": dict(self.columns)}
+        return plain
+
+
+class ReleaseWriter:
+    """Writes a release beside its final place; :meth:`seal` gives it its name, whole or not at all."""
+
+    def __init__(self, final: Path, *, stamped: bool, metadata: Mapping[str, str]):
+        self._final = final
+        self._partial = final.with_name(final.name + ".partial")
+        self._stamped = stamped
+        self._metadata = dict(metadata) | ({"stamp": STAMP} if stamped else {})
+        self.files: list[ReleasedFile] = []
+        shutil.rmtree(self._partial, ignore_errors=True)
+        self._partial.mkdir(parents=True)
+
+    def table(
+        self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], formats: Iterable[str], title: str
+    ) -> None:
+        """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest."""
+        if isinstance(batches, Confidential):
+            raise TypeError("a confidential value cannot be released")
+        schema = schema.with_metadata({**(schema.metadata or {}), **self._metadata, "title": title})
+        paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
+        writers = [_open_writer(format_, self._partial / path, schema) for format_, path in paths.items()]
+        rows = 0
+        for batch in batches:
+            if not isinstance(batch, pa.RecordBatch):
+                raise TypeError(f"a release takes record batches, not {type(batch).__name__}")
+            rows += batch.num_rows
+            for writer in writers:
+                writer.write_batch(batch)
+        for writer in writers:
+            writer.close()
+        columns = {name: _description(schema.field(name)) for name in schema.names}
+        for path in paths.values():
+            self._note(path, rows, columns)
+
+    def document(self, name: str, content: str) -> None:
+        """A text for people, such as the certificate."""
+        (self._partial / name).write_text(content, encoding="utf-8")
+        self._note(name)
+
+    def seal(self, manifest: Mapping[str, Any]) -> str:
+        """Writes the manifest, makes everything durable and gives the folder its name. Returns the manifest's hash."""
+        if self._stamped:
+            self.document("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
+        content = dict(manifest) | {
+            "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
+        }
+        path = self._partial / MANIFEST
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for file in self._partial.rglob("*"):
+            file.chmod(0o755 if file.is_dir() else PUBLIC_FILE)
+            flush(file)
+        flush(self._partial)
+        self._partial.replace(self._final)
+        flush(self._final.parent)
+        return sha256_of(self._final / MANIFEST)
+
+    def _path(self, stem: str, format_: str) -> str:
+        stamp = ".NOT-FOR-RELEASE" if self._stamped else ""
+        (self._partial / stem).parent.mkdir(exist_ok=True)
+        return f"{stem}{stamp}.{format_}"
+
+    def _note(self, path: str, rows: int | None = None, columns: Mapping[str, str] | None = None) -> None:
+        file = self._partial / path
+        self.files.append(ReleasedFile(path, sha256_of(file), file.stat().st_size, rows, columns or {}))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a release folder."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(manifest, dict) or "confide" not in manifest or not isinstance(manifest.get("files"), list):
+            raise ValueError
+    except FileNotFoundError:
+        raise _not_a_release(path, "the folder has no manifest.json", "a release folder of Confide") from None
+    except (ValueError, UnicodeDecodeError, OSError):
+        raise _not_a_release(path, "the manifest cannot be read", "the manifest as Confide wrote it") from None
+    return manifest
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _open_writer(format_: str, path: Path, schema: pa.Schema) -> Any:
+    if format_ == "parquet":
+        return pq.ParquetWriter(path, schema, compression="zstd")
+    return pyarrow.csv.CSVWriter(path, schema, write_options=pyarrow.csv.WriteOptions(quoting_style="needed"))
+
+
+def _description(column: pa.Field) -> str:
+    return str((column.metadata or {}).get(b"description", b"").decode())
+
+
+def _not_a_release(path: Path, what: str, expected: str) -> ReleaseError:
+    return ReleaseError(
+        Finding(
+            code="not-a-release",
+            what=what,
+            where=Place(file=str(path)),
+            expected=expected,
+            remedy="give the path of a release folder",
+        )
+    )

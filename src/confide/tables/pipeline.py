@@ -1,0 +1,195 @@
+"""The mechanism ``tables``, from top to bottom: a static programme of cross-tabulations with independent noise.
+
+    d  ↦  ∪_I  T^I_{P(A_I)}                                             (Bach 2021, Eq. 6)
+
+Every table I of the programme, with all its margins, each count with noise of its own: discrete Gaussian under zCDP,
+two-sided geometric under pure differential privacy. Proof of the guarantee: ``docs/proofs/tables.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.engines import Engine, Source, format_of
+from confide.engines.expressions import cell_index
+from confide.engines.files import private_folder
+from confide.engines.groups import write_parquet
+from confide.errors import ConfideError, Finding, SpecError
+from confide.geography import Geolevel
+from confide.inputs.frame import AreaRule, LevelRule, read_frame
+from confide.inputs.records import blocks_table, check_records, column_expressions
+from confide.inputs.shipped import load_schema
+from confide.runs.load_spec import LoadedSpec
+from confide.runs.mechanism import Check, Job, NoiseSource
+from confide.runs.plan import Plan
+from confide.runs.release import ReleaseWriter
+from confide.runs.workspace import Workspace
+from confide.tables import checks
+from confide.tables.layout import TableLayout
+from confide.tables.measuring import COUNT, MeasuredMargin, MeasurePart, summed_axes
+from confide.tables.programme import Programme, Table, build_tables, plan_programme
+from confide.tables.spec import TablesSpec
+
+
+class Tables:
+    """See :class:`confide.runs.mechanism.Mechanism` for the verbs."""
+
+    name = "tables"
+    spec = TablesSpec
+
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Programme:
+        spec = loaded.spec
+        assert isinstance(spec, TablesSpec)
+        findings: list[Finding] = []
+        sources = {}
+        for key in ("records", "blocks"):
+            found = _source(loaded, key)
+            if isinstance(found, Finding):
+                findings.append(found)
+            else:
+                sources[key] = found
+        try:
+            schema = load_schema(spec.data.schema_, loaded.path.parent)
+        except ConfideError as error:
+            raise SpecError([*findings, *_placed(error, loaded, "data", "schema")]) from None
+        if findings:
+            raise SpecError(findings)
+        levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
+        areas = [AreaRule(area.name, area.column, area.none) for area in spec.geography.areas]
+        frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
+        tables, findings = build_tables(loaded, spec, schema, frame.spine)
+        if findings:
+            raise SpecError(findings)
+        return Programme(spec, schema, frame, sources["records"], tuple(tables))
+
+    def plan(self, question: Programme) -> Plan:
+        return plan_programme(question)
+
+    def records_file(self, question: Programme) -> Path:
+        return question.records.path
+
+    def check_records(self, question: Programme, job: Job) -> list[Finding]:
+        frame = _write_frame(question, job.workspace.scratch)
+        block = question.spec.geography.block
+        return check_records(job.engine, question.records, question.attributes, block, question.spine, frame)
+
+    def tabulate(self, question: Programme, job: Job) -> None:
+        """Counts the records once for each table at the blocks, then adds up along the geography."""
+        frame = _write_frame(question, job.workspace.counts)
+        block = question.spec.geography.block
+        columns = column_expressions(job.engine, question.records, question.attributes, block)
+        steps = sum(1 + len(table.levels) for table in question.tables)
+        with job.progress.stage("Counting records", steps) as advance:
+            for table in question.tables:
+                detailed = job.workspace.counts / f"{table.name}.parquet"
+                if not detailed.exists():
+                    keys = {"code": columns[block], "cell": cell_index(table.query, columns)}
+                    job.engine.count_by(question.records, keys, detailed)
+                advance(1)
+                for level in table.levels:
+                    into = counts_file(job.workspace, table, level)
+                    if not into.exists():
+                        job.engine.write(_roll_up(table, level), into, counts=detailed, frame=frame)
+                    advance(1)
+
+    def measure(self, question: Programme, plan: Plan, job: Job, noise: NoiseSource) -> None:
+        steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)
+        with job.progress.stage("Measuring with noise", steps) as advance:
+            for table in question.tables:
+                for level in table.levels:
+                    job.engine.map_groups(
+                        _measure_part(question, plan, noise, table, level),
+                        counts_file(job.workspace, table, level),
+                        "part",
+                        table.parts(level),
+                        measured_folder(job.workspace, table, level),
+                        advance=advance,
+                    )
+
+    def publish(self, question: Programme, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+        steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)
+        with job.progress.stage("Writing tables", steps) as advance:
+            for table in question.tables:
+                layout = TableLayout(question, plan, table)
+
+                def batches(table: Table = table, layout: TableLayout = layout) -> Iterator[pa.RecordBatch]:
+                    for level in table.levels:
+                        for first in table.parts(level):
+                            counts = read_measured(job.workspace, table, level, first)
+                            yield layout.batch(level, first, counts)
+                            advance(1)
+
+                release.table(table.name, layout.schema, batches(), question.spec.output.formats, table.title)
+
+    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+        return checks.verify(folder, manifest)
+
+
+def counts_file(workspace: Workspace, table: Table, level: Geolevel) -> Path:
+    """Where the true counts of a table on a level are."""
+    return workspace.counts / f"{table.name}.{level.name}.parquet"
+
+
+def measured_folder(workspace: Workspace, table: Table, level: Geolevel) -> Path:
+    """Where the measurements of a table on a level are, one file for each part."""
+    return workspace.measured / table.name / level.name
+
+
+def read_measured(workspace: Workspace, table: Table, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
+    """The measurements of one part."""
+    file = measured_folder(workspace, table, level) / f"{first:08d}.parquet"
+    return np.asarray(pq.read_table(file).column(COUNT).to_numpy())
+
+
+def _measure_part(programme: Programme, plan: Plan, noise: NoiseSource, table: Table, level: Geolevel) -> MeasurePart:
+    margins = []
+    for margin in table.margins:
+        query = programme.query_key(table, margin)
+        law = plan.measure(level.name, query).law
+        margins.append(
+            MeasuredMargin(summed_axes(table.query, margin), margin.cells, law, noise.stream(level.name, query))
+        )
+    return MeasurePart(table.query.shape, level.units, table.units_per_part, tuple(margins))
+
+
+def _roll_up(table: Table, level: Geolevel) -> str:
+    """The block counts added up to the units of a level. A part is known by its first unit."""
+    unit = "frame.block" if level.name == "block" else f'frame."unit_{level.name}"'
+    part = f"{unit} - {unit} % {table.units_per_part}"
+    return (
+        f"SELECT {part} AS part, {unit} AS unit, counts.cell AS cell, CAST(sum(counts.n) AS BIGINT) AS n "
+        f"FROM counts JOIN frame ON counts.code = frame.code WHERE {unit} >= 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+
+
+def _write_frame(question: Programme, folder: Path) -> Path:
+    path = private_folder(folder) / "frame.parquet"
+    write_parquet(blocks_table(question.spine), path)
+    return path
+
+
+def _source(loaded: LoadedSpec, key: str) -> Source | Finding:
+    data = loaded.spec.data
+    path = loaded.resolve(getattr(data, key))
+    where = loaded.place("data", key)
+    format_ = format_of(path)
+    if not path.is_file():
+        remedy = "correct the path; it is relative to the folder of the spec"
+        return Finding("no-such-file", "there is no such file", where, str(getattr(data, key)), "a file", remedy)
+    if format_ is None:
+        return Finding(
+            "unknown-format", "the file is neither Parquet nor CSV by its name", where, path.suffix or "no ending",
+            "a name that ends in .parquet or .csv", "rename or convert the file",
+        )  # fmt: skip
+    return Source(path, format_, data.columns, data.delimiter)
+
+
+def _placed(error: ConfideError, loaded: LoadedSpec, *path: str) -> list[Finding]:
+    place = loaded.place(*path)
+    return [Finding(f.code, f.what, place, f.found, f.expected, f.remedy, f.severity) for f in error.findings]

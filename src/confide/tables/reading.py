@@ -1,0 +1,57 @@
+"""Released tables, read again from their files a run of rows at a time, whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+WHOLE_NUMBERS = ("count", "noise_margin")
+_BATCH_BYTES = 1 << 24
+_BATCH_ROWS = 1 << 17
+
+
+class Rows:
+    """The rows of a released table in order. Text columns come as text, counts as 64-bit integers."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.names, self._batches = _open(path)
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def take(self, rows: int) -> pa.Table:
+        """The next ``rows`` rows, or as many as are left."""
+        while self._rows < rows:
+            batch = next(self._batches, None)
+            if batch is None:
+                break
+            self._held.append(batch)
+            self._rows += batch.num_rows
+        whole = pa.concat_tables(self._held) if self._held else pa.table({name: [] for name in self.names})
+        taken, rest = whole.slice(0, rows), whole.slice(rows)
+        self._held, self._rows = [rest], rest.num_rows
+        return taken.combine_chunks()
+
+
+def _open(path: Path) -> tuple[list[str], Iterator[pa.Table]]:
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
+        return plain.names, (pa.table(batch).cast(plain) for batch in file.iter_batches(_BATCH_ROWS))
+    return _open_csv(path)
+
+
+def _open_csv(path: Path) -> tuple[list[str], Iterator[pa.Table]]:
+    header: list[str] = pyarrow.csv.open_csv(path).schema.names
+    types: dict[str, Any] = {name: pa.int64() if name in WHOLE_NUMBERS else pa.string() for name in header}
+    reader = pyarrow.csv.open_csv(
+        path,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    )
+    return header, (pa.table(batch) for batch in reader)

@@ -1,0 +1,247 @@
+"""The mechanism ``tables``: what it measures, what it costs, what it publishes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.conftest import KEY
+
+import confide
+from confide import api
+from confide.engines import LocalEngine
+from confide.noise import DiscreteGaussian, NoiseStream, TwoSidedGeometric
+from confide.privacy import ZCDP, Neighbours, PureDP
+from confide.runs.plan import Plan
+from confide.tables import measuring
+from confide.tables.programme import Programme
+
+
+def prepared(folder: Path, spec: str = "spec.toml") -> tuple[Programme, Plan]:
+    loaded = api.load(folder / spec)
+    with LocalEngine(folder / "scratch", processes=1) as engine:
+        programme = api.MECHANISMS["tables"].prepare(loaded, engine)
+    return programme, api.MECHANISMS["tables"].plan(programme)
+
+
+def edit(folder: Path, *changes: tuple[str, str]) -> None:
+    text = (folder / "spec.toml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "spec.toml").write_text(text)
+
+
+def test_the_plan_costs_exactly_the_budget(project: Path) -> None:
+    _, plan = prepared(project)
+    assert plan.loss == ZCDP("1/2")
+    assert sum(measure.loss.rho for measure in plan.measures) == Fraction(1, 2)
+
+
+def test_shares_follow_tables_then_levels_then_margins(project: Path) -> None:
+    _, plan = prepared(project)
+    # Two thirds of the budget for the first table, a third of it for each level, a quarter for each of four margins.
+    share = Fraction(1, 2) * Fraction(2, 3) * Fraction(1, 3) * Fraction(1, 4)
+    measure = plan.measure("tract", "age-by-sex/sex*age:broad")
+    assert measure.loss == ZCDP(share)
+    assert measure.law == DiscreteGaussian(1 / share)
+    assert (measure.cells, measure.attributes) == (6, ("sex", "age"))
+
+
+@pytest.mark.parametrize(("neighbours", "factor"), [("change-one", 2), ("add-remove", 1)])
+def test_pure_noise_has_the_scale_of_its_sensitivity(project: Path, neighbours: str, factor: int) -> None:
+    edit(project, ('budget = "1/2"', f'budget = "1/2"\ndefinition = "pure"\nneighbours = "{neighbours}"'))
+    _, plan = prepared(project)
+    assert plan.loss == PureDP("1/2")
+    measure = plan.measure("county", "sex/sex")
+    assert measure.law == TwoSidedGeometric(measure.loss.epsilon / factor)
+
+
+def test_level_weights_move_the_budget(project: Path) -> None:
+    edit(project, ('budget = "1/2"', 'budget = "1/2"\n\n[programme]\nlevel_weights = { tract = 8 }'))
+    _, plan = prepared(project)
+    tract, state = (plan.measure(level, "age-by-sex/sex").loss.rho for level in ("tract", "state"))
+    assert tract == 8 * state
+    assert plan.loss == ZCDP("1/2")
+
+
+def test_pooled_tables_measure_a_shared_margin_once(project: Path) -> None:
+    text = (project / "spec.toml").read_text()
+    pooled = text.replace('levels = ["county", "block"]', 'levels = ["tract"]').replace(
+        "[[tables]]", '[programme]\nrepeated = "pooled"\n\n[[tables]]', 1
+    )
+    (project / "spec.toml").write_text(pooled)
+    _, plan = prepared(project)
+    keys = [(measure.level, measure.query) for measure in plan.measures]
+    assert len(keys) == len(set(keys)) == 4 * 3
+    assert plan.loss == ZCDP("1/2")
+    own, other = Fraction(1, 2) * Fraction(2, 9) / 4, Fraction(1, 2) * Fraction(1, 3) / 2
+    assert plan.measure("tract", "sex").loss == ZCDP(own + other)
+    result = confide.run(project / "spec.toml", insecure_key=KEY)
+    first = counts(result.release, "age-by-sex", "level = 'tract' AND age = 'all'")
+    second = counts(result.release, "sex", "level = 'tract'")
+    assert first == second
+
+
+def counts(release: Path, table: str, where: str) -> dict[tuple[str, str], int]:
+    file = next((release / "tables").glob(f"{table}.*parquet"))
+    rows = duckdb.sql(f"SELECT area, sex, count FROM read_parquet('{file}') WHERE {where}").fetchall()
+    return {(area, sex): count for area, sex, count in rows}
+
+
+def test_independent_tables_measure_a_shared_margin_twice(project: Path) -> None:
+    edit(project, ('levels = ["county", "block"]', 'levels = ["tract"]'))
+    result = confide.run(project / "spec.toml", insecure_key=KEY)
+    first = counts(result.release, "age-by-sex", "level = 'tract' AND age = 'all'")
+    second = counts(result.release, "sex", "level = 'tract'")
+    assert first.keys() == second.keys()
+    assert first != second
+
+
+class NoNoise:
+    """Stands in for the noise, to see the truth through the whole pipeline."""
+
+    def __call__(self, values: object, law: object, stream: object, start: int) -> None:
+        pass
+
+
+def test_without_noise_every_published_count_is_the_true_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "add_noise", NoNoise())
+    result = confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
+    persons, blocks = project / "persons.parquet", project / "blocks.parquet"
+    table = next((result.release / "tables").glob("age-by-sex.*parquet"))
+    wrong = duckdb.sql(f"""
+        WITH people AS (
+            SELECT p.geocode[:2] AS state, p.geocode[:11] AS tract, nullif(b.place, '99999') AS place,
+                   CASE WHEN sex = 1 THEN 'male' ELSE 'female' END AS sex,
+                   CASE WHEN age < 18 THEN '0 to 17' WHEN age < 65 THEN '18 to 64' ELSE '65 and over' END AS age
+            FROM read_parquet('{persons}') p JOIN read_parquet('{blocks}') b USING (geocode)),
+        placed AS (
+            SELECT 'state' AS level, state AS area, sex, age FROM people UNION ALL
+            SELECT 'tract', tract, sex, age FROM people UNION ALL
+            SELECT 'place', place, sex, age FROM people WHERE place IS NOT NULL),
+        truth AS (
+            SELECT level, area, coalesce(sex, 'all') AS sex, coalesce(age, 'all') AS age, count(*) AS n
+            FROM placed GROUP BY level, area, CUBE (sex, age)),
+        released AS (SELECT * FROM read_parquet('{table}'))
+        SELECT count(*) FROM released FULL JOIN truth USING (level, area, sex, age)
+        WHERE coalesce(released.count, 0) <> coalesce(truth.n, 0) OR released.count IS NULL
+    """).fetchall()
+    assert wrong == [(0,)]
+
+
+def test_every_unit_of_the_frame_is_published_whoever_lives_there(project: Path) -> None:
+    result = confide.run(project / "spec.toml", insecure_key=KEY)
+    table = pq.read_table(next((result.release / "tables").glob("sex.*parquet")))
+    blocks = pq.read_table(project / "blocks.parquet").column("geocode").to_pylist()
+    published = [row["area"] for row in table.to_pylist() if row["level"] == "block" and row["sex"] == "all"]
+    assert published == sorted(blocks)
+
+
+def test_neighbouring_records_ask_the_same_question(project: Path) -> None:
+    """Record and replay: for data that differ in one record, everything but the numbers is the same."""
+    seen = []
+
+    def spy(values: object, law: object, stream: NoiseStream, start: int) -> None:
+        seen.append((np.asarray(values).shape, repr(law), start))
+
+    outcomes = []
+    persons = pq.read_table(project / "persons.parquet")
+    neighbours = [
+        persons,
+        persons.slice(1),
+        pa.concat_tables([persons, persons.slice(0, 1)]),
+        persons.set_column(persons.column_names.index("sex"), "sex", pa.array([2] * len(persons), pa.int8())),
+    ]
+    for number, table in enumerate(neighbours):
+        pq.write_table(table, project / "persons.parquet")
+        edit(project, ('name = "small"' if number == 0 else f'name = "small{number - 1}"', f'name = "small{number}"'))
+        seen.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(measuring, "add_noise", spy)
+            result = (
+                api.run(project / "spec.toml", insecure_key=KEY, processes=1) if number == 0 else _replayed(project)
+            )
+        programme, plan = prepared(project)
+        outcomes.append((list(seen), plan.hash, [t.rows_per_unit for t in programme.tables], _shape(result)))
+    assert all(outcome == outcomes[0] for outcome in outcomes[1:])
+    assert len(outcomes[0][0]) > 10
+
+
+def _replayed(project: Path) -> object:
+    """A run on a ledger of its own, so that the budget does not end the comparison."""
+    from confide.runs.ledger import Ledger
+
+    (project / "people.ledger").unlink()
+    Ledger.open_new(project / "people.ledger", data_set="p", definition="zcdp", neighbours="change-one", budget=1)
+    return api.run(project / "spec.toml", insecure_key=KEY, processes=1)
+
+
+def _shape(result: object) -> list[tuple[str, int, list[str]]]:
+    shapes = []
+    for file in sorted((result.release / "tables").glob("*.parquet")):  # type: ignore[attr-defined]
+        table = pq.read_table(file).drop_columns(["count"])
+        shapes.append((file.name, table.num_rows, [str(table.column(name).to_pylist()) for name in table.column_names]))
+    return shapes
+
+
+@pytest.mark.parametrize("definition", ["zcdp", "pure"])
+@pytest.mark.statistical
+def test_the_noise_of_every_query_has_the_planned_variance(project: Path, definition: str) -> None:
+    """1,000 keys; a variance ratio outside 0.8 to 1.25 has a probability below 1e-5 for the heaviest tail here."""
+    from confide.noise import ReleaseKey, add_noise
+    from confide.runs.mechanism import NoiseSource
+
+    edit(project, ('budget = "1/2"', f'budget = "1/2"\ndefinition = "{definition}"'))
+    _, plan = prepared(project)
+    for measure in plan.measures:
+        squares = 0
+        for number in range(1_000):
+            key = ReleaseKey(number.to_bytes(32, "big"), chosen=True)
+            values = np.zeros(4, np.int64)
+            stream = NoiseSource(key, "00" * 32, plan.hash, "tables").stream(measure.level, measure.query)
+            add_noise(values, measure.law, stream, start=3)
+            squares += int((values**2).sum())
+        ratio = squares / 4_000 / measure.law.variance()
+        assert 0.8 < ratio < 1.25
+
+
+def test_neighbours_of_the_plan_are_priced_by_those_of_the_ledger(project: Path) -> None:
+    """Noise made for add-remove costs twice as much on a ledger that counts changed records."""
+    edit(project, ('budget = "1/2"', 'budget = "1/4"\nneighbours = "add-remove"'))
+    checked = confide.check(project / "spec.toml")
+    assert checked.plan is not None
+    assert checked.plan.neighbours is Neighbours.ADD_REMOVE
+    assert checked.plan.loss == ZCDP("1/4")
+    assert checked.cost == Fraction(1, 2)
+
+
+def test_a_csv_gives_the_same_release_as_a_parquet_of_the_same_rows(project: Path) -> None:
+    """The fingerprint differs, so the noise does; without noise the counts are the same."""
+    duckdb.sql(
+        f"COPY (FROM read_parquet('{project}/persons.parquet')) TO '{project}/persons.csv' (HEADER, DELIMITER ';')"
+    )
+    duckdb.sql(
+        f"COPY (FROM read_parquet('{project}/blocks.parquet')) TO '{project}/blocks.csv' (HEADER, DELIMITER ';')"
+    )
+    tables = []
+    for name in ("parquet", "csv"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(measuring, "add_noise", NoNoise())
+            if name == "csv":
+                edit(
+                    project,
+                    ('name = "small"', 'name = "from-csv"'),
+                    ('records = "persons.parquet"', 'records = "persons.csv"\ndelimiter = ";"'),
+                    ('blocks = "blocks.parquet"', 'blocks = "blocks.csv"'),
+                )
+            result = confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
+        tables.append(
+            [pq.read_table(file).to_pylist() for file in sorted((result.release / "tables").glob("*.parquet"))]
+        )
+    assert tables[0] == tables[1]
