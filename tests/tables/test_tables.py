@@ -70,6 +70,29 @@ def test_level_weights_move_the_budget(project: Path) -> None:
     assert plan.loss == ZCDP("1/2")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('variables = ["sex"]', 'variables = ["votingage"]'),
+        ('budget = "1/2"', 'budget = "1/3"'),
+        ('schema = "persons"', 'schema = "persons"\ncolumns = { sex = "votingage" }'),
+        ('schema = "persons"', 'schema = "mine.toml"'),
+        ('none = "99999"', 'none = "00000"'),
+    ],
+)
+def test_another_question_has_another_hash(project: Path, old: str, new: str) -> None:
+    """Whatever decides the counts is bound into the noise: the same noise never meets a changed question."""
+    from confide.inputs.shipped import FOLDER
+
+    text = (FOLDER / "schemas" / "persons.toml").read_text()
+    # The same labels for other groups: only the membership changes.
+    (project / "mine.toml").write_text(text.replace("starts = [0, 18, 65]", 'groups = { "0 to 17" = "0..16", "18 to 64" = "17..64", "65 and over" = "65..115" }'))  # fmt: skip
+    _, before = prepared(project)
+    edit(project, (old, new))
+    _, after = prepared(project)
+    assert before.hash != after.hash
+
+
 def test_pooled_tables_measure_a_shared_margin_once(project: Path) -> None:
     text = (project / "spec.toml").read_text()
     pooled = text.replace('levels = ["county", "block"]', 'levels = ["tract"]').replace(

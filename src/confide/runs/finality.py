@@ -86,8 +86,6 @@ def destroy_key(loaded: LoadedSpec) -> RunIdentity:
             )
         if workspace.key_file.exists():
             keys.destroy(workspace.key_file)
-        # Measurements and true counts next to them would give the noise away just as the key would.
-        shutil.rmtree(workspace.measured, ignore_errors=True)
         ledger.mark_key_destroyed(identity.run_id)
     return identity
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
-from confide.errors import Finding, SpecError
+from confide.errors import Finding, Place, SpecError
 from confide.schema.attribute import Attribute, Level
 from confide.schema.query import TOTAL, Query
 from confide.schema.recode import Group, Recode, identity
+
+LONGEST_RANGE = 100_000
+"""How many levels a range may stand for."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,17 @@ class Schema:
                 raise _wrong(f"the name {recode.name!r} stands for two things", "names that differ")
             named[recode.name] = recode
         return named
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of every code, label and group: two schemas with the same one ask the same question."""
+        content = {
+            "attributes": [
+                [a.name, a.title, [[level.code, level.label] for level in a.levels]] for a in self.attributes
+            ],
+            "recodes": [[r.name, [[group.label, list(group.codes)] for group in r.groups]] for r in self.recodes],
+        }
+        return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode("ascii")).hexdigest()
 
     def variable(self, name: str) -> Recode:
         """The variable of that name."""
@@ -65,27 +84,62 @@ def parse_schema(document: dict[str, Any]) -> Schema:
     each a label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first code of
     each group in ``starts``.
     """
+    findings = [
+        _malformed(f"the schema has no {key}", key, f'{key} = "..."')
+        for key in ("id", "provenance")
+        if not isinstance(document.get(key), str)
+    ]
+    attributes: list[Attribute] = []
+    recodes: list[Recode] = []
+    bodies = document.get("attributes")
+    if not isinstance(bodies, dict) or not bodies:
+        findings.append(_malformed("the schema has no attributes", "attributes", "[attributes.NAME] with levels"))
+        bodies = {}
+    for name, body in bodies.items():
+        path = f"attributes.{name}"
+        attribute = _gathered(findings, path, "levels as [code, label] pairs, or a range", _attribute, name, body)
+        if attribute is None:
+            continue
+        attributes.append(attribute)
+        named = body.get("recodes", {})
+        if not isinstance(named, dict):
+            findings.append(_malformed("recodes is not a table", f"{path}.recodes", "recodes by name"))
+            continue
+        for recode_name, recode_body in named.items():
+            expected = "groups, each a label with codes, or starts"
+            place = f"{path}.recodes.{recode_name}"
+            recode = _gathered(findings, place, expected, _recode, attribute, recode_name, recode_body)
+            recodes += [] if recode is None else [recode]
+    if findings:
+        raise SpecError(findings)
+    return Schema(document["id"], document["provenance"], tuple(attributes), tuple(recodes))
+
+
+def _gathered(findings: list[Finding], path: str, expected: str, make: Callable[..., T], *values: Any) -> T | None:
+    """What ``make`` makes of a part of the file; or nothing, and a finding at ``path``."""
     try:
-        attributes = tuple(_attribute(name, body) for name, body in document["attributes"].items())
-        recodes = tuple(
-            _recode(attribute, name, body)
-            for attribute in attributes
-            for name, body in document["attributes"][attribute.name].get("recodes", {}).items()
-        )
-        return Schema(str(document["id"]), str(document["provenance"]), attributes, recodes)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _wrong(
-            f"the schema file cannot be read ({type(error).__name__}: {error})",
-            "id, provenance and attributes, each with levels or a range",
-        ) from None
+        return make(*values)
+    except SpecError as error:
+        findings += [replace(finding, where=Place(path=path)) for finding in error.findings]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        findings.append(_malformed("this part of the schema is not of the right form", path, expected))
+    return None
+
+
+def _malformed(what: str, path: str, expected: str) -> Finding:
+    return Finding("schema", what, Place(path=path), "another form", expected, "correct the schema file")
 
 
 def _attribute(name: str, body: dict[str, Any]) -> Attribute:
     if "range" in body:
         first, last = (int(bound) for bound in body["range"])
+        if last - first >= LONGEST_RANGE:
+            raise ValueError
         levels = tuple(Level(code, str(code)) for code in range(first, last + 1))
     else:
         levels = tuple(Level(code, str(label)) for code, label in body["levels"])
+        if not all(type(level.code) in (int, str) for level in levels):
+            raise TypeError
     return Attribute(name, str(body.get("title", name)), levels)
 
 

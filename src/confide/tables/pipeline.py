@@ -9,6 +9,7 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,15 @@ from confide.engines.groups import write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
-from confide.inputs.records import blocks_table, check_records, column_expressions
+from confide.inputs.records import blocks_table, check_columns, check_records, column_expressions
 from confide.inputs.shipped import load_schema
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Check, Job, NoiseSource
 from confide.runs.plan import Plan
 from confide.runs.release import ReleaseWriter
+from confide.runs.toml_lines import line_of
 from confide.runs.workspace import Workspace
+from confide.schema import Schema
 from confide.tables import checks
 from confide.tables.layout import TableLayout
 from confide.tables.measuring import COUNT, MeasuredMargin, MeasurePart, summed_axes
@@ -54,18 +57,27 @@ class Tables:
                 findings.append(found)
             else:
                 sources[key] = found
+        schema, spine = None, None
         try:
             schema = load_schema(spec.data.schema_, loaded.path.parent)
         except ConfideError as error:
-            raise SpecError([*findings, *_placed(error, loaded, "data", "schema")]) from None
-        if findings:
-            raise SpecError(findings)
+            findings += _placed(error, loaded, spec.data.schema_)
         levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
         areas = [AreaRule(area.name, area.column, area.none) for area in spec.geography.areas]
-        frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
-        tables, findings = build_tables(loaded, spec, schema, frame.spine)
+        if "blocks" in sources:
+            try:
+                frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
+                spine = frame.spine
+            except ConfideError as error:
+                findings += error.findings
+        if schema is not None:
+            tables, wrong = build_tables(loaded, spec, schema, spine)
+            findings += wrong
+            if findings and "records" in sources:
+                findings += _columns(engine, sources["records"], spec, schema)
         if findings:
             raise SpecError(findings)
+        assert schema is not None
         return Programme(spec, schema, frame, sources["records"], tuple(tables))
 
     def plan(self, question: Programme) -> Plan:
@@ -190,6 +202,25 @@ def _source(loaded: LoadedSpec, key: str) -> Source | Finding:
     return Source(path, format_, data.columns, data.delimiter)
 
 
-def _placed(error: ConfideError, loaded: LoadedSpec, *path: str) -> list[Finding]:
-    place = loaded.place(*path)
-    return [Finding(f.code, f.what, place, f.found, f.expected, f.remedy, f.severity) for f in error.findings]
+def _columns(engine: Engine, records: Source, spec: TablesSpec, schema: Schema) -> list[Finding]:
+    """What is wrong with the columns of the records, for a spec that goes no further than its frame and its tables."""
+    named = {name.split(":")[0] for table in spec.tables for name in table.variables}
+    attributes = [attribute for attribute in schema.attributes if attribute.name in named]
+    try:
+        return check_columns(engine, records, attributes, spec.geography.block)
+    except ConfideError as error:
+        return list(error.findings)
+
+
+def _placed(error: ConfideError, loaded: LoadedSpec, schema: str) -> list[Finding]:
+    """A problem of the schema file at its line there; of its name, at the line of the spec that names it."""
+    findings = []
+    for finding in error.findings:
+        place = finding.where
+        if place.file is None:
+            place = loaded.place("data", "schema")
+        elif place.path is not None:
+            text = loaded.resolve(schema).read_text(encoding="utf-8-sig")
+            place = replace(place, line=line_of(text, place.path.split(".")))
+        findings.append(replace(finding, where=place))
+    return findings

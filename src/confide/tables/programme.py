@@ -27,6 +27,12 @@ from confide.tables.spec import TablePart, TablesSpec
 PART_CELLS = 1 << 19
 """About how many counts one group of units has: small enough to spread over processes, large enough not to matter."""
 
+MOST_CELLS = 10_000_000
+"""More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
+
+RESERVED = {"level", "area", "count", "noise_margin"}
+"""Columns that every table has."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -81,13 +87,15 @@ class Programme:
 
 
 def build_tables(
-    loaded: LoadedSpec, spec: TablesSpec, schema: Schema, spine: Spine
+    loaded: LoadedSpec, spec: TablesSpec, schema: Schema, spine: Spine | None
 ) -> tuple[list[Table], list[Finding]]:
-    """The tables of a spec, and a finding for each that cannot be."""
+    """The tables of a spec, and a finding for each that cannot be. Without a spine, the findings alone."""
     tables, findings = [], []
     for position, part in enumerate(spec.tables):
         try:
-            tables.append(_build(part, schema, spine))
+            query = _query(part, schema)
+            if spine is not None:
+                tables.append(_build(part, query, spine))
         except ConfideError as error:
             place = loaded.place("tables", position, "variables")
             findings += [
@@ -97,7 +105,7 @@ def build_tables(
     return tables, findings
 
 
-def _build(part: TablePart, schema: Schema, spine: Spine) -> Table:
+def _query(part: TablePart, schema: Schema) -> Query:
     query = schema.query("*".join(part.variables) or "total")
     order = list(schema.variables)
     query = Query(tuple(sorted(query.variables, key=lambda variable: order.index(variable.name))))
@@ -112,7 +120,33 @@ def _build(part: TablePart, schema: Schema, spine: Spine) -> Table:
                 remedy="add a group for the rest to the schema file",
             )
         )
+    reserved = [variable.attribute.name for variable in query.variables if variable.attribute.name in RESERVED]
+    if reserved:
+        raise ConfideError(
+            Finding(
+                code="reserved-name",
+                what=f"an attribute cannot be called {reserved[0]!r}: every table has a column of that name",
+                found=reserved[0],
+                expected="a name other than " + ", ".join(sorted(RESERVED)),
+                remedy="rename the attribute in the schema, and map it in [data] columns",
+            )
+        )
+    return query
+
+
+def _build(part: TablePart, query: Query, spine: Spine) -> Table:
     margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
+    rows = sum(margin.cells for margin in margins)
+    if rows > MOST_CELLS:
+        raise ConfideError(
+            Finding(
+                code="table-too-large",
+                what="the table has too many cells for one area",
+                found=f"{rows:,} cells with its margins",
+                expected=f"at most {MOST_CELLS:,}",
+                remedy="use coarser recodes, or split the table",
+            )
+        )
     return Table(
         part.name,
         part.title or part.name,
@@ -152,9 +186,11 @@ def plan_programme(programme: Programme) -> Plan:
 
 def _question(programme: Programme) -> dict[str, object]:
     """What decides the output besides the measurements: all of it public."""
+    data = programme.spec.data
     return {
-        "schema": programme.schema.id,
+        "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
         "frame": programme.frame.fingerprint,
+        "layout": {"block": programme.spec.geography.block, "columns": data.columns, "delimiter": data.delimiter},
         "levels": {level.name: level.units for level in _levels(programme.tables)},
         "tables": [
             {

@@ -52,17 +52,25 @@ class TablesSpec(Spec):
         for position, table in enumerate(self.tables):
             if names[table.name] > 1:
                 what = f"two tables have the name {table.name!r}"
-                found.append(Problem(("tables", position, "name"), "duplicate-table", what, "names that differ"))
+                path = ("tables", position, "name")
+                found.append(Problem(path, "duplicate-table", what, "names that differ", repr(table.name)))
             for level, times in Counter(table.levels).items():
-                path = ("tables", position, "levels")
+                path = ("tables", position, "levels", table.levels.index(level))
                 if level not in known:
                     what, expected = f"there is no level {level!r}", "one of " + ", ".join(known)
-                    found.append(Problem(path, "unknown-level", what, expected))
+                    found.append(Problem(path, "unknown-level", what, expected, repr(level)))
                 if times > 1:
-                    found.append(Problem(path, "repeated-level", f"{level!r} stands twice", "each level once"))
+                    what = f"{level!r} stands twice"
+                    found.append(Problem(path, "repeated-level", what, "each level once", f"{times} times {level!r}"))
         expected = "one of " + ", ".join(known)
         found += [
-            Problem(("programme", "level_weights", level), "unknown-level", f"there is no level {level!r}", expected)
+            Problem(
+                ("programme", "level_weights", level),
+                "unknown-level",
+                f"there is no level {level!r}",
+                expected,
+                repr(level),
+            )
             for level in self.programme.level_weights
             if level not in known
         ]

@@ -1,0 +1,192 @@
+"""The commands as a person types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+from tests.conftest import KEY
+from typer.testing import CliRunner
+
+from confide import demonstration
+from confide.cli.main import app
+
+
+def confide(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exit_code != code:
+        raise AssertionError(f"exit code {result.exit_code}: {result.output}") from result.exception
+    return result.stdout
+
+
+def confide_json(*arguments: object, code: int = 0) -> Any:
+    return json.loads(confide(*arguments, "--json", code=code))
+
+
+def process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "confide", *(str(argument) for argument in arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_demo_makes_a_verified_release_and_a_dossier_with_pictures(tmp_path: Path) -> None:
+    done = process("demo", "--out", tmp_path / "demo", "--persons", 20_000)
+    assert done.returncode == 0, done.stderr
+    assert "verified" in done.stdout
+    dossier = tmp_path / "demo/demonstration/dossier-confidential/dossier-confidential.html"
+    page = dossier.read_text()
+    assert page.count("<svg") == 3
+    assert "CONFIDENTIAL" in page
+    assert "noise margin" in page
+    assert confide_json("verify", tmp_path / "demo/demonstration/release")["ok"] is True
+
+
+def test_check_run_verify_show_as_the_readme_has_them(project: Path) -> None:
+    checked = confide_json("check", project / "spec.toml")
+    assert checked["ok"] is True
+    assert Fraction(checked["cost"]) == Fraction(1, 2)
+    assert checked["plan"]["loss"] == {"definition": "zcdp", "rho": "1/2"}
+    assert not (project / "small").exists()
+    ran = confide_json("run", project / "spec.toml")
+    assert ran["ok"] is True
+    assert confide_json("verify", ran["release"])["ok"] is True
+    shown = confide_json("ledger", "show", project / "people.ledger")
+    assert (Fraction(shown["spent"]), Fraction(shown["left"])) == (Fraction(1, 2), Fraction(1, 2))
+    assert [run["state"] for run in shown["runs"]] == ["sealed"]
+    assert "sealed" in confide("ledger", "history", project / "people.ledger")
+
+
+def test_the_words_for_people_say_what_was_done(project: Path) -> None:
+    assert "No problems found" in confide("check", project / "spec.toml")
+    assert "Sealed" in confide("run", project / "spec.toml")
+    assert "as sealed" in confide("verify", project / "small/release")
+    assert "byte by byte" in confide("replay", project / "small")
+    assert "dossier-confidential" in confide("evaluate", project / "small")
+    assert "agree" in confide("ledger", "reconcile", project / "people.ledger", project / "small")
+    assert "final" in confide("seal", "--destroy-key", project / "small")
+    assert "destroyed" in confide("ledger", "show", project / "people.ledger")
+
+
+def test_evaluate_reads_from_the_run_folder_or_the_spec(project: Path) -> None:
+    confide("run", project / "spec.toml")
+    by_folder = confide_json("evaluate", project / "small")
+    by_spec = confide_json("evaluate", project / "spec.toml")
+    assert by_folder["confidential"] is True
+    assert by_folder["cells"] == by_spec["cells"]
+    cells = by_folder["cells"]
+    assert sum(row["cells"] for row in cells if row["level"] == "state") == 12
+    assert all(0 <= row["share_within_margin"] <= 1 for row in cells)
+
+
+def test_convert_has_the_three_ways_rounded_up() -> None:
+    converted = confide_json("account", "convert", "--rho", "293764/114921", "--delta", "1e-10")
+    assert converted["canonne_kamath_steinke"] == pytest.approx(17.1435507435959, abs=1e-12)
+    assert converted["canonne_kamath_steinke"] >= 17.1435507435959
+    simple = confide_json("account", "convert", "--rho", "2.56", "--delta", "1e-10")
+    assert simple["rho"] == "64/25"
+    assert simple["bun_steinke"] == pytest.approx(17.9153, abs=5e-5)
+    assert simple["canonne_kamath_steinke"] == pytest.approx(17.1583, abs=5e-5)
+    assert simple["gaussian_limit"] == pytest.approx(16.4794, abs=5e-5)
+
+
+def test_rho_of_an_epsilon_keeps_the_epsilon() -> None:
+    rho = confide_json("account", "convert", "--epsilon", "17.14", "--delta", "1e-10")["rho"]
+    assert confide_json("account", "convert", "--rho", rho)["canonne_kamath_steinke"] <= 17.14
+
+
+def test_the_loss_of_a_release_is_bracketed(project: Path) -> None:
+    confide("run", project / "spec.toml")
+    account = confide_json("account", "release", project / "small/release")
+    bracket = account["privacy_loss_distribution"]
+    assert bracket["lower"] <= bracket["upper"] <= account["canonne_kamath_steinke"] <= account["bun_steinke"]
+
+
+def test_noise_commands_answer_exactly() -> None:
+    pmf = confide_json("noise", "pmf", "--law", "discrete-gaussian", "--sigma2", "289", "--at", "0,1,17")
+    assert pmf["pmf"] == pytest.approx([0.02346719296479016, 0.0234266273863697, 0.014233572030537845])
+    sigma2 = ["--law", "discrete-gaussian", "--sigma2", "31.446540880503143"]
+    assert confide_json("noise", "quantile", *sigma2, "-p", "0.9999")["quantile"] == 21
+    geometric = ["--law", "two-sided-geometric", "--epsilon", "1/10"]
+    assert confide_json("noise", "margin", *geometric)["noise_margin"] == 30
+    assert confide_json("noise", "pmf", *geometric, "--at", "-3,3")["pmf"][0] > 0
+
+
+def test_synthesize_writes_person_and_block_files(tmp_path: Path) -> None:
+    confide("synthesize", "--persons", 1_000, "--seed", 7, "--out", tmp_path)
+    persons = pq.read_table(tmp_path / "persons.parquet")
+    assert persons.num_rows == 1_000
+    assert {"geocode", "household_id", "age", "sex", "hhgq", "cenrace", "hispanic"} <= set(persons.column_names)
+    assert {"geocode", "housing_units", "gq1", "gq7", "place"} <= set(
+        pq.read_table(tmp_path / "blocks.parquet").column_names
+    )
+
+
+def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path, tmp_path: Path) -> None:
+    schema = json.loads(confide("schema"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    spec = tomllib.loads((project / "spec.toml").read_text())
+    validator.validate(spec)
+    template = demonstration.new("tables", tmp_path / "new")
+    validator.validate(tomllib.loads(template.read_text()))
+    for key, value in (("budget", 0.5), ("budget", "-1"), ("definition", "approximate"), ("surprise", 1)):
+        wrong = spec | {"privacy": spec["privacy"] | {key: value}}
+        assert list(validator.iter_errors(wrong)), (key, value)
+
+
+def test_new_writes_a_spec_that_checks(tmp_path: Path) -> None:
+    confide("synthesize", "--persons", 2_000, "--out", tmp_path)
+    confide("new", "tables", tmp_path)
+    assert confide_json("check", tmp_path / "spec.toml", code=1)["findings"][0]["code"] == "no-ledger"
+    confide("ledger", "open", tmp_path / "data-set.ledger", "--data-set", "people", "--budget", "2.5")
+    assert confide_json("check", tmp_path / "spec.toml")["ok"] is True
+
+
+def test_an_insecure_key_is_shown_as_such(project: Path) -> None:
+    done = process("run", project / "spec.toml", "--insecure-key", KEY)
+    assert done.returncode == 0
+    assert "NOT FOR RELEASE" in done.stderr
+    assert confide_json("verify", project / "small/release")["stamp"] == "NOT FOR RELEASE"
+
+
+def test_exit_codes() -> None:
+    assert process("--version").returncode == 0
+    assert process("check", "no-such-file.toml").returncode == 1
+    assert process("check").returncode == 2
+    assert process("no-such-command").returncode == 2
+
+
+def test_an_internal_error_shows_no_stack_trace_unless_asked_for(project: Path) -> None:
+    """A spec that makes our own code fail is simulated by a broken installation: the templates are gone."""
+    script = (
+        "import sys; from confide.report import certificate\n"
+        "def broken(manifest): raise KeyError('CANARY')\n"
+        "certificate.documents = broken\n"
+        f"sys.argv = ['confide', 'run', {str(project / 'spec.toml')!r}]\n"
+        "from confide.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "CANARY" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    assert not (project / "small/release").exists()
+
+
+def test_every_command_explains_itself() -> None:
+    def walk(command: Any, path: list[str]) -> None:
+        assert command.help, path
+        for parameter in command.params:
+            assert getattr(parameter, "help", "ok") is not None, (path, parameter.name)
+        for name, child in getattr(command, "commands", {}).items():
+            walk(child, [*path, name])
+
+    import typer
+
+    walk(typer.main.get_command(app), ["confide"])
