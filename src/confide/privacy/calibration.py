@@ -7,7 +7,7 @@ discrete Gaussian   exp(−k²/2σ²)                   ρ = Δ₂²/(2σ²)    
 geometric           exp(−ε|k|)                     pure Δ₁ε, or ρ = Δ₂²ε²/2       ε = (pure loss)/Δ₁
 =================== ============================== ============================== ==============================
 
-The first line is Canonne, Kamath & Steinke (2020), Theorem 4; the second Ghosh, Roughgarden & Sundararajan (2012), and
+The first line is Canonne, Kamath & Steinke (2020); the second Ghosh, Roughgarden & Sundararajan (2012), and
 for ρ the conversion of each cell followed by composition over the cells, which is smaller than (Δ₁ε)²/2. Noise is
 independent from cell to cell. Derivation: ``docs/proofs/accounting.md``, section 2.
 """
@@ -27,7 +27,7 @@ class Distribution(StrEnum):
     """The noise laws that a loss is known for."""
 
     DISCRETE_GAUSSIAN = "discrete-gaussian"
-    GEOMETRIC = "geometric"
+    GEOMETRIC = "two-sided-geometric"
 
 
 def gaussian_loss(sigma2: Exact, sensitivity: Sensitivity) -> ZCDP:

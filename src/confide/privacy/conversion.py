@@ -2,7 +2,7 @@
 
 * Bun & Steinke (2016), Proposition 1.3: ε = ρ + 2√(ρ ln(1/δ)). Simple, the loosest, and the one that also bounds the
   probability that the posterior odds move by more than exp(ε) (:mod:`confide.privacy.statements`).
-* Canonne, Kamath & Steinke (2020), Proposition 7: the infimum over α > 1 of αρ + ln(1/(αδ))/(α−1) + ln(1−1/α). Holds
+* Canonne, Kamath & Steinke (2020), section 2.3: the infimum over α > 1 of αρ + ln(1/(αδ))/(α−1) + ln(1−1/α). Holds
   for every ρ-zCDP mechanism. Every α gives a valid ε, so an inexact minimiser costs tightness only.
 * The Gaussian limit: the exact curve of the Gaussian mechanism with this ρ (Balle & Wang 2018, Theorem 8). A release of
   many discrete Gaussian measurements comes close to it, but it is **not** a bound for every ρ-zCDP mechanism: it is
@@ -28,6 +28,7 @@ from confide.privacy.normal import density, mills_ratio
 _ROUGH = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SHORT = Context(prec=30, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _ZERO = Decimal(0)
+_NEXT_TO_ZERO = Decimal("1e-60")  # an order α this close to 1 is as good as any closer
 
 
 def bun_steinke_epsilon(rho: Exact, delta: Exact) -> float:
@@ -179,7 +180,7 @@ def _gaussian_search(rho: Fraction, delta: Decimal, high: Decimal) -> Decimal:
 def _root(rising: Callable[[Decimal], Decimal], high: Decimal) -> Decimal:
     """The zero of a rising function on (0, high], to about 30 digits: where to evaluate, not what to believe."""
     low = high
-    while rising(low) > 0:
+    while rising(low) > 0 and low > _NEXT_TO_ZERO:
         high, low = low, low / 4
     for _ in range(100):
         middle = (low + high) / 2

@@ -137,9 +137,11 @@ def pi(digits: int) -> Enclosure:
 def float_up(value: Decimal | Fraction) -> float:
     """The smallest float that is not below ``value``."""
     nearest = float(value)
-    return nearest if math.isinf(nearest) or Fraction(nearest) >= Fraction(value) else math.nextafter(nearest, math.inf)
+    # decimals are compared as decimals: 1e-10000000 as a fraction would have ten million digits
+    enough = Decimal(nearest) >= value if isinstance(value, Decimal) else Fraction(nearest) >= value
+    return nearest if enough else math.nextafter(nearest, math.inf)
 
 
 def float_down(value: Decimal | Fraction) -> float:
     """The largest float that is not above ``value``."""
-    return -float_up(-value)
+    return -float_up(value.copy_negate() if isinstance(value, Decimal) else -value)

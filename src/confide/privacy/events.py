@@ -177,7 +177,7 @@ def unsupported(found: str) -> ParameterError:
             code="unsupported-event",
             what="this version cannot price the event",
             found=found,
-            expected="measurement (discrete-gaussian or geometric), sequential, parallel or bounded-degree",
+            expected="measurement (discrete-gaussian or two-sided-geometric), sequential, parallel or bounded-degree",
             remedy="use the version of Confide that wrote the plan, or plan with the events listed",
         )
     )

@@ -46,13 +46,24 @@ def _at(x: Decimal, digits: int) -> Enclosure:
 
 
 def _by_fraction(x: Enclosure) -> Enclosure:
-    # The interval shrinks like exp(−2x√(2n)); n only decides how tight the enclosure is, not whether it holds.
-    terms = 8 + math.ceil((2.303 * x.digits + 5) ** 2 / (8 * min(float(x.lo), 1e6) ** 2))
+    terms = _terms(float(x.lo), x.digits)
     low, high = x, x + (terms + 1) / x
     tail = Enclosure(low.lo, high.hi, x.digits)
     for k in range(terms, 0, -1):
         tail = x + k / tail
     return 1 / tail
+
+
+def _terms(x: float, digits: int) -> int:
+    """How many steps shrink the interval enough: step k by k/T_k², with T_k about x/2 + √(x²/4 + k).
+
+    The number only decides how tight the enclosure is, not whether it holds.
+    """
+    wanted, k = 2.303 * digits + 5, 0
+    while wanted > 0:
+        k += 1
+        wanted -= 2 * math.log(x / 2 + math.sqrt(x * x / 4 + k)) - math.log(k)
+    return k
 
 
 def _by_series(x: Enclosure) -> Enclosure:

@@ -2,7 +2,7 @@
 
 Every number is rounded in the direction that makes the promise weaker. The reading as odds is a theorem only under the
 conditions that the sentences state; for zCDP it uses the ε of Bun & Steinke, which bounds the probability of a large
-privacy loss, and not the smaller ε of Canonne, Kamath & Steinke, which does not. Derivation:
+privacy loss; the smaller ones are derived for (ε, δ), which does not imply that. Derivation:
 ``docs/proofs/accounting.md``, section 6.
 """
 
@@ -157,7 +157,7 @@ def _recognition(loss: Loss, delta: Exact) -> str:
     more = "" if promise.delta == 0 else f", plus {_small(promise.delta)}"
     text = (
         "Any rule that is meant to recognise one of the two possibilities in the release says so, when that possibility"
-        f" is true, with a probability of at most {factor(promise.epsilon)} times the probability with which it says so "
+        f" is true, with a probability of at most {factor(promise.epsilon)} times that with which it says so "
         f"wrongly{more}."
     )
     if promise.epsilon >= 3:  # exp(3) × 5 % > 1
@@ -189,7 +189,7 @@ def _limits(unit: str) -> str:
 
 _INVARIANTS = (
     "Figures that are published as they are, without noise (invariants), are not covered by this promise, which holds "
-    "for what the noise was added to. What they add to the risk is described separately."
+    "for what the noise was added to. The certificate of a release says whether it has any."
 )
 
 
