@@ -1,0 +1,1 @@
+"""TopDown: consistent, whole, non-negative microdata down a spine (the system of the 2020 Census)."""

@@ -1,0 +1,179 @@
+"""What every estimate keeps: invariants, bounds and structural zeros, in a language of three words.
+
+* an :class:`Invariant` is published without noise: the answer to a query on the records, or counts of the frame, or
+  both, when the frame already tells the answer;
+* a :class:`Bound` ties the count of a group to a count of the frame: at least, or at most, so many records per unit;
+* a :class:`StructuralZero` is a combination of levels that no record can have.
+
+All hold in every block and, added up, in every unit above; an invariant holds from its own level upwards. Bounds and
+zeros are public knowledge: neither looks at the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.errors import Finding
+from confide.schema import Code, Recode, Schema
+
+NO_LIMIT = np.iinfo(np.int64).max
+"""The upper limit of a group that has none."""
+
+
+class Side(StrEnum):
+    """Which way a bound binds."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A figure published without noise on ``level`` and, added up, on every level above.
+
+    The units are those of the official level: where the spine splits one, its parts add up to the figure. ``query``
+    without ``frame``: the true answer. ``frame`` without ``query``: columns of the block table, published as they are.
+    Both: the answer is these columns, one for each cell of the query.
+    """
+
+    name: str
+    level: str
+    query: str | None = None
+    frame: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "level": self.level, "query": self.query, "frame": list(self.frame)}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """For the groups of a variable: a count of at least, or at most, ``per_unit`` times a column of the block table."""
+
+    name: str
+    variable: Recode
+    side: Side
+    per_unit: int
+    frame: Mapping[int, str]
+    """From the index of a group to the column; a group that is not here is not bound."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "variable": self.variable.name,
+            "side": self.side.value,
+            "per_unit": self.per_unit,
+            "frame": {str(index): column for index, column in sorted(self.frame.items())},
+        }
+
+
+@dataclass(frozen=True)
+class StructuralZero:
+    """The cells of the histogram with one of these codes in each of these attributes are zero."""
+
+    name: str
+    where: Mapping[str, tuple[Code, ...]]
+
+    def cells(self, schema: Schema) -> NDArray[np.bool_]:
+        """Which cells of the histogram these are, in C order."""
+        mask = np.ones(tuple(attribute.size for attribute in schema.attributes), bool)
+        for axis, attribute in enumerate(schema.attributes):
+            if attribute.name in self.where:
+                chosen = np.zeros(attribute.size, bool)
+                chosen[[attribute.index[code] for code in self.where[attribute.name]]] = True
+                mask &= chosen.reshape([-1 if other == axis else 1 for other in range(mask.ndim)])
+        return mask.ravel()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "where": {name: list(codes) for name, codes in self.where.items()}}
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """All constraints of a strategy."""
+
+    invariants: tuple[Invariant, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    zeros: tuple[StructuralZero, ...] = ()
+
+    @property
+    def frame_columns(self) -> tuple[str, ...]:
+        """The columns that the block table must have, each once."""
+        of_invariants = (column for invariant in self.invariants for column in invariant.frame)
+        of_bounds = (column for bound in self.bounds for column in bound.frame.values())
+        return tuple(dict.fromkeys((*of_invariants, *of_bounds)))
+
+    @property
+    def variables(self) -> tuple[Recode, ...]:
+        """The variables that are bound, each once."""
+        return tuple({bound.variable.name: bound.variable for bound in self.bounds}.values())
+
+    def limits(
+        self, variable: Recode, frame: Mapping[str, NDArray[np.int64]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The least and the largest count of each group in each unit, from the columns of the frame for these units.
+
+        Right-hand sides add up: for a unit above the blocks give the sums of its blocks.
+        """
+        units = len(next(iter(frame.values())))
+        least = np.zeros((units, variable.size), np.int64)
+        largest = np.full((units, variable.size), NO_LIMIT, np.int64)
+        for bound in self.bounds:
+            if bound.variable.name != variable.name:
+                continue
+            for group, column in bound.frame.items():
+                limit = bound.per_unit * frame[column].astype(np.int64)
+                if bound.side is Side.LOWER:
+                    least[:, group] = np.maximum(least[:, group], limit)
+                else:
+                    largest[:, group] = np.minimum(largest[:, group], limit)
+        return least, largest
+
+    def zero_cells(self, schema: Schema) -> NDArray[np.bool_]:
+        """Which cells of the histogram, in C order, are zero whatever the records say."""
+        mask = np.zeros(int(np.prod([attribute.size for attribute in schema.attributes])), bool)
+        for zero in self.zeros:
+            mask |= zero.cells(schema)
+        return mask
+
+    def clashes(self, schema: Schema) -> Iterator[Finding]:
+        """Constraints that no table can keep together in a unit where the frame counts something."""
+        zero = self.zero_cells(schema).reshape(tuple(attribute.size for attribute in schema.attributes))
+        lower = [bound for bound in self.bounds if bound.side is Side.LOWER]
+        upper = [bound for bound in self.bounds if bound.side is Side.UPPER]
+        for least in lower:
+            axis = [attribute.name for attribute in schema.attributes].index(least.variable.attribute.name)
+            empty = np.asarray(np.moveaxis(zero, axis, 0).reshape(zero.shape[axis], -1).all(axis=1))
+            for group, column in least.frame.items():
+                label = least.variable.labels[group]
+                if empty[least.variable.assignment == group].all():
+                    what = f"{least.name!r} asks for records of {label!r}, and structural zeros forbid every one"
+                    names = ", ".join(repr(z.name) for z in self.zeros if least.variable.attribute.name in z.where)
+                    yield _clash(what, f"{least.name!r} against {names}")
+                for most in upper:
+                    same = most.variable.name == least.variable.name and most.frame.get(group) == column
+                    if same and most.per_unit < least.per_unit:
+                        found = f"at least {least.per_unit} and at most {most.per_unit} per {column}"
+                        yield _clash(f"{least.name!r} and {most.name!r} clash for {label!r}", found)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "invariants": [invariant.as_dict() for invariant in self.invariants],
+            "bounds": [bound.as_dict() for bound in self.bounds],
+            "zeros": [zero.as_dict() for zero in self.zeros],
+        }
+
+
+def _clash(what: str, found: str) -> Finding:
+    return Finding(
+        code="constraints-clash",
+        what=what,
+        found=found,
+        expected="constraints that some table keeps",
+        remedy="drop or loosen one of them",
+    )

@@ -1,0 +1,135 @@
+"""The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``strategy_checks``.
+
+``[roots.NAME]`` is a table of shares, a column for each level and a row for each query; ``[derived.NAME]`` cuts a root
+at a lower level. See ``docs/concepts/strategy.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from confide.errors import ConfideError
+from confide.runs.spec import ExactNumber, Name, Part, Path, Problem
+from confide.schema import Query, Schema
+from confide.topdown.strategy import resolve
+
+NOT_MEASURED = "-"
+
+QueryName = Annotated[str, AfterValidator(lambda text: "*".join(part.strip() for part in text.split("*")))]
+LevelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
+Share = Annotated[ExactNumber | None, BeforeValidator(lambda value: None if value == NOT_MEASURED else value)]
+"""An exact share, or ``-`` where the query is not measured."""
+
+
+class PassPart(Part):
+    """A least-squares pass."""
+
+    queries: list[QueryName] = Field(min_length=1, description="The queries of the objective.")
+    constrain: list[QueryName] = Field(default_factory=list, description="The answers that later passes keep.")
+
+
+class EstimationPart(Part):
+    """How the units of a level are estimated."""
+
+    least_squares: list[PassPart] = Field(min_length=1, description="The least-squares passes in order.")
+    rounding: list[list[QueryName]] = Field(min_length=1, description="The rounding passes; together a chain.")
+    slack: ExactNumber | None = Field(None, description="How far kept answers may move in later passes.")
+
+
+class RootPart(Part):
+    """Levels, shares and queries for one kind of root."""
+
+    budget: ExactNumber = Field(description="The budget when the spec names none.")
+    levels: list[LevelName] = Field(min_length=1, description="The levels, root first, `block` last.")
+    shares: list[ExactNumber] = Field(description="The share of each level.")
+    estimation: list[str] = Field(description="The name of the estimation of each level.")
+    queries: dict[QueryName, list[Share]] = Field(description="For each query its share of each level, or -.")
+
+
+class DerivedPart(Part):
+    """A root that is a unit of a lower level of another root."""
+
+    source: str = Field(alias="from", description="The root whose strategy is cut.")
+    top: str = Field(description="The level that becomes the root.")
+    estimation: str = Field(description="The name of the estimation of the new root.")
+    renormalise: bool = Field(False, description="false: keep the noise, spend less; true: spend the whole budget.")
+
+
+class InvariantPart(Part):
+    """What is published without noise."""
+
+    name: Name
+    level: str = Field(description="The lowest level on which the figure is published.")
+    query: QueryName | None = Field(None, description="The query whose answer it is.")
+    frame: list[str] = Field(default_factory=list, description="The columns of the block table that it is.")
+
+
+class BoundPart(Part):
+    """A bound on the counts of the groups of a variable."""
+
+    name: Name
+    variable: str = Field(description="A variable of the schema.")
+    side: Literal["lower", "upper"]
+    per_unit: int = Field(ge=1, le=10**6, description="So many records for each unit that the frame counts.")
+    frame: dict[str, str] = Field(min_length=1, description="Code of an attribute, or label of a group = column.")
+
+
+class ZeroPart(Part):
+    """Combinations that no record can have."""
+
+    name: Name
+    where: dict[str, list[int | str]] = Field(min_length=1, description="Attribute = codes.")
+
+
+class StrategyFile(Part):
+    """A strategy file."""
+
+    id: Name
+    title: str = Field(min_length=1, max_length=200)
+    provenance: str = Field(min_length=1, description="One sentence: where the settings come from.")
+    schema_: str | dict[str, Any] = Field(alias="schema", description="A shipped name, a path, or the schema itself.")
+    definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
+    neighbours: Literal["change-one", "add-remove"]
+    root: str = Field(description="The root that is meant when none is named.")
+    roots: dict[Name, RootPart] = Field(min_length=1)
+    derived: dict[Name, DerivedPart] = Field(default_factory=dict)
+    estimation: dict[Name, EstimationPart] = Field(min_length=1)
+    invariants: list[InvariantPart] = Field(default_factory=list)
+    bounds: list[BoundPart] = Field(default_factory=list)
+    zeros: list[ZeroPart] = Field(default_factory=list)
+
+
+class Notes:
+    """What is wrong with a file, collected."""
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.problems: list[Problem] = []
+
+    def wrong(
+        self, path: Path, code: str, what: str, found: object, expected: str | Iterable[str], remedy: str = ""
+    ) -> None:
+        """Notes a problem. ``expected`` is a sentence, or the names to choose from."""
+        sentence = expected if isinstance(expected, str) else "one of " + ", ".join(expected)
+        remedy = remedy or "correct the strategy file"
+        self.problems.append(Problem(path, code, what, sentence, str(found)[:200], remedy))
+
+    def passed_on(self, path: Path, error: ConfideError) -> None:
+        """Notes what another part of Confide found."""
+        for f in error.findings:
+            self.wrong(path, f.code, f.what, f.found, f.expected or "another value", f.remedy or "")
+
+    def query(self, path: Path, text: str) -> Query | None:
+        """The query that ``text`` names; or nothing, and a problem."""
+        try:
+            query = resolve(self.schema, text)
+        except ConfideError as error:
+            self.passed_on(path, error)
+            return None
+        if query.is_complete:
+            return query
+        self.wrong(path, "incomplete-recode", f"{text!r} leaves levels out", text, "a group for every level")
+        return None
