@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from confide.runs.mechanism import Mechanism
 from confide.runs.progress import Progress, Silent
 from confide.runs.release import MANIFEST, sha256_of
 from confide.runs.verifying import Verification
-from confide.runs.workspace import Workspace
+from confide.runs.workspace import Workspace, no_room_is_an_error
 from confide.tables import Tables
 from confide.tables.evaluation import EvaluatedCells
 from confide.tables.evaluation import evaluate as evaluate_tables
@@ -85,22 +86,26 @@ def run(
     )
 
 
-def verify(release: str | Path) -> Verification:
-    """A release read again from its files, as anyone who received it can."""
-    return verifying.verify(Path(release), lambda name: MECHANISMS[name])
+def verify(release: str | Path, *, ledger: str | Path | None = None) -> Verification:
+    """A release read again from its files, as anyone who received it can; with the ledger, also whether it is the very
+    release that was sealed."""
+    account = None if ledger is None else Ledger(ledger).account()
+    return verifying.verify(Path(release), lambda name: MECHANISMS[name], account)
 
 
 def evaluate(run_folder: str | Path, *, progress: Progress | None = None) -> Evaluated:
     """The released figures against the truth, as a dossier for the curator alone."""
     loaded = load(run_folder)
     workspace = Workspace(loaded.folder)
-    finality.begun(workspace)
+    identity = finality.begun(workspace)
     shown = progress or Silent()
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         mechanism = _mechanism(loaded)
         question = mechanism.prepare(loaded, engine)
     plan = mechanism.plan(question)
-    with workspace.locked(), shown.stage("Comparing with the truth", 2) as advance:
+    if plan.hash != identity.plan_hash:
+        raise execute.changed("the plan is not the one of the release", workspace, f"plan {plan.hash[:16]}…")
+    with workspace.locked(), no_room_is_an_error(workspace.root), shown.stage("Comparing with the truth", 2) as advance:
         cells = evaluate_tables(question, plan, workspace)
         advance(1)
         written = dossier.write(cells, plan, loaded.spec.release.title or loaded.spec.release.name, workspace.dossier)
@@ -190,11 +195,12 @@ def load(path: str | Path) -> LoadedSpec:
                     code="no-run",
                     what="there is no run in this folder",
                     where=Place(file=str(given)),
+                    found="a folder without confidential/run.json",
                     expected="a spec file, or a folder that `confide run` has written",
                     remedy="give the path of the spec, or run it first",
                 )
             )
-        given = Path(identity.spec)
+        given = Path(os.path.normpath(given / identity.spec))
     return load_spec(given, {name: mechanism.spec for name, mechanism in MECHANISMS.items()})
 
 

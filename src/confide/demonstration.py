@@ -15,6 +15,7 @@ from confide.runs.execute import RunResult
 from confide.runs.ledger import Ledger
 from confide.runs.progress import Progress, Silent
 from confide.runs.verifying import Verification
+from confide.runs.workspace import no_room_is_an_error
 
 BUDGET = Fraction(1)
 DATA_SET = "made-up state"
@@ -48,11 +49,12 @@ def new(
     path = folder / "spec.toml"
     if path.exists():
         raise _there_already(path, "a spec")
-    folder.mkdir(parents=True, exist_ok=True)
     text = render(
         f"{mechanism}.toml.j2", name=name, title=title, ledger="data-set.ledger", budget=budget, file=path.name
     )
-    write_text(path, text + "\n", mode=0o644)
+    with no_room_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, text + "\n", mode=0o644)
     return path
 
 
@@ -73,7 +75,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     )
     result = api.run(spec, progress=shown)
     return Demonstration(
-        folder, persons, result, api.verify(result.release), api.evaluate(result.workspace.root, progress=shown)
+        folder, persons, result, api.verify(result.release), api.evaluate(spec, progress=shown)
     )
 
 
@@ -83,6 +85,7 @@ def _there_already(path: Path, what: str) -> RunError:
             code="there-already",
             what=f"there is {what} already",
             where=Place(file=str(path)),
+            found="files of that name",
             expected="a new folder",
             remedy="name another folder, or remove this one yourself",
         )

@@ -86,11 +86,21 @@ def test_another_question_has_another_hash(project: Path, old: str, new: str) ->
 
     text = (FOLDER / "schemas" / "persons.toml").read_text()
     # The same labels for other groups: only the membership changes.
-    (project / "mine.toml").write_text(text.replace("starts = [0, 18, 65]", 'groups = { "0 to 17" = "0..16", "18 to 64" = "17..64", "65 and over" = "65..115" }'))  # fmt: skip
+    groups = 'groups = { "0 to 17" = "0..16", "18 to 64" = "17..64", "65 and over" = "65..115" }'
+    (project / "mine.toml").write_text(text.replace("starts = [0, 18, 65]", groups))
     _, before = prepared(project)
     edit(project, (old, new))
     _, after = prepared(project)
     assert before.hash != after.hash
+
+
+def test_both_files_may_call_a_column_otherwise(project: Path) -> None:
+    for file, name in (("persons", "GEOID"), ("blocks", "BLK")):
+        table = pq.read_table(project / f"{file}.parquet")
+        pq.write_table(table.rename_columns({"geocode": name}), project / f"{file}.parquet")
+    columns = 'schema = "persons"\ncolumns = { geocode = "GEOID" }\nblock_columns = { geocode = "BLK" }'
+    edit(project, ('schema = "persons"', columns))
+    assert confide.check(project / "spec.toml").findings == ()
 
 
 def test_pooled_tables_measure_a_shared_margin_once(project: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from confide import api
 from confide.cli.show import Display, Json, out, print_json
@@ -26,7 +27,7 @@ def pl94(
     if as_json:
         print_json(summary.as_dict())
     else:
-        out.print(str(summary))
+        out.print(escape(str(summary)))
 
 
 def synthesize(
@@ -40,4 +41,4 @@ def synthesize(
     if as_json:
         print_json({"persons": persons, "seed": seed, "files": [str(path) for path in paths]})
     else:
-        out.print(f"{persons:,} made-up persons (seed {seed}) in {folder}")
+        out.print(f"{persons:,} made-up persons (seed {seed}) in {escape(str(folder))}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from confide import demonstration
 from confide.cli.show import Display, Json, out, print_json, table
@@ -18,7 +19,7 @@ def new(
 ) -> None:
     """Write a commented spec to start from."""
     path = demonstration.new(mechanism, folder)
-    out.print(f"Wrote {path}. Edit it, then: confide check {path}")
+    out.print(escape(f"Wrote {path}. Edit it, then: confide check {path}"))
 
 
 def demo(
@@ -54,7 +55,7 @@ def demo(
     table(["level", "counts ", "mean absolute error ", "within the noise margin "], rows, title="Released against true")
     out.print(f"\n{made.persons:,} made-up persons; {run.plan.counts:,} counts released at a cost of {run.plan.loss}.")
     out.print(f"ledger       {run.account.spent} spent, {run.account.left} left of {run.account.budget}")
-    out.print(f"release      {run.release}  ({'verified' if made.verification.ok else 'NOT AS SEALED'})")
-    out.print(f"certificate  {run.release / 'certificate.html'}")
-    out.print(f"dossier      {made.evaluated.dossier}  (confidential: for the curator alone)")
+    out.print(f"release      {escape(str(run.release))}  ({'verified' if made.verification.ok else 'NOT AS SEALED'})")
+    out.print(f"certificate  {escape(str(run.release / 'certificate.html'))}")
+    out.print(f"dossier      {escape(str(made.evaluated.dossier))}  (confidential: for the curator alone)")
     raise typer.Exit(0 if made.verification.ok else 1)

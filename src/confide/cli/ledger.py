@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from confide import api
 from confide.cli.show import Json, out, print_json, show_findings, table
@@ -45,7 +47,8 @@ def open_(
         path, data_set=data_set, definition=definition.value, neighbours=neighbours.value, budget=budget, note=note
     )
     account = ledger.account()
-    out.print(f"Opened {path}: {account.budget} ({account.definition}, {account.neighbours}) for {account.data_set!r}.")
+    opened = f"Opened {path}: {account.budget} ({account.definition}, {account.neighbours}) for {account.data_set!r}."
+    out.print(escape(opened))
 
 
 @app.command()
@@ -56,7 +59,8 @@ def show(path: LedgerFile, as_json: Json = False) -> None:
         print_json(account.as_dict())
         return
     out.print(
-        f"[bold]{account.data_set}[/]: {account.definition}, {account.neighbours}, opened {account.opened_at:%Y-%m-%d}"
+        f"[bold]{escape(account.data_set)}[/]: {account.definition}, {account.neighbours}, "
+        f"opened {account.opened_at:%Y-%m-%d}"
     )
     table(
         ["budget ", "spent ", "left "],
@@ -83,7 +87,8 @@ def history(path: LedgerFile, as_json: Json = False) -> None:
     entries = Ledger(path).history()
     if as_json:
         names = ("sequence", "time", "kind", "payload", "previous", "hash")
-        print_json([dict(zip(names, entry.row(), strict=True)) for entry in entries])
+        rows = [dict(zip(names, entry.row(), strict=True)) for entry in entries]
+        print_json([row | {"payload": _without_fingerprint(str(row["payload"]))} for row in rows])
         return
     table(
         ["", "time (UTC)", "kind", "hash"],
@@ -118,8 +123,14 @@ def reconcile(
         raise typer.Exit(1)
 
 
+def _without_fingerprint(payload: str) -> dict[str, Any]:
+    """The payload of an entry, without what stands for the records: it stays in the ledger."""
+    values: dict[str, Any] = json.loads(payload)
+    return {name: value for name, value in values.items() if name != "records_fingerprint"}
+
+
 def _rounded(account: object) -> list[tuple[str, str, str]]:
     values = [getattr(account, name) for name in ("budget", "spent", "left")]
-    if all(value.denominator == 1 for value in values):
+    if all(value.denominator < 1_000 for value in values):
         return []
     return [("≈ " + f"{float(values[0]):.6g}", f"{float(values[1]):.6g}", f"{float(values[2]):.6g}")]

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 import confide
 from confide import api
-from confide.cli import account, data, demo, ledger, noise
+from confide.cli import account, data, demo, noise
+from confide.cli import ledger as ledgers
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
 from confide.errors import ConfideError
 from confide.report.render import fraction_up
@@ -99,28 +101,34 @@ def run(
         return
     if result.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")
-    out.print(f"[bold green]Sealed[/] {result.release}")
+    out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
     out.print(f"  {result.plan.counts:,} counts at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
-    out.print(f"  ledger of {account.data_set!r}: {account.spent} spent, {account.left} left of {account.budget}")
+    of = escape(repr(account.data_set))
+    out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
     if insecure_key:
         err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
 
 
 @app.command()
 def verify(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")], as_json: Json = False
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="The ledger: is this the very release that was sealed?")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
     """Read a release again from its files: hashes, completeness, whole numbers, and noise as promised."""
-    verification = api.verify(release)
+    verification = api.verify(release, ledger=ledger)
     if as_json:
         print_json(verification.as_dict())
     else:
         rows = [("ok" if check.ok else "WRONG", check.name, check.detail) for check in verification.checks]
         table(["", "what", "detail"], rows)
+        show_findings(verification.findings)
         if verification.stamp:
-            err.print(f"[bold red]{verification.stamp}[/]")
+            err.print(f"[bold red]{escape(str(verification.stamp))}[/]")
         verdict = "[bold green]as sealed[/]" if verification.ok else "[bold red]not as sealed[/]"
-        out.print(f"\nThe release {verification.release} is {verdict}.")
+        out.print(f"\nThe release {escape(verification.release)} is {verdict}.")
     raise typer.Exit(DONE if verification.ok else REFUSED)
 
 
@@ -132,7 +140,7 @@ def evaluate(run_folder: RunFolder, as_json: Json = False) -> None:
     if as_json:
         print_json({"confidential": True, "dossier": str(evaluated.dossier), "cells": [row.as_dict() for row in cells]})
         return
-    out.print(f"Dossier (confidential): {evaluated.dossier}")
+    out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
 
 
 @app.command()
@@ -144,7 +152,7 @@ def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = 
     elif result.ok:
         out.print(f"[bold green]The same[/]: {result.files} files, byte by byte.")
     else:
-        out.print("[bold red]Different[/]: " + ", ".join(result.different))
+        out.print("[bold red]Different[/]: " + escape(", ".join(result.different)))
     raise typer.Exit(DONE if result.ok else REFUSED)
 
 
@@ -170,7 +178,7 @@ def schema() -> None:
 
 app.command("synthesize")(data.synthesize)
 app.add_typer(data.imports, name="import")
-app.add_typer(ledger.app, name="ledger")
+app.add_typer(ledgers.app, name="ledger")
 app.add_typer(account.app, name="account")
 app.add_typer(noise.app, name="noise")
 
@@ -201,7 +209,8 @@ def main() -> None:
 def _internal(error: Exception) -> None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
-    err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}). Nothing was released.")
+    err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}).")
+    err.print("What was sealed before stands; nothing else was released.")
     err.print("Please report it. CONFIDE_DEBUG=1 shows more, which may include confidential values.")
     if os.environ.get("CONFIDE_DEBUG") == "1":
         traceback.print_exception(error)

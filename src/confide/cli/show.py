@@ -67,7 +67,7 @@ class Display:
             yield lambda _: None
             return
         if not err.is_terminal:
-            err.print(f"{title} ({steps:,} steps)")
+            err.print(f"{title} …")
             yield lambda _: None
             return
         columns = (

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 
 from confide.engines.files import private_folder, whole_file
 from confide.engines.protocol import Advance, GroupFunction
+from confide.errors import Finding, RunError
 
 ORPHAN_CHECK_SECONDS = 0.5
 
@@ -48,10 +50,24 @@ def map_groups(
             for task in as_completed(tasks):
                 task.result()
                 report(1)
+        except BrokenProcessPool:
+            raise _worker_died() from None
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
     return files
+
+
+def _worker_died() -> RunError:
+    return RunError(
+        Finding(
+            code="worker-died",
+            what="a process that worked on a part of the run was ended from outside",
+            found="a process that is gone",
+            expected="processes that live until their part is done",
+            remedy="most often memory was used up: run again with fewer --processes; the run goes on",
+        )
+    )
 
 
 def _map_one(function: GroupFunction, rows: Path, key: str, group: int, file: Path) -> None:

@@ -27,6 +27,7 @@ INTEGER_TYPES = {
 }  # fmt: skip
 
 _ROW = "confide row number"
+_LONGEST_LINE = 1 << 20
 T = TypeVar("T")
 
 
@@ -95,8 +96,11 @@ class LocalEngine:
         return pool.map_groups(function, rows, key, groups, into, processes=self.processes, advance=advance)
 
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
-        number = "file_row_number + 1" if source.format == "parquet" else "row_number() OVER ()"
-        options = ", file_row_number = true" if source.format == "parquet" else ""
+        of_the_file = source.format == "parquet" and "file_row_number" not in {
+            name.lower() for name in self.kinds(source)
+        }
+        number = "file_row_number + 1" if of_the_file else "row_number() OVER ()"
+        options = ", file_row_number = true" if of_the_file else ""
         # The number comes first and under a name of ours: a column of the records must never be taken for it.
         numbered = f"SELECT {number} AS {identifier(_ROW)}, * FROM {_from(source, options)}"
         text = f"SELECT {identifier(_ROW)} FROM ({numbered}) WHERE {where} ORDER BY 1 LIMIT {limit}"
@@ -134,7 +138,9 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
 
 
 def _unreadable(error: duckdb.Error, sources: Iterable[Source | Path]) -> Finding:
-    files = ", ".join(source.file if isinstance(source, Source) else source.name for source in sources)
+    listed = list(sources)
+    of_the_user = [source.file for source in listed if isinstance(source, Source)]
+    files = ", ".join(of_the_user or [path.name for path in listed if isinstance(path, Path)])
     # Of DuckDB's words only the number of the line is taken, which stands before anything quoted.
     line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
     return Finding(
@@ -162,7 +168,7 @@ def _bad_memory(memory: str) -> ParameterError:
 
 def _no_room(error: duckdb.Error) -> OSError | None:
     """DuckDB's error for a full disk as the operating system's."""
-    full = isinstance(error, duckdb.IOException) and "No space left" in str(error)
+    full = isinstance(error, duckdb.IOException) and re.search("No space left|File too large", str(error))
     return OSError(errno.ENOSPC, "No space left on device") if full else None
 
 
@@ -204,8 +210,9 @@ def _csv_columns(source: Source) -> str:
 def csv_header(source: Source) -> list[str]:
     """The column names in the first line of a CSV."""
     try:
-        with source.path.open(encoding="utf-8-sig", newline="") as file:
-            names = next(csv.reader(file, delimiter=source.delimiter), [])
+        with source.path.open("rb") as file:
+            first = re.split(rb"[\r\n]", file.read(_LONGEST_LINE), maxsplit=1)[0].decode("utf-8-sig")
+        names = next(csv.reader([first], delimiter=source.delimiter, strict=True), [])
     except UnicodeDecodeError:
         problem = "the first line is not UTF-8 text", "other bytes", "a CSV in UTF-8"
     except csv.Error:

@@ -87,7 +87,7 @@ def build_spine(
                 Finding(
                     code="not-nested",
                     what=f"the level {child.name!r} is not nested in {parent.name!r}",
-                    where=Place(file=file),
+                    where=Place(file=file, row=_row_of(child, clash, parent)),
                     found=f"unit {child.codes[clash]!r} has blocks in more than one {parent.name}",
                     expected="every unit of a level within one unit of the level above",
                     remedy="correct the codes, reorder the levels, or declare the level under [geography.areas]",
@@ -95,12 +95,13 @@ def build_spine(
             )
     if built[-1].units < len(built[-1].unit_of_block):
         codes, times = np.unique(built[-1].unit_of_block, return_counts=True)
-        twice = built[-1].codes[int(codes[times > 1][0])]
+        first = int(codes[times > 1][0])
+        twice = built[-1].codes[first]
         findings.append(
             Finding(
                 code="duplicate-block",
                 what="a block stands more than once in the block table",
-                where=Place(file=file),
+                where=Place(file=file, row=int(np.flatnonzero(built[-1].unit_of_block == first)[1]) + 1),
                 found=f"{int((times > 1).sum()):,} repeated codes, the first {twice!r}",
                 expected="one row for each block",
                 remedy="remove the repeated rows",
@@ -119,6 +120,13 @@ def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geo
     unit_of_block = np.full(len(codes), OUTSIDE, np.int64)
     unit_of_block[named] = inverse
     return Geolevel(name, tuple(str(code) for code in distinct), unit_of_block, on_spine)
+
+
+def _row_of(child: Geolevel, unit: int, parent: Geolevel) -> int:
+    """The first row, from one, of a unit that lies in another parent than the unit's first row."""
+    rows = np.flatnonzero(child.unit_of_block == unit)
+    parents = parent.unit_of_block[rows]
+    return int(rows[np.flatnonzero(parents != parents[0])[0]]) + 1
 
 
 def _first_split_unit(child: Geolevel, parent: Geolevel) -> int | None:

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from confide.engines import Engine, Source
 from confide.engines.expressions import identifier
 from confide.errors import Finding, InputError, Place
@@ -56,18 +54,22 @@ def read_frame(
     missing = missing_columns(engine, source, sorted(wanted))
     if missing:
         raise InputError(missing)
+    wrong = wrong_code_types(engine, source, sorted(wanted))
+    if wrong:
+        raise InputError(wrong)
     columns = ", ".join(f"CAST({identifier(source.theirs(name))} AS VARCHAR) AS {identifier(name)}" for name in wanted)
     table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     codes = {name: table.column(name).to_pylist() for name in wanted}
-    findings = _empty_codes(source, table, {block, *(rule.column for rule in levels if rule.column)})
+    findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
     if not findings:
-        findings = _short_codes(source, codes[block], levels)
+        findings = _short_codes(source, codes[block], levels, source.theirs(block))
     if not table.num_rows:
         findings.append(
             Finding(
                 code="no-blocks",
                 what="the block table has no rows",
                 where=Place(file=source.file),
+                found="0 rows",
                 expected="one row for each block, inhabited or not",
                 remedy="give the block table of the whole territory",
             )
@@ -93,20 +95,41 @@ def fingerprint(spine: Spine) -> str:
     return digest.hexdigest()
 
 
-def missing_columns(engine: Engine, source: Source, wanted: Sequence[str]) -> list[Finding]:
-    """A finding for every column that the file lacks."""
+def missing_columns(
+    engine: Engine, source: Source, wanted: Sequence[str], *, confidential: bool = False
+) -> list[Finding]:
+    """A finding for every column that the file lacks. The names that a ``confidential`` file has are only counted: in
+    a CSV without a first line of names, they are a record."""
     present = engine.kinds(source)
+    listed = f"{len(present):,} columns of other names" if confidential else "columns " + ", ".join(sorted(present))
     return [
         Finding(
             code="missing-column",
             what=f"the file has no column {source.theirs(name)!r}",
             where=Place(file=source.file, column=source.theirs(name)),
-            found="columns " + ", ".join(sorted(present)),
+            found=listed,
             expected=f"a column for {name}",
             remedy=f'name the right column in the spec: [data] columns = {{ {name} = "..." }}',
         )
         for name in wanted
         if source.theirs(name) not in present
+    ]
+
+
+def wrong_code_types(engine: Engine, source: Source, wanted: Sequence[str]) -> list[Finding]:
+    """A finding for every column of geographic codes that holds neither text nor whole numbers."""
+    kinds = engine.kinds(source)
+    return [
+        Finding(
+            code="column-type",
+            what="the column's type cannot hold codes",
+            where=Place(file=source.file, column=source.theirs(name)),
+            found="a column of floating-point numbers or of another type that is no code",
+            expected="text",
+            remedy="write the codes as text, with their leading zeros",
+        )
+        for name in wanted
+        if kinds[source.theirs(name)] == "other"
     ]
 
 
@@ -118,24 +141,23 @@ def _codes(rule: LevelRule, codes: dict[str, list[str]], block: str) -> list[str
     return [code[: rule.digits] for code in codes[block]]
 
 
-def _empty_codes(source: Source, table: pa.Table, names: set[str]) -> list[Finding]:
+def _empty_codes(source: Source, codes: dict[str, list[str | None]], names: set[str]) -> list[Finding]:
+    empty = {name: [row for row, code in enumerate(codes[name], start=1) if not code] for name in sorted(names)}
     return [
         Finding(
             code="empty-code",
             what="a block has no code",
-            where=Place(
-                file=source.file, column=source.theirs(name), row=table.column(name).to_pylist().index(None) + 1
-            ),
-            found=f"{table.column(name).null_count:,} empty values",
+            where=Place(file=source.file, column=source.theirs(name), row=rows[0]),
+            found=f"{len(rows):,} empty values",
             expected="a code in every row",
             remedy="fill in the codes, or declare the column under [[geography.areas]]",
         )
-        for name in sorted(names)
-        if table.column(name).null_count
+        for name, rows in empty.items()
+        if rows
     ]
 
 
-def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRule]) -> list[Finding]:
+def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRule], column: str) -> list[Finding]:
     digits = max((rule.digits for rule in levels if rule.digits is not None), default=0)
     short = next((row for row, code in enumerate(blocks, start=1) if len(code) < digits), None)
     if short is None:
@@ -144,7 +166,7 @@ def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRu
         Finding(
             code="short-code",
             what=f"a block code is shorter than the {digits} characters that a level takes from it",
-            where=Place(file=source.file, row=short),
+            where=Place(file=source.file, row=short, column=column),
             found=repr(blocks[short - 1]),
             expected=f"at least {digits} characters; codes are text, with their leading zeros",
             remedy="write the codes as text, or correct the digits of the level",

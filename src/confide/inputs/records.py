@@ -12,7 +12,7 @@ from confide.engines import Engine, Source
 from confide.engines.expressions import group_index, identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
-from confide.inputs.frame import missing_columns
+from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.schema import Attribute, identity
 
 ROWS_NAMED = 5
@@ -34,6 +34,16 @@ def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attr
     return result
 
 
+def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str) -> list[Finding]:
+    """Every problem of the records' columns. No record is read for it."""
+    names = [block, *(attribute.name for attribute in attributes)]
+    missing = missing_columns(engine, source, names, confidential=True)
+    lacking = {finding.where.column for finding in missing}
+    there = [attribute for attribute in attributes if source.theirs(attribute.name) not in lacking]
+    wrong = [] if source.theirs(block) in lacking else wrong_code_types(engine, source, [block])
+    return missing + wrong + _wrong_types(engine, source, there)
+
+
 def check_records(
     engine: Engine, source: Source, attributes: Sequence[Attribute], block: str, spine: Spine, frame: Path
 ) -> list[Finding]:
@@ -41,10 +51,7 @@ def check_records(
 
     One scan counts the rows that break each rule; only a broken rule is looked up row by row.
     """
-    findings = missing_columns(engine, source, [block, *(attribute.name for attribute in attributes)])
-    if findings:
-        return findings
-    findings = _wrong_types(engine, source, attributes)
+    findings = check_columns(engine, source, attributes, block)
     if findings:
         return findings
     read = column_expressions(engine, source, attributes, block)
@@ -52,20 +59,21 @@ def check_records(
         attribute.name: f"({group_index(identity(attribute), read[attribute.name])}) IS NULL"
         for attribute in attributes
     }
-    counted = ", ".join(
-        f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS {identifier(name)}"
-        for name, condition in broken.items()
+    # By position: an attribute may have any name, also one that we would give.
+    counted = "".join(
+        f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS attribute_{position}, "
+        for position, condition in enumerate(broken.values())
     )
     unknown = f"{read[block]} IS NULL OR {read[block]} NOT IN (SELECT code FROM frame)"
     text = (
-        f"SELECT count(*) AS rows_in_all, {counted + ', ' if counted else ''}"
+        f"SELECT count(*) AS rows_in_all, {counted}"
         f"coalesce(sum(CASE WHEN {unknown} THEN 1 ELSE 0 END), 0) AS unknown_block FROM records"
     )
     counts = engine.sql(text, records=source, frame=frame).reveal("to count rows that break a rule").to_pylist()[0]
     if not counts["rows_in_all"]:
         return [_no_rows(source)]
-    for attribute in attributes:
-        if counts[attribute.name]:
+    for position, attribute in enumerate(attributes):
+        if counts[f"attribute_{position}"]:
             rows = engine.first_rows(source, broken[attribute.name], ROWS_NAMED)
             expected = attribute.describe_codes()
             findings.append(_bad_rows(source, attribute.name, "a code is not in the schema", expected, rows))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,20 @@ def load_schema(name: str, base: Path) -> Schema:
     if name in shipped("schemas"):
         return parse_schema(tomllib.loads((FOLDER / "schemas" / f"{name}.toml").read_text(encoding="utf-8")))
     path = base / name
-    return parse_schema(read_toml(path, kind="schema", known=shipped("schemas")))
+    values = read_toml(path, kind="schema", known=shipped("schemas"))
+    try:
+        return parse_schema(values)
+    except SpecError as error:
+        raise SpecError(
+            replace(finding, where=replace(finding.where, file=path.name)) for finding in error.findings
+        ) from None
 
 
 def read_toml(path: Path, *, kind: str, known: list[str]) -> dict[str, Any]:
     """The values of a TOML file of the user's own."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
         raise SpecError(
             Finding(
                 code=f"no-{kind}",
@@ -40,14 +48,21 @@ def read_toml(path: Path, *, kind: str, known: list[str]) -> dict[str, Any]:
                 remedy=f"correct the name of the {kind}",
             )
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
+        line = re.search(r"at line (\d+)", str(error))
         raise SpecError(
             Finding(
                 code=f"bad-{kind}",
                 what=f"the {kind} file cannot be read",
-                where=Place(file=path.name),
-                found=str(error) if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__,
+                where=Place(file=path.name, line=int(line.group(1)) if line else None),
+                found=str(error) if isinstance(error, tomllib.TOMLDecodeError) else _in_short(error),
                 expected="a TOML file in UTF-8",
                 remedy="correct the file",
             )
         ) from None
+
+
+def _in_short(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return "bytes that are not UTF-8" if isinstance(error, UnicodeDecodeError) else "values that no parser takes"

@@ -10,7 +10,7 @@ Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.
 """
 
 from confide.noise.laws import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric
-from confide.noise.sample import Tally, add_noise, draw, draw_at
+from confide.noise.sample import Tally, add_noise, check_width, draw, draw_at
 from confide.noise.stream import COORDINATES, SAMPLER, NoiseStream, ReleaseKey, WordSource, derive_stream
 from confide.noise.table import Table, fits_table, table_for
 
@@ -27,6 +27,7 @@ __all__ = [
     "TwoSidedGeometric",
     "WordSource",
     "add_noise",
+    "check_width",
     "derive_stream",
     "draw",
     "draw_at",

@@ -65,7 +65,7 @@ def draw_at(
 ) -> Integers:
     """The noise of any coordinates, in any order, repeats allowed: each the same as :func:`draw` gives it."""
     places = _as_coordinates(coordinates)
-    _check_width(law)
+    check_width(law)
     tally = tally or Tally()
     noise = np.empty(len(places), np.int64)
     table = table_for(law) if fits_table(law) else None
@@ -96,7 +96,7 @@ def decide(table: Table, words: Words, coordinates: Coordinates, source: WordSou
 
 
 def _add(values: Integers, law: Law, source: WordSource, start: int, tally: Tally) -> None:
-    _check_width(law)
+    check_width(law)
     if not fits_table(law):
         for begin in range(0, len(values), _REFERENCE_CHUNK):
             chunk = values[begin : begin + _REFERENCE_CHUNK]
@@ -237,7 +237,7 @@ def _check_values(values: Integers) -> None:
         )
 
 
-def _check_width(law: Law) -> None:
+def check_width(law: Law) -> None:
     """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps."""
     if law.decay.first < _WIDEST and law.decay.step < _WIDEST**2:
         raise ParameterError(

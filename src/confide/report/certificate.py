@@ -43,7 +43,7 @@ def certificate(manifest: Mapping[str, Any]) -> str:
         words=privacy["in_words"],
         definition_words=DEFINITIONS[plan.definition.value],
         neighbours_words=NEIGHBOURS[plan.neighbours.value],
-        parts=list(_parts(privacy)),
+        parts=list(_parts(privacy, plan.question.get("attributes", {}))),
         levels=list(_levels(plan)),
     )
 
@@ -56,9 +56,9 @@ def short_probability(value: Fraction) -> str:
     return f"{float(value):g}"
 
 
-def _parts(privacy: Mapping[str, Any]) -> Any:
+def _parts(privacy: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
     delta = privacy.get("epsilon_at_delta", {}).get("delta")
-    named = [(name, loss) for name, loss in privacy["by_attribute"].items()]
+    named = [(titles.get(name, name), loss) for name, loss in privacy["by_attribute"].items()]
     named += [(f"block, within the same {name}", loss) for name, loss in privacy["by_move_within"].items()]
     for name, values in named:
         loss = loss_from_dict(values)

@@ -62,6 +62,7 @@ def _figures(
             "name": f"{row['table']}, {row['level']}",
             "within": row["share_within_margin"],
             "promised": row["promised"],
+            "cells": row["cells"],
         }
         for row in by_level
     ]
@@ -72,7 +73,7 @@ def _figures(
         },
         {
             "svg": plots.relative_error_by_size(by_size, levels, order),
-            "caption": "The same error as a percentage of the count: large counts hardly change, small ones hide.",
+            "caption": "The same error as a percentage of the count: small for large counts, large for small ones.",
         },
         {
             "svg": plots.share_within_margin(within),

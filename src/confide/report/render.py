@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -39,7 +39,7 @@ def signed(value: float, digits: int) -> str:
 
 def up(value: float, digits: int) -> str:
     """A number rounded up: for anything that is promised as an upper bound."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING))
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING, Context(prec=400)))
 
 
 def fraction_up(value: Fraction, digits: int = 6) -> str:

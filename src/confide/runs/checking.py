@@ -14,6 +14,7 @@ from typing import Any
 
 from confide.engines import Engine
 from confide.errors import ConfideError, Finding, InputError, Place
+from confide.noise import check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.runs.ledger import Account, Ledger
 from confide.runs.load_spec import LoadedSpec
@@ -49,12 +50,13 @@ def check(
     findings: list[Finding] = []
     account = _read_ledger(loaded, findings)
     begun = _read_run(workspace, account, findings)
-    findings += _folder(loaded, workspace, begun)
+    findings += unusable_folder(loaded, workspace) or _taken_folder(loaded, workspace, begun)
     try:
         question = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(question)
     except ConfideError as error:
         return Checked(None, None, None, account, (*findings, *error.findings))
+    findings += _too_wide(loaded, plan)
     cost = None
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)
@@ -73,9 +75,8 @@ def check(
 @contextmanager
 def throwaway_workspace() -> Iterator[Workspace]:
     """A workspace for a check, gone afterwards."""
-    temporary = Path(tempfile.gettempdir())
-    with no_room_is_an_error(temporary):
-        folder = Path(tempfile.mkdtemp(prefix="confide-check-", dir=temporary))
+    with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", "/tmp"))):  # noqa: S108 - for a message
+        folder = Path(tempfile.mkdtemp(prefix="confide-check-"))
         try:
             yield Workspace(folder)
         finally:
@@ -119,7 +120,18 @@ def _price(
     try:
         loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition))
     except ConfideError as error:
-        findings += [_at(loaded.place("privacy", "definition"), finding) for finding in error.findings]
+        asked = loaded.spec.privacy.definition
+        findings += [
+            Finding(
+                code="ledger-definition",
+                what=f"the ledger of {account.data_set!r} is kept in {account.definition}, and this plan is not",
+                where=loaded.place("privacy", "definition"),
+                found=f"a plan in {asked}: {finding.what}",
+                expected=f"a plan in {account.definition}",
+                remedy=f'write definition = "{account.definition}" with a budget in it, or name a ledger in {asked}',
+            )
+            for finding in error.findings[:1]
+        ]
         return None
     (cost,) = loss.parameters().values()
     if cost > account.left and not (begun and begun.run_id in account.runs):
@@ -172,22 +184,32 @@ def _read_run(workspace: Workspace, account: Account | None, findings: list[Find
     return begun
 
 
-def _folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
-    """The folder of a new run has to be writable, and without a release of another run in it."""
-    where = loaded.place("output", "folder") if loaded.spec.output.folder else loaded.place("release", "name")
+ANOTHER_FOLDER = 'name another folder: [output] folder = "..."'
+
+
+def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
+    """A finding if the folder of the run cannot be made or written."""
     existing = _existing(workspace.root)
-    what, found, remedy = "", "", 'name another folder: [output] folder = "..."'
     if not existing.is_dir():
-        what, found = "the folder of the run cannot be made here", f"{existing} is a file"
-    elif not os.access(existing, os.W_OK | os.X_OK):
+        what, found, remedy = "the folder of the run cannot be made", f"{existing} is a file", ANOTHER_FOLDER
+    elif not os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         what, found = "the folder of the run cannot be written", f"{existing} may not be written"
-        remedy = f"correct the permissions, or {remedy}"
-    elif begun is None and workspace.release.exists():
-        what, found = "there is a release in the folder already, of a run that is not there any more", "release/"
-        remedy = f"move the folder away, or {remedy}"
-    if not what:
+        remedy = f"correct the permissions, or {ANOTHER_FOLDER}"
+    else:
         return []
-    return [Finding("run-folder", what, where, found, "a folder of its own for each run, which can be written", remedy)]
+    return [Finding("run-folder", what, _folder_place(loaded), found, "a folder that can be written", remedy)]
+
+
+def _taken_folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
+    if begun is not None or not workspace.release.exists():
+        return []
+    what = "there is a release in the folder already, of a run that is not there any more"
+    remedy = f"move the folder away, or {ANOTHER_FOLDER}"
+    return [Finding("run-folder", what, _folder_place(loaded), "release/", "a folder for each run", remedy)]
+
+
+def _folder_place(loaded: LoadedSpec) -> Place:
+    return loaded.place("output", "folder") if loaded.spec.output.folder else loaded.place("release", "name")
 
 
 def _existing(folder: Path) -> Path:
@@ -195,6 +217,17 @@ def _existing(folder: Path) -> Path:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder
+
+
+def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
+    """The first measurement whose noise cannot be drawn. It has to be known before anything is spent."""
+    for measure in plan.measures:
+        try:
+            check_width(measure.law)
+        except ConfideError as error:
+            what = f"the noise of {measure.query!r} on level {measure.level!r} would be too wide to be drawn"
+            return [replace(found, what=what, where=loaded.place("privacy", "budget")) for found in error.findings]
+    return []
 
 
 def _room(workspace: Workspace, plan: Plan) -> list[Finding]:
@@ -212,10 +245,6 @@ def _room(workspace: Workspace, plan: Plan) -> list[Finding]:
             remedy="free some space, name another folder under [output], or publish less detail",
         )
     ]
-
-
-def _at(place: Place, finding: Finding) -> Finding:
-    return replace(finding, where=place)
 
 
 def _number(value: Fraction) -> str:

@@ -11,18 +11,19 @@ charges a run once, before the first draw.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confide.engines import Engine
-from confide.errors import Finding, Place, RunError
+from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, RunError
 from confide.inputs.records import records_fingerprint
 from confide.noise import ReleaseKey
 from confide.runs import keys
-from confide.runs.checking import Checked, check, ledger_path
+from confide.runs.checking import Checked, check, ledger_path, unusable_folder
 from confide.runs.ledger import Account, Ledger
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.manifest import make_manifest
@@ -62,6 +63,8 @@ def run(
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption."""
     workspace = Workspace(loaded.folder)
+    if unusable := unusable_folder(loaded, workspace):
+        raise RunError(unusable)
     with workspace.locked(), no_room_is_an_error(workspace.root), open_engine(workspace.scratch) as engine:
         try:
             return _run(loaded, mechanism, engine, workspace, documents, progress, chosen_key)
@@ -83,15 +86,21 @@ def _run(
         raise RunError(checked.findings)
     plan, job = checked.plan, Job(loaded, engine, workspace, progress)
     records = mechanism.records_file(checked.question)
-    identity = _identify(loaded, plan, workspace, records_fingerprint(records), chosen_key)
+    identity = _identify(loaded, checked, workspace, records_fingerprint(records), chosen_key)
     ledger = Ledger(ledger_path(loaded))
-    reservation = ledger.reserve(
-        identity.run_id,
-        release=loaded.spec.release.name,
-        plan_hash=plan.hash,
-        records_fingerprint=identity.records_fingerprint,
-        cost=checked.cost,
-    )
+    try:
+        reservation = ledger.reserve(
+            identity.run_id,
+            release=loaded.spec.release.name,
+            plan_hash=plan.hash,
+            records_fingerprint=identity.records_fingerprint,
+            cost=checked.cost,
+        )
+    except LedgerError:
+        with suppress(LedgerError):
+            if identity.run_id not in ledger.account().runs:
+                workspace.forget()
+        raise
     identity = workspace.note_reservation(identity, reservation.reservation_hash)
     if reservation.state == "sealed":
         return _already_sealed(ledger, workspace, plan, reservation.manifest_sha256)
@@ -112,15 +121,21 @@ def _run(
 
 
 def _identify(
-    loaded: LoadedSpec, plan: Plan, workspace: Workspace, fingerprint: str, chosen_key: ReleaseKey | None
+    loaded: LoadedSpec, checked: Checked, workspace: Workspace, fingerprint: str, chosen_key: ReleaseKey | None
 ) -> RunIdentity:
-    """The run that this folder holds, begun now if there is none; another plan or other records are another run."""
+    """The run that this folder holds, begun now if there is none; another plan or other records are another run.
+
+    A run that died before it was charged has bound nobody to its inputs: it is begun anew.
+    """
+    plan, account = checked.plan, checked.account
+    assert plan is not None
+    assert account is not None
     known = workspace.identity()
-    if known is None:
+    if known is None or (known.reservation_hash is None and known.run_id not in account.runs):
         return workspace.begin(
             RunIdentity(
                 run_id=new_run_id(),
-                spec=str(loaded.path.resolve()),
+                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
                 release=loaded.spec.release.name,
                 mechanism=plan.mechanism,
                 plan_hash=plan.hash,
@@ -129,18 +144,19 @@ def _identify(
             )
         )
     if known.plan_hash != plan.hash:
-        raise changed("the plan is not the one this run was begun with", workspace)
+        raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
         raise changed("the records are not those this run was begun with", workspace)
     if known.key_is_chosen != (chosen_key is not None):
-        raise changed("this run was begun with another kind of key", workspace)
+        found = "a key from the operating system" if chosen_key is None else "a chosen key"
+        raise changed("this run was begun with another kind of key", workspace, found)
     return known
 
 
 def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
     if workspace.key_file.exists() or drawn:
         kept = keys.recall(workspace.key_file)
-        if chosen is not None and chosen != kept:
+        if kept.chosen != identity.key_is_chosen or (chosen is not None and chosen != kept):
             raise changed("this run was begun with another chosen key", workspace)
         return kept
     assert identity.key_is_chosen == (chosen is not None)
@@ -170,11 +186,11 @@ def produce(
     mechanism.measure(question, plan, job, noise)
     manifest = make_manifest(job.loaded, plan, key)
     metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
-    writer = ReleaseWriter(workspace.release, stamped=key.chosen, metadata=metadata)
-    mechanism.publish(question, plan, job, writer)
-    for name, text in documents(manifest).items():
-        writer.document(name, text)
-    writer.seal(manifest)
+    with ReleaseWriter(workspace.release, stamped=key.chosen, metadata=metadata) as writer:
+        mechanism.publish(question, plan, job, writer)
+        for name, text in documents(manifest).items():
+            writer.document(name, text)
+        writer.seal(manifest)
 
 
 def _already_sealed(ledger: Ledger, workspace: Workspace, plan: Plan, manifest_sha256: str | None) -> RunResult:
@@ -184,21 +200,23 @@ def _already_sealed(ledger: Ledger, workspace: Workspace, plan: Plan, manifest_s
             Finding(
                 code="release-changed",
                 what="the ledger says that this run is sealed, but the release is not the one that was sealed",
-                where=Place(file=str(workspace.release)),
+                where=Place(file=str(manifest)),
+                found="another manifest" if manifest.exists() else "no manifest",
                 expected="the sealed release",
-                remedy="restore the release from a copy, or make it again from the kept key: confide replay",
+                remedy="publish nothing from this folder; restore the release from a copy",
             )
         )
     return RunResult(workspace.release, workspace, plan, ledger.account(), str(manifest_sha256), True)
 
 
-def changed(what: str, workspace: Workspace) -> RunError:
+def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:
     """The error for inputs that are not those the run was begun with."""
     return RunError(
         Finding(
             code="run-changed",
             what=what,
             where=Place(file=str(workspace.root)),
+            found=found,
             expected="the same spec, frame, records and kind of key, to go on with the run",
             remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
             "new charge",

@@ -16,6 +16,7 @@ from confide.runs.ledger import Ledger
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Job, Mechanism
 from confide.runs.progress import Progress
+from confide.runs.release import MANIFEST
 from confide.runs.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
@@ -37,6 +38,8 @@ def replay(
     """Makes the release again, beside the first, and compares every byte. It costs nothing: the noise is the same."""
     original = Workspace(loaded.folder)
     identity = begun(original)
+    if not (original.release / MANIFEST).exists():
+        raise _not_sealed("there is no release yet that a replay could be compared with", original)
     again = Workspace(original.confidential / "replay")
     with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
         try:
@@ -44,13 +47,17 @@ def replay(
             if checked.errors or checked.plan is None:
                 raise RunError(checked.findings)
             records = records_fingerprint(mechanism.records_file(checked.question))
-            if checked.plan.hash != identity.plan_hash or records != identity.records_fingerprint:
-                raise changed("the inputs are not those of the release", original)
+            if checked.plan.hash != identity.plan_hash:
+                found = f"plan {checked.plan.hash[:16]}…"
+                raise changed("the plan is not the one of the release", original, found)
+            if records != identity.records_fingerprint:
+                raise changed("the records are not those of the release", original)
             key = keys.recall(original.key_file)
             produce(mechanism, checked, Job(loaded, engine, again, progress), key, identity, documents)
             return compare(original.release, again.release)
         finally:
             shutil.rmtree(again.root, ignore_errors=True)
+            original.tidy()
 
 
 def compare(first: Path, second: Path) -> Replay:
@@ -73,17 +80,9 @@ def destroy_key(loaded: LoadedSpec) -> RunIdentity:
     workspace = Workspace(loaded.folder)
     identity = begun(workspace)
     ledger = Ledger(ledger_path(loaded))
-    with workspace.locked():
+    with workspace.locked(), no_room_is_an_error(workspace.root):
         if ledger.status(identity.run_id).state != "sealed":
-            raise RunError(
-                Finding(
-                    code="not-sealed",
-                    what="the run is not sealed yet, and without its key it could not be finished",
-                    where=Place(file=str(workspace.root)),
-                    expected="a sealed release",
-                    remedy="run it to its end first",
-                )
-            )
+            raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
         if workspace.key_file.exists():
             keys.destroy(workspace.key_file)
         ledger.mark_key_destroyed(identity.run_id)
@@ -99,8 +98,22 @@ def begun(workspace: Workspace) -> RunIdentity:
                 code="no-run",
                 what="there is no run in this folder",
                 where=Place(file=str(workspace.root)),
+                found="no confidential/run.json",
                 expected="a folder that `confide run` has written",
                 remedy="run the spec first",
             )
         )
     return identity
+
+
+def _not_sealed(what: str, workspace: Workspace) -> RunError:
+    return RunError(
+        Finding(
+            code="not-sealed",
+            what=what,
+            where=Place(file=str(workspace.root)),
+            found="a run that is not complete",
+            expected="a sealed release",
+            remedy="run it to its end first",
+        )
+    )

@@ -30,8 +30,8 @@ def recall(path: Path) -> ReleaseKey:
             "the key of this run is gone",
             "nothing",
             "the key file, until the release is final",
-            "restore it from a backup. If it was destroyed, the release is final and cannot be replayed; if it was lost "
-            "before the run was sealed, the same noise cannot be drawn again: a new release with a new charge is needed",
+            "restore it from a backup. If it was destroyed, the release is final and cannot be replayed; if it was "
+            "lost before the run was sealed, its noise cannot be drawn again: make a new release, with a new charge",
         ) from None
     except OSError as error:
         found = error.strerror or type(error).__name__

@@ -6,6 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +179,14 @@ def _finding(path: Path, text: str, model: type[BaseModel], problem: dict[str, A
     return Finding("bad-value", f"{key!r}: {message}", place, found, expected, "correct the value")
 
 
+@lru_cache
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(by_alias=True)
+
+
 def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
     """The keys that the model allows at a path."""
-    schema = model.model_json_schema(by_alias=True)
+    schema = _json_schema(model)
     node: dict[str, Any] = schema
     for part in path:
         node = node.get("items", {}) if isinstance(part, int) else node.get("properties", {}).get(part, {})

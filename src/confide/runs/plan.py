@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from confide.errors import Finding, Place, ReleaseError
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
 from confide.privacy import (
     ZCDP,
@@ -143,6 +144,22 @@ def budget_of(definition: Definition, amount: Any) -> PrivacyLoss:
 
 def read_plan(values: Mapping[str, Any]) -> Plan:
     """The plan that :meth:`Plan.as_dict` wrote. Its loss is composed anew from its measurements."""
+    try:
+        return _read_plan(values)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ReleaseError(
+            Finding(
+                code="bad-plan",
+                what="the plan in the manifest is not one that Confide wrote",
+                where=Place(file="manifest.json", path="plan"),
+                found="another form",
+                expected="measures, each with level, query, law and loss",
+                remedy="get the release again from its office",
+            )
+        ) from None
+
+
+def _read_plan(values: Mapping[str, Any]) -> Plan:
     measures = tuple(
         Measure(
             m["level"],

@@ -6,9 +6,11 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.csv
@@ -49,8 +51,21 @@ class ReleaseWriter:
         self._stamped = stamped
         self._metadata = dict(metadata) | ({"stamp": STAMP} if stamped else {})
         self.files: list[ReleasedFile] = []
+        self._open: list[Any] = []
         shutil.rmtree(self._partial, ignore_errors=True)
         self._partial.mkdir(parents=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever is not sealed by now is not kept."""
+        for writer in self._open:
+            with suppress(OSError, pa.ArrowException):
+                writer.close()
+        shutil.rmtree(self._partial, ignore_errors=True)
 
     def table(
         self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], formats: Iterable[str], title: str
@@ -60,7 +75,9 @@ class ReleaseWriter:
             raise TypeError("a confidential value cannot be released")
         schema = schema.with_metadata({**(schema.metadata or {}), **self._metadata, "title": title})
         paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
-        writers = [_open_writer(format_, self._partial / path, schema) for format_, path in paths.items()]
+        writers = self._open = []
+        for format_, path in paths.items():
+            writers.append(_open_writer(format_, self._partial / path, schema))
         rows = 0
         for batch in batches:
             if not isinstance(batch, pa.RecordBatch):
@@ -70,6 +87,7 @@ class ReleaseWriter:
                 writer.write_batch(batch)
         for writer in writers:
             writer.close()
+        self._open = []
         columns = {name: _description(schema.field(name)) for name in schema.names}
         for path in paths.values():
             self._note(path, rows, columns)
@@ -110,14 +128,30 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a release folder."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(manifest, dict) or "confide" not in manifest or not isinstance(manifest.get("files"), list):
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not _has_form(manifest):
             raise ValueError
     except FileNotFoundError:
-        raise _not_a_release(path, "the folder has no manifest.json", "a release folder of Confide") from None
-    except (ValueError, UnicodeDecodeError, OSError):
-        raise _not_a_release(path, "the manifest cannot be read", "the manifest as Confide wrote it") from None
+        expected = "a release folder of Confide"
+        raise _not_a_release(path, "the folder has no manifest.json", "no such file", expected) from None
+    except (ValueError, RecursionError, OSError) as error:
+        found = getattr(error, "strerror", None) or "another content"
+        expected = "the manifest as Confide wrote it"
+        raise _not_a_release(path, "the manifest cannot be read", found, expected) from None
     return manifest
+
+
+def _has_form(manifest: Any) -> bool:
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), list):
+        return False
+    if not isinstance(manifest.get("plan"), dict):
+        return False
+    texts = [manifest.get(key) for key in ("confide", "release", "mechanism")]
+    for file in manifest["files"]:
+        if not isinstance(file, dict) or not isinstance(file.get("bytes"), int):
+            return False
+        texts += [file.get("path"), file.get("sha256")]
+    return all(isinstance(text, str) and "\0" not in text for text in texts)
 
 
 def sha256_of(path: Path) -> str:
@@ -136,13 +170,14 @@ def _description(column: pa.Field) -> str:
     return str((column.metadata or {}).get(b"description", b"").decode())
 
 
-def _not_a_release(path: Path, what: str, expected: str) -> ReleaseError:
+def _not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseError:
     return ReleaseError(
         Finding(
             code="not-a-release",
             what=what,
             where=Place(file=str(path)),
+            found=found,
             expected=expected,
-            remedy="give the path of a release folder",
+            remedy="give the path of a release folder; if this is one, get the release again from its office",
         )
     )

@@ -31,6 +31,9 @@ MOST_DIGITS = 100
 """How many digits the parts of an exact number in a spec may have: enough for any budget, few enough to be written."""
 
 
+LARGEST_BUDGET = 10**6
+
+
 def _exact(value: Any, info: ValidationInfo) -> Fraction:
     name = info.field_name or "number"
     number = positive(value, name)
@@ -92,6 +95,9 @@ class DataPart(Part):
     schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
     columns: dict[str, str] = Field(
         default_factory=dict, description="Our name of a column = theirs, for both files, where they differ."
+    )
+    block_columns: dict[str, str] = Field(
+        default_factory=dict, description="The same for the block table alone, where it calls a column otherwise."
     )
     delimiter: str = Field(",", min_length=1, max_length=1, description="The delimiter of CSV files.")
 
@@ -190,6 +196,9 @@ class Spec(Part):
             if number is not None and number >= 1:
                 what = f"{path[-1]} is a probability and must be less than one"
                 found.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
+        if self.privacy.budget > LARGEST_BUDGET:
+            what, expected = "a budget this large promises nobody anything", f"at most {LARGEST_BUDGET:,}"
+            found.append(Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget)))
         return found + self._texts()
 
     def _texts(self) -> list[Problem]:

@@ -110,7 +110,7 @@ class _Scanner:
         return self._value((*table, *parts))
 
     def _value(self, place: _Place) -> bool:
-        """A value up to its end. Open brackets are on a stack of ours, and deeper ones than a person writes are left."""
+        """A value up to its end. Open brackets are on a stack of ours, up to more than a person writes."""
         open_: list[tuple[_Place, str]] = []
         at: _Place = place
         while True:

@@ -7,7 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from confide.errors import ConfideError, Finding, Place
 from confide.runs.keys import STAMP
+from confide.runs.ledger import Account
 from confide.runs.mechanism import Check, Mechanism
 from confide.runs.plan import read_plan
 from confide.runs.release import MANIFEST, read_manifest, sha256_of
@@ -20,10 +24,27 @@ class Verification:
     release: str
     stamp: str | None
     checks: tuple[Check, ...]
+    folder: str = ""
 
     @property
     def ok(self) -> bool:
         return all(check.ok for check in self.checks)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is not as it should be."""
+        return tuple(
+            Finding(
+                code="not-as-sealed",
+                what=f"{check.name}: not as it was sealed",
+                where=Place(file=self.folder, path=check.name),
+                found=check.detail,
+                expected="the release as its manifest describes it",
+                remedy="do not use this copy; get the release again from its office",
+            )
+            for check in self.checks
+            if not check.ok
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -31,17 +52,28 @@ class Verification:
             "release": self.release,
             "stamp": self.stamp,
             "checks": [asdict(check) for check in self.checks],
+            "findings": [finding.as_dict() for finding in self.findings],
         }
 
 
-def verify(folder: Path, find_mechanism: Callable[[str], Mechanism]) -> Verification:
-    """Checks hashes first; content is looked at only in files that are what the manifest says."""
+def verify(folder: Path, find_mechanism: Callable[[str], Mechanism], account: Account | None = None) -> Verification:
+    """Checks hashes first; content is looked at only in files that are what the manifest says.
+
+    Without the ledger this shows that a folder agrees with its manifest; with its ``account``, that the manifest is the
+    one that was sealed.
+    """
     manifest = read_manifest(folder)
     checks = list(_files(folder, manifest))
+    if account is not None:
+        checks.append(_sealed(folder, account))
     if all(check.ok for check in checks):
-        checks += _plan(manifest)
-        checks += find_mechanism(manifest["mechanism"]).verify(folder, manifest)
-    return Verification(manifest["release"], manifest.get("stamp"), tuple(checks))
+        try:
+            checks += _plan(manifest)
+            checks += find_mechanism(manifest["mechanism"]).verify(folder, manifest)
+        except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # The files are as the manifest says; so it is the manifest that somebody changed.
+            checks.append(Check(MANIFEST, False, "the manifest does not describe the tables of the release"))
+    return Verification(manifest["release"], manifest.get("stamp"), tuple(checks), str(folder))
 
 
 def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
@@ -49,15 +81,27 @@ def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     for path, file in listed.items():
         actual = folder / path
         inside = actual.resolve().is_relative_to(folder.resolve())
-        if not inside or not actual.is_file():
+        try:
+            found = sha256_of(actual) if inside and actual.is_file() else None
+        except OSError as error:
+            yield Check(path, False, f"the file cannot be read: {error.strerror}")
+            continue
+        if found is None:
             yield Check(path, False, "the file is missing")
-        elif sha256_of(actual) != file["sha256"]:
+        elif found != file["sha256"]:
             yield Check(path, False, "the content is not what was sealed")
         else:
             yield Check(path, True, f"{file['bytes']:,} bytes, SHA-256 as sealed")
     present = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     extra = sorted(present - set(listed) - {MANIFEST})
     yield Check("nothing else in the folder", not extra, ", ".join(extra) or "every file is in the manifest")
+
+
+def _sealed(folder: Path, account: Account) -> Check:
+    found = sha256_of(folder / MANIFEST)
+    sealed = [run.release for run in account.runs.values() if run.manifest_sha256 == found]
+    detail = f"sealed as {sealed[0]!r}" if sealed else "the ledger has sealed no release with this manifest"
+    return Check(f"in the ledger of {account.data_set!r}", bool(sealed), detail)
 
 
 def _plan(manifest: dict[str, Any]) -> Iterator[Check]:

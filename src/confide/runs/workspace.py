@@ -32,6 +32,7 @@ class RunIdentity:
 
     run_id: str
     spec: str
+    """Where the spec is, seen from the folder of the run: both may be moved together."""
     release: str
     mechanism: str
     plan_hash: str
@@ -136,9 +137,9 @@ class Workspace:
 def _identity(values: dict[str, Any]) -> RunIdentity:
     """Checked, because the file may be an old copy or somebody's own."""
     identity = RunIdentity(**values)
-    texts = [identity.run_id, identity.spec, identity.release, identity.mechanism]
+    texts: list[Any] = [identity.run_id, identity.spec, identity.release, identity.mechanism]
     hashes = [identity.plan_hash, identity.records_fingerprint, identity.reservation_hash or "00" * 32]
-    if not all(isinstance(text, str) and text for text in texts) or not isinstance(identity.key_is_chosen, bool):
+    if not all(isinstance(text, str) and text for text in texts) or values["key_is_chosen"] not in (True, False):
         raise ValueError
     if any(len(bytes.fromhex(digits)) != 32 for digits in hashes):
         raise ValueError

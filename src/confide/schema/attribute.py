@@ -34,13 +34,13 @@ class Attribute:
 
     def __post_init__(self) -> None:
         if not self.levels:
-            raise _wrong(self.name, "has no levels", "at least one level")
+            raise _wrong(self.name, "has no levels", "no levels", "at least one level")
         kinds = {type(level.code) for level in self.levels}
         if len(kinds) > 1:
-            raise _wrong(self.name, "mixes integer and text codes", "codes of one kind")
+            raise _wrong(self.name, "mixes integer and text codes", "codes of both kinds", "codes of one kind")
         repeated = [code for code, times in Counter(level.code for level in self.levels).items() if times > 1]
         if repeated:
-            raise _wrong(self.name, f"has the code {repeated[0]!r} more than once", "each code once")
+            raise _wrong(self.name, f"has the code {repeated[0]!r} more than once", repr(repeated[0]), "each code once")
 
     @property
     def is_integer(self) -> bool:
@@ -66,11 +66,12 @@ class Attribute:
         return f"one of {shown}" + (f" and {len(codes) - 8} more" if len(codes) > 8 else "")
 
 
-def _wrong(name: str, problem: str, expected: str) -> SpecError:
+def _wrong(name: str, problem: str, found: str, expected: str) -> SpecError:
     return SpecError(
         Finding(
             code="schema-attribute",
             what=f"attribute {name!r} {problem}",
+            found=found,
             expected=expected,
             remedy="correct the schema file",
         )

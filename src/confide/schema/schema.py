@@ -73,7 +73,15 @@ class Schema:
         variables = tuple(self.variable(name.strip()) for name in text.split("*"))
         attributes = [variable.attribute.name for variable in variables]
         if len(set(attributes)) < len(attributes):
-            raise _wrong(f"the query {text!r} uses one attribute twice", "each attribute at most once")
+            raise SpecError(
+                Finding(
+                    code="repeated-attribute",
+                    what=f"the query {text!r} uses one attribute twice",
+                    found=text,
+                    expected="each attribute at most once",
+                    remedy="keep one variable of each attribute",
+                )
+            )
         return Query(variables)
 
 

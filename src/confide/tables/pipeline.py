@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine, Source, format_of
+from confide.engines import Engine, Source
 from confide.engines.expressions import cell_index
 from confide.engines.files import private_folder
 from confide.engines.groups import write_parquet
@@ -30,6 +30,7 @@ from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Check, Job, NoiseSource
 from confide.runs.plan import Plan
 from confide.runs.release import ReleaseWriter
+from confide.runs.sources import SourceKey, find_source
 from confide.runs.toml_lines import line_of
 from confide.runs.workspace import Workspace
 from confide.schema import Schema
@@ -50,9 +51,9 @@ class Tables:
         spec = loaded.spec
         assert isinstance(spec, TablesSpec)
         findings: list[Finding] = []
-        sources = {}
-        for key in ("records", "blocks"):
-            found = _source(loaded, key)
+        sources: dict[str, Source] = {}
+        for key in get_args(SourceKey):
+            found = find_source(loaded, key)
             if isinstance(found, Finding):
                 findings.append(found)
             else:
@@ -184,22 +185,6 @@ def _write_frame(question: Programme, folder: Path) -> Path:
     path = private_folder(folder) / "frame.parquet"
     write_parquet(blocks_table(question.spine), path)
     return path
-
-
-def _source(loaded: LoadedSpec, key: str) -> Source | Finding:
-    data = loaded.spec.data
-    path = loaded.resolve(getattr(data, key))
-    where = loaded.place("data", key)
-    format_ = format_of(path)
-    if not path.is_file():
-        remedy = "correct the path; it is relative to the folder of the spec"
-        return Finding("no-such-file", "there is no such file", where, str(getattr(data, key)), "a file", remedy)
-    if format_ is None:
-        return Finding(
-            "unknown-format", "the file is neither Parquet nor CSV by its name", where, path.suffix or "no ending",
-            "a name that ends in .parquet or .csv", "rename or convert the file",
-        )  # fmt: skip
-    return Source(path, format_, data.columns, data.delimiter)
 
 
 def _columns(engine: Engine, records: Source, spec: TablesSpec, schema: Schema) -> list[Finding]:

@@ -190,8 +190,14 @@ def _question(programme: Programme) -> dict[str, object]:
     return {
         "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
         "frame": programme.frame.fingerprint,
-        "layout": {"block": programme.spec.geography.block, "columns": data.columns, "delimiter": data.delimiter},
+        "layout": {
+            "block": programme.spec.geography.block,
+            "columns": data.columns,
+            "block_columns": data.block_columns,
+            "delimiter": data.delimiter,
+        },
         "levels": {level.name: level.units for level in _levels(programme.tables)},
+        "attributes": {attribute.name: attribute.title for attribute in programme.attributes},
         "tables": [
             {
                 "name": table.name,

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from confide.runs.spec import ExactNumber, Name, Part, Problem, Spec
+from confide.runs.spec import ExactNumber, Name, Part, Path, Problem, Spec
 
 
 class TablePart(Part):
@@ -52,8 +52,8 @@ class TablesSpec(Spec):
         for position, table in enumerate(self.tables):
             if names[table.name] > 1:
                 what = f"two tables have the name {table.name!r}"
-                path = ("tables", position, "name")
-                found.append(Problem(path, "duplicate-table", what, "names that differ", repr(table.name)))
+                named: Path = ("tables", position, "name")
+                found.append(Problem(named, "duplicate-table", what, "names that differ", repr(table.name)))
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))
                 if level not in known:

@@ -1,0 +1,108 @@
+"""What ``verify`` finds in a release of tables that was made again by a forger, hashes and all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import confide
+from confide.population import Population, write_population
+from confide.runs.release import sha256_of
+
+
+def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Changes a table in both formats and corrects the manifest."""
+    table = change(pq.read_table(release / f"tables/{name}.parquet"))
+    pq.write_table(table, release / f"tables/{name}.parquet")
+    pyarrow.csv.write_csv(table, release / f"tables/{name}.csv")
+    manifest = json.loads((release / "manifest.json").read_text())
+    for file in manifest["files"]:
+        file["sha256"] = sha256_of(release / file["path"])
+    (release / "manifest.json").write_text(json.dumps(manifest))
+
+
+def failed(release: Path) -> list[str]:
+    return [check.name for check in confide.verify(release).checks if not check.ok]
+
+
+def with_counts(table: pa.Table, counts: np.ndarray) -> pa.Table:
+    return table.set_column(
+        table.column_names.index("count"), table.schema.field("count"), pa.array(counts, pa.int64())
+    )
+
+
+def cells(table: pa.Table) -> np.ndarray:
+    """The counts by area and row of the table sex, whose rows are all, male, female."""
+    return table.column("count").to_numpy().reshape(-1, 3).copy()
+
+
+def exact_margins(table: pa.Table) -> pa.Table:
+    counts = cells(table)
+    counts[:, 0] = counts[:, 1] + counts[:, 2]
+    return with_counts(table, counts.ravel())
+
+
+def louder(table: pa.Table) -> pa.Table:
+    counts = cells(table)
+    counts[:, 0] += 2 * (counts[:, 0] - counts[:, 1] - counts[:, 2])
+    return with_counts(table, counts.ravel())
+
+
+def test_an_untouched_release_passes(project: Path) -> None:
+    release = confide.run(project / "spec.toml").release
+    assert failed(release) == []
+    forge(release, "sex", lambda table: table)
+    assert failed(release) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (exact_margins, "sex: noise as promised"),
+        (louder, "sex: noise as promised"),
+        (lambda t: t.slice(1), "sex: complete"),
+        (lambda t: pa.concat_tables([t, t.slice(0, 3)]), "sex: complete"),
+        (lambda t: pa.concat_tables([t.slice(3, 3), t.slice(0, 3), t.slice(6)]), "sex: complete"),
+        (lambda t: t.set_column(3, "count", t.column("count").cast(pa.float64())), "sex: whole numbers"),
+    ],
+)
+def test_a_forgery_is_found(project: Path, change: Callable[[pa.Table], pa.Table], check: str) -> None:
+    write_population(Population(12_000, 3), project)
+    release = confide.run(project / "spec.toml").release
+    forge(release, "sex", change)
+    assert check in failed(release)
+
+
+def test_formats_that_differ_are_found(project: Path) -> None:
+    release = confide.run(project / "spec.toml").release
+    before = (release / "tables/sex.csv").read_bytes()
+    forge(release, "sex", lambda table: with_counts(table, table.column("count").to_numpy() + 1))
+    (release / "tables/sex.csv").write_bytes(before)
+    manifest = json.loads((release / "manifest.json").read_text())
+    for file in manifest["files"]:
+        file["sha256"] = sha256_of(release / file["path"])
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert "sex: the same in every format" in failed(release)
+
+
+def test_the_ledger_knows_its_release_from_a_forgery(project: Path) -> None:
+    release = confide.run(project / "spec.toml").release
+    assert confide.verify(release, ledger=project / "people.ledger").ok
+    forge(release, "sex", lambda table: with_counts(table, table.column("count").to_numpy() + 1))
+    assert confide.verify(release).ok
+    assert not confide.verify(release, ledger=project / "people.ledger").ok
+
+
+def test_a_cheaper_price_in_the_manifest_is_found(project: Path) -> None:
+    release = confide.run(project / "spec.toml").release
+    manifest = json.loads((release / "manifest.json").read_text())
+    manifest["privacy"]["loss"]["rho"] = "1/1000"
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert "cost of the plan" in failed(release)
