@@ -74,9 +74,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         note="opened by confide demo for made-up people",
     )
     result = api.run(spec, progress=shown)
-    return Demonstration(
-        folder, persons, result, api.verify(result.release), api.evaluate(spec, progress=shown)
-    )
+    return Demonstration(folder, persons, result, api.verify(result.release), api.evaluate(spec, progress=shown))
 
 
 def _there_already(path: Path, what: str) -> RunError:
