@@ -82,7 +82,7 @@ def test_the_files_are_plain_and_hold_what_was_streamed(tmp_path: Path, monkeypa
     stamp = json.loads(pq.read_metadata(written.persons).metadata[b"confide.population"])
     assert stamp == population.identity
     query = "select count(*), count(distinct geocode), max(length(geocode)) from read_parquet(?)"
-    assert duckdb.execute(query, [str(written.persons)]).fetchone()[::2] == (50_000, 15)
+    assert duckdb.execute(query, [str(written.persons)]).fetchall()[0][::2] == (50_000, 15)
 
 
 def test_progress_ends_at_all_persons(tmp_path: Path) -> None:

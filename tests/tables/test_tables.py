@@ -29,6 +29,11 @@ def prepared(folder: Path, spec: str = "spec.toml") -> tuple[Programme, Plan]:
     return programme, api.MECHANISMS["tables"].plan(programme)
 
 
+def sql(text: str) -> list[tuple[object, ...]]:
+    with duckdb.connect() as connection:
+        return connection.execute(text).fetchall()
+
+
 def edit(folder: Path, *changes: tuple[str, str]) -> None:
     text = (folder / "spec.toml").read_text()
     for old, new in changes:
@@ -123,7 +128,7 @@ def test_pooled_tables_measure_a_shared_margin_once(project: Path) -> None:
 
 def counts(release: Path, table: str, where: str) -> dict[tuple[str, str], int]:
     file = next((release / "tables").glob(f"{table}.*parquet"))
-    rows = duckdb.sql(f"SELECT area, sex, count FROM read_parquet('{file}') WHERE {where}").fetchall()
+    rows = sql(f"SELECT area, sex, count FROM read_parquet('{file}') WHERE {where}")
     return {(area, sex): count for area, sex, count in rows}
 
 
@@ -148,7 +153,7 @@ def test_without_noise_every_published_count_is_the_true_one(project: Path, monk
     result = confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
     persons, blocks = project / "persons.parquet", project / "blocks.parquet"
     table = next((result.release / "tables").glob("age-by-sex.*parquet"))
-    wrong = duckdb.sql(f"""
+    wrong = sql(f"""
         WITH people AS (
             SELECT p.geocode[:2] AS state, p.geocode[:11] AS tract, nullif(b.place, '99999') AS place,
                    CASE WHEN sex = 1 THEN 'male' ELSE 'female' END AS sex,
@@ -164,7 +169,7 @@ def test_without_noise_every_published_count_is_the_true_one(project: Path, monk
         released AS (SELECT * FROM read_parquet('{table}'))
         SELECT count(*) FROM released FULL JOIN truth USING (level, area, sex, age)
         WHERE coalesce(released.count, 0) <> coalesce(truth.n, 0) OR released.count IS NULL
-    """).fetchall()
+    """)
     assert wrong == [(0,)]
 
 
@@ -256,12 +261,8 @@ def test_neighbours_of_the_plan_are_priced_by_those_of_the_ledger(project: Path)
 
 def test_a_csv_gives_the_same_release_as_a_parquet_of_the_same_rows(project: Path) -> None:
     """The fingerprint differs, so the noise does; without noise the counts are the same."""
-    duckdb.sql(
-        f"COPY (FROM read_parquet('{project}/persons.parquet')) TO '{project}/persons.csv' (HEADER, DELIMITER ';')"
-    )
-    duckdb.sql(
-        f"COPY (FROM read_parquet('{project}/blocks.parquet')) TO '{project}/blocks.csv' (HEADER, DELIMITER ';')"
-    )
+    sql(f"COPY (FROM read_parquet('{project}/persons.parquet')) TO '{project}/persons.csv' (HEADER, DELIMITER ';')")
+    sql(f"COPY (FROM read_parquet('{project}/blocks.parquet')) TO '{project}/blocks.csv' (HEADER, DELIMITER ';')")
     tables = []
     for name in ("parquet", "csv"):
         with pytest.MonkeyPatch.context() as patch:

@@ -81,7 +81,7 @@ class LocalEngine:
         query = _with(text, sources)
         with whole_file(into) as temporary:
             copy = f"COPY ({query}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
-            _in_our_words(lambda: self._connection.execute(copy), sources.values())
+            _in_our_words(lambda: self._connection.execute(copy).fetchall(), sources.values())
 
     def map_groups(
         self,

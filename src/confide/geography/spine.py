@@ -130,7 +130,8 @@ def _row_of(child: Geolevel, unit: int, parent: Geolevel) -> int:
 
 
 def _first_split_unit(child: Geolevel, parent: Geolevel) -> int | None:
-    pairs = np.unique(np.stack([child.unit_of_block, parent.unit_of_block]), axis=1)
-    units, times = np.unique(pairs[0], return_counts=True)
-    split = units[times > 1]
-    return int(split[0]) if len(split) else None
+    """The first unit of ``child`` with blocks in two units of ``parent``."""
+    some_parent = np.empty(child.units, np.int64)
+    some_parent[child.unit_of_block] = parent.unit_of_block
+    split = child.unit_of_block[some_parent[child.unit_of_block] != parent.unit_of_block]
+    return int(split.min()) if len(split) else None
