@@ -111,3 +111,8 @@ def test_factor_forms() -> None:
     assert factor(0) == "1.00"
     assert factor(Fraction(60)) == "1.15 × 10^26"
     assert factor(10**6).endswith("× 10^434294")
+
+
+def test_a_factor_beyond_all_numbers_is_a_power_of_ten_that_is_not_too_small() -> None:
+    assert factor(Fraction(10**12)) == "10^434294482000"
+    assert 10**12 * Fraction(4342944819, 10**10) < 434294482000

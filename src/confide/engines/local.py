@@ -192,7 +192,8 @@ def _with(text: str, sources: Mapping[str, Source | Path]) -> str:
 
 def _from(source: Source | Path, options: str = "") -> str:
     if isinstance(source, Path):
-        return f"read_parquet({_one_file(source)}{options})"
+        files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+        return f"read_parquet([{', '.join(_one_file(file) for file in files)}]{options})"
     if source.format == "parquet":
         return f"read_parquet({_one_file(source.path)}{options})"
     delimiter = source.delimiter.replace("'", "''")

@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from confide.engines import Engine, Source
 from confide.engines.expressions import identifier
 from confide.errors import Finding, InputError, Place
@@ -172,3 +175,39 @@ def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRu
             remedy="write the codes as text, or correct the digits of the level",
         )
     ]
+
+
+def read_counts(engine: Engine, source: Source, names: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Whole numbers of the block table, such as housing units, in the order of its rows."""
+    missing = missing_columns(engine, source, names)
+    if missing:
+        raise InputError(missing)
+    if not names:
+        return {}
+    kinds = engine.kinds(source)
+
+    def whole(name: str) -> str:
+        column = identifier(source.theirs(name))
+        read = engine.integer_text(column) if kinds[source.theirs(name)] == "text" else f"TRY_CAST({column} AS BIGINT)"
+        return f"{read} AS {identifier(name)}"
+
+    text = f"SELECT {', '.join(whole(name) for name in names)} FROM blocks"
+    table = engine.sql(text, blocks=source).reveal("the block table is public knowledge")
+    findings = []
+    for name in names:
+        column = table.column(name)
+        wrong = next((row for row, n in enumerate(column.to_pylist(), start=1) if n is None or n < 0), None)
+        if wrong is not None or kinds[source.theirs(name)] == "other":
+            findings.append(
+                Finding(
+                    code="bad-count",
+                    what="a count of the block table is not a whole number of at least zero",
+                    where=Place(file=source.file, column=source.theirs(name), row=wrong),
+                    found="a column of another type" if wrong is None else repr(column[wrong - 1].as_py()),
+                    expected="0, 1, 2, ... in every row",
+                    remedy="correct the block table",
+                )
+            )
+    if findings:
+        raise InputError(findings)
+    return {name: table.column(name).to_numpy().astype(np.int64) for name in names}

@@ -20,10 +20,15 @@ def shipped(kind: str) -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in (FOLDER / kind).iterdir() if file.name.endswith(".toml"))
 
 
+def load_shipped(kind: str, name: str) -> dict[str, Any]:
+    """The values of a shipped file."""
+    return tomllib.loads((FOLDER / kind / f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def load_schema(name: str, base: Path) -> Schema:
     """The schema shipped under ``name``, or read from the path ``name`` relative to ``base``."""
     if name in shipped("schemas"):
-        return parse_schema(tomllib.loads((FOLDER / "schemas" / f"{name}.toml").read_text(encoding="utf-8")))
+        return parse_schema(load_shipped("schemas", name))
     path = base / name
     values = read_toml(path, kind="schema", known=shipped("schemas"))
     try:

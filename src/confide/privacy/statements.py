@@ -55,6 +55,11 @@ def statements(
     )
 
 
+_HUGE = 2_000_000
+_LOG10_E_UP = Fraction(4342944820, 10**10)
+"""A little more than log10(e) = 0.43429448190..., for factors that nobody needs to three digits."""
+
+
 def rounded_up(value: Fraction | float | Decimal, places: int = 4) -> str:
     """``value`` as a decimal with ``places`` places, never below it, digits grouped."""
     return _decimal(math.ceil(Fraction(value) * 10**places), places)
@@ -69,6 +74,8 @@ def factor(epsilon: Fraction | float) -> str:
     """exp(ε) to three significant digits, never below it: "60,400,000" or "1.29 × 10^26"."""
     if epsilon == 0:
         return "1.00"
+    if epsilon > _HUGE:
+        return f"10^{math.ceil(Fraction(epsilon) * _LOG10_E_UP)}"
     high = tighten(lambda digits: Enclosure.of(Fraction(epsilon), digits).exp()).hi
     short = Context(prec=3, rounding=ROUND_CEILING).plus(high)
     if short >= Decimal("1e15"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from confide.privacy import (
     Loss,
     Measurement,
     Neighbours,
+    Parallel,
     PrivacyLoss,
     PureDP,
     Sequential,
@@ -84,11 +85,24 @@ class Plan:
     measures: tuple[Measure, ...]
     spine: tuple[str, ...]
     question: Mapping[str, Any]
+    paths: tuple[tuple[int, ...], ...] = ()
+    """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
 
     @cached_property
     def event(self) -> Event:
-        """All measurements, on the same records."""
-        return Sequential([measure.event for measure in self.measures])
+        """All measurements, as the accountant sees them."""
+        return self.event_of(lambda _: True)
+
+    def event_of(self, chosen: Callable[[Measure], bool]) -> Event:
+        """The chosen measurements: on the same records, or, with paths, on those of each kind of place.
+
+        A record counts in the measurements of its own path and in no others, so a changed record costs at most half of
+        its old path and half of its new one (``docs/proofs/topdown.md``, section 1).
+        """
+        if not self.paths:
+            return Sequential([measure.event for measure in self.measures if chosen(measure)])
+        on_paths = [[self.measures[number] for number in path] for path in self.paths]
+        return Parallel([Sequential([m.event for m in path if chosen(m)]) for path in on_paths])
 
     @cached_property
     def loss(self) -> Loss:
@@ -118,7 +132,7 @@ class Plan:
             "spine": list(self.spine),
             "question": dict(self.question),
             "measures": [measure.as_dict() for measure in self.measures],
-        }
+        } | ({"paths": [list(path) for path in self.paths]} if self.paths else {})
 
     @cached_property
     def hash(self) -> str:
@@ -174,4 +188,5 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
     )
     neighbours, definition = Neighbours(values["neighbours"]), Definition(values["definition"])
     spine, question = tuple(values["spine"]), values["question"]
-    return Plan(values["mechanism"], neighbours, definition, measures, spine, question)
+    paths = tuple(tuple(path) for path in values.get("paths", ()))
+    return Plan(values["mechanism"], neighbours, definition, measures, spine, question, paths)

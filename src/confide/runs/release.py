@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from confide.runs.keys import STAMP
 
 MANIFEST = "manifest.json"
 PUBLIC_FILE = 0o644
+ROWS_PER_GROUP = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,7 @@ class ReleaseWriter:
         for format_, path in paths.items():
             writers.append(_open_writer(format_, self._partial / path, schema))
         rows = 0
-        for batch in batches:
-            if not isinstance(batch, pa.RecordBatch):
-                raise TypeError(f"a release takes record batches, not {type(batch).__name__}")
+        for batch in _same_size(batches):
             rows += batch.num_rows
             for writer in writers:
                 writer.write_batch(batch)
@@ -122,6 +121,24 @@ class ReleaseWriter:
     def _note(self, path: str, rows: int | None = None, columns: Mapping[str, str] | None = None) -> None:
         file = self._partial / path
         self.files.append(ReleasedFile(path, sha256_of(file), file.stat().st_size, rows, columns or {}))
+
+
+def _same_size(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of one size: the bytes of a file depend on its rows, not on how they came."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise TypeError(f"a release takes record batches, not {type(batch).__name__}")
+        held.append(batch)
+        rows += batch.num_rows
+        while rows >= ROWS_PER_GROUP:
+            whole = pa.Table.from_batches(held).combine_chunks()
+            yield from whole.slice(0, ROWS_PER_GROUP).to_batches()
+            held = whole.slice(ROWS_PER_GROUP).to_batches()
+            rows -= ROWS_PER_GROUP
+    if rows:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -8,16 +8,16 @@ answer. The certificates of the 2020 Census state both. Proof: ``docs/proofs/acc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from confide.privacy import Neighbours, PrivacyLoss, Sequential, price
-from confide.runs.plan import Measure, Plan
+from confide.privacy import Neighbours, PrivacyLoss, price
+from confide.runs.plan import Plan
 
 
 def loss_by_attribute(plan: Plan) -> dict[str, PrivacyLoss]:
     """For each attribute, the loss when one record differs in this attribute alone."""
     names = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
-    return {name: _changed(plan, (m for m in plan.measures if name in m.attributes)) for name in names}
+    return {name: _changed(plan, lambda measure, name=name: name in measure.attributes) for name in names}
 
 
 def loss_by_move(plan: Plan) -> dict[str, PrivacyLoss]:
@@ -28,9 +28,9 @@ def loss_by_move(plan: Plan) -> dict[str, PrivacyLoss]:
     result = {}
     for position, name in enumerate(plan.spine[:-1]):
         same = plan.spine[: position + 1]
-        result[name] = _changed(plan, (measure for measure in plan.measures if measure.level not in same))
+        result[name] = _changed(plan, lambda measure, same=same: measure.level not in same)
     return result
 
 
-def _changed(plan: Plan, measures: Iterable[Measure]) -> PrivacyLoss:
-    return price(Sequential([measure.event for measure in measures]), Neighbours.CHANGE_ONE, plan.definition)
+def _changed(plan: Plan, chosen: Callable[..., bool]) -> PrivacyLoss:
+    return price(plan.event_of(chosen), Neighbours.CHANGE_ONE, plan.definition)

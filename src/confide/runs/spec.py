@@ -31,7 +31,7 @@ MOST_DIGITS = 100
 """How many digits the parts of an exact number in a spec may have: enough for any budget, few enough to be written."""
 
 
-LARGEST_BUDGET = 10**6
+LARGEST_BUDGET = 10**15
 
 
 def _exact(value: Any, info: ValidationInfo) -> Fraction:
@@ -92,7 +92,6 @@ class DataPart(Part):
 
     records: str = Field(description="The confidential records: a Parquet or CSV file, relative to the spec.")
     blocks: str = Field(description="The block table of the frame: one row for each block. Public knowledge.")
-    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
     columns: dict[str, str] = Field(
         default_factory=dict, description="Our name of a column = theirs, for both files, where they differ."
     )
@@ -207,7 +206,7 @@ class Spec(Part):
         paths: dict[Path, str | None] = {
             ("data", "records"): self.data.records,
             ("data", "blocks"): self.data.blocks,
-            ("data", "schema"): self.data.schema_,
+            ("data", "schema"): getattr(self.data, "schema_", None),
             ("privacy", "ledger"): self.privacy.ledger,
             ("output", "folder"): self.output.folder,
         }

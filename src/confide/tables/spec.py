@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from confide.runs.spec import ExactNumber, Name, Part, Path, Problem, Spec
+from confide.runs.spec import DataPart, ExactNumber, Name, Part, Path, Problem, Spec
 
 
 class TablePart(Part):
@@ -39,8 +39,16 @@ class ProgrammePart(Part):
     )
 
 
+class TablesData(DataPart):
+    """Where the records and the frame are, and what the records mean."""
+
+    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+
+
 class TablesSpec(Spec):
     """A static programme of cross-tabulations with independent noise (Bach 2021, Eq. 6)."""
+
+    data: TablesData
 
     tables: list[TablePart] = Field(min_length=1, description="The tables of the programme.")
     programme: ProgrammePart = ProgrammePart()
