@@ -32,6 +32,7 @@ MOST_DIGITS = 100
 
 
 LARGEST_BUDGET = 10**15
+"""Beyond this a number is a slip of the pen; trials with as good as no noise stay possible."""
 
 
 def _exact(value: Any, info: ValidationInfo) -> Fraction:
