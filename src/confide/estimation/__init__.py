@@ -1,0 +1,12 @@
+"""From measurements to estimates: the least squares of a node, and controlled rounding.
+
+* :mod:`~confide.estimation.problem`: what a parent, or the root, asks; :mod:`~confide.estimation.solve`: the way in;
+* :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
+* :mod:`~confide.estimation.active_set`, :mod:`~confide.estimation.interior_point`,
+  :mod:`~confide.estimation.projected_gradient`: the methods; :mod:`~confide.estimation.feasibility`: what clashes;
+* :mod:`~confide.estimation.certificate`: how far a point can be from the optimum.
+
+Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise.
+Derivation: ``docs/proofs/estimation.md``.
+For users: ``docs/concepts/estimation.md``.
+"""

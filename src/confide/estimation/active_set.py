@@ -1,0 +1,253 @@
+"""Small problems: guess which variables are 0 and which side rows bind, solve the equations, correct the guess.
+
+A primal-dual active set method. With the guess fixed the problem is a least-squares problem with equations, solved by
+conjugate gradients in the null space of the equations: on variables that are free, the parent sums only need a mean to
+be taken out for each cell, and the side rows a small dense system. Where nearly all weight is on single cells, as at
+block level, some ten products with H are enough. A guess that reproduces itself satisfies the optimality conditions
+exactly; a guess that returns means a cycle, and the method gives up, which the caller sees and reports.
+Reference: Hintermüller, Ito and Kunisch (2002), The primal-dual active set strategy as a semismooth Newton method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from confide.estimation.prepare import Point, Prepared
+from confide.estimation.problem import Booleans, Floats, Integers
+
+STEPS = 100
+TRIES = 8
+"""How many corrections in a row may be larger than the smallest one so far, and than FEW."""
+FEW = 8
+_EXACT = 1e-10
+_ZERO = 1e-9
+_MISSED = 1e-8
+"""An equation that is missed by more than this contradicts the others."""
+
+
+class _NullSpace:
+    """Vectors on the free variables whose block sums and binding side rows are 0; weighted by the diagonal of H."""
+
+    def __init__(self, prepared: Prepared, free: Booleans, binding: Integers, inverse: Floats):
+        self.prepared, self.binding = prepared, binding
+        self.inverse = np.where(free, inverse, 0.0)
+        self.blocks: Floats | None = None
+        if prepared.sums is not None:
+            weight = self.inverse.sum(prepared.axis, keepdims=True)
+            self.blocks = np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0)
+        if len(binding):
+            rows = prepared.rows
+            chosen = np.full(rows.count, -1, np.int64)
+            chosen[binding] = np.arange(len(binding))
+            here = chosen[rows.row] >= 0
+            self.row, self.variable = chosen[rows.row[here]], rows.variable[here]
+            self.system = self._row_system()
+
+    def _row_system(self) -> Floats:
+        """The pseudo-inverse of A M A': equations may repeat what the parent sums say."""
+        count, shape = len(self.binding), self.inverse.shape
+        weight = self.inverse.ravel()[self.variable]
+        block = self.variable // shape[1] if self.prepared.axis == 1 else np.zeros(len(self.variable), np.int64)
+        blocks = shape[0] if self.prepared.axis == 1 else 1
+        together = np.zeros((count, count))
+        dense = np.zeros((count, shape[0] * shape[1])) if count * self.inverse.size <= 200_000 else None
+        if dense is not None:
+            dense[self.row, self.variable] = 1.0
+            together = (dense * self.inverse.ravel()) @ dense.T
+        else:
+            matrix = sp.csr_array((np.sqrt(weight), (self.row, self.variable)), shape=(count, self.inverse.size))
+            together = (matrix @ matrix.T).toarray()
+        if self.blocks is not None:
+            sums = np.zeros((count, blocks))
+            np.add.at(sums, (self.row, block), weight)
+            together = together - (sums * self.blocks.ravel()) @ sums.T
+        values, vectors = np.linalg.eigh(together)
+        large = values > 1e-11 * max(float(values[-1]), 0.0)
+        return np.asarray((vectors[:, large] / values[large]) @ vectors[:, large].T)
+
+    def _without_blocks(self, v: Floats) -> tuple[Floats, Floats | None]:
+        if self.blocks is None:
+            return self.inverse * v, None
+        weighted = self.inverse * v
+        level = weighted.sum(self.prepared.axis, keepdims=True) * self.blocks
+        return weighted - self.inverse * level, level
+
+    def _row_sums(self, v: Floats) -> Floats:
+        return np.asarray(np.bincount(self.row, v.ravel()[self.variable], len(self.binding)), np.float64)
+
+    def _row_spread(self, values: Floats) -> Floats:
+        spread = np.bincount(self.variable, values[self.row], self.inverse.size)
+        return np.asarray(spread, np.float64).reshape(self.inverse.shape)
+
+    def direction(self, v: Floats, rows: bool = True) -> tuple[Floats, Floats, Floats]:
+        """``M v`` in the null space, the multipliers of the binding rows, and v less what all multipliers explain."""
+        result, level = self._without_blocks(v)
+        if not (rows and len(self.binding)):
+            return result, np.zeros(0), v if level is None else v - level
+        multipliers = self.system @ self._row_sums(result)
+        rest = v - self._row_spread(multipliers)
+        result, level = self._without_blocks(rest)
+        return result, multipliers, rest if level is None else rest - level
+
+    def onto(self, x: Floats, values: Floats) -> Floats:
+        """The nearest point, in the metric of the weights, that satisfies the equations."""
+        for _ in range(2):
+            if self.blocks is not None and self.prepared.sums is not None:
+                missing = self.prepared.sums - x.sum(self.prepared.axis, keepdims=True)
+                x = x + self.inverse * (missing * self.blocks)
+            if len(self.binding):
+                multipliers = self.system @ (values - self._row_sums(x))
+                x = x + self._without_blocks(self._row_spread(multipliers))[0]
+        return x
+
+
+def _dot(a: Floats, b: Floats) -> float:
+    """The inner product, added up in one order whatever the number of threads."""
+    return float(np.einsum("ij,ij->", a, b))
+
+
+def _conjugate_gradients(prepared: Prepared, space: _NullSpace, x: Floats, tolerance: float, steps: int) -> Floats:
+    """Minimises f over x plus the null space."""
+    product = prepared.hessian.product
+    residual = prepared.hessian.gradient(x) * -0.5
+    step, _, residual = space.direction(residual)
+    direction = step
+    size = _dot(residual, step)
+    for _ in range(steps):
+        if float(np.abs(step).max(initial=0.0)) <= tolerance:
+            break
+        image = product(direction)
+        curvature = _dot(direction, image)
+        if curvature <= 0.0:
+            break
+        length = size / curvature
+        x = x + length * direction
+        residual = residual - length * image
+        step, _, residual = space.direction(residual)
+        before, size = size, _dot(residual, step)
+        if not size > 0.0:
+            break
+        direction = step + (size / before) * direction
+    return x
+
+
+def _inverse_diagonal(prepared: Prepared) -> Floats:
+    hessian = prepared.hessian
+    if hessian.dense is not None:
+        diagonal = np.broadcast_to(np.diag(hessian.dense)[:, None], prepared.free.shape)
+    else:
+        diagonal = hessian.diagonal + hessian.spread(hessian.weights)
+    top = float(diagonal.max(initial=0.0)) or 1.0
+    return 1.0 / np.maximum(diagonal, 1e-3 * top)
+
+
+@dataclass(slots=True)
+class _Guess:
+    """Which variables are free, and where the side rows are: -1 at the lower bound, 1 at the upper, 0 between."""
+
+    free: Booleans
+    status: Integers
+
+    def correct(self, leave: Booleans, enter: Booleans, status: Integers) -> int:
+        """Takes the corrections over and counts them."""
+        changes = int(leave.sum()) + int(enter.sum()) + int((status != self.status).sum())
+        self.free = (self.free & ~leave) | enter
+        self.status = status
+        return changes
+
+
+def _resolve(
+    prepared: Prepared, space: _NullSpace, guess: _Guess, missing: Floats, found: Floats, cost: Floats, missed: float
+) -> int:
+    """Corrects a guess whose equations contradict each other; counts the corrections, 0 if there is none to make.
+
+    The part of the equations that cannot be met is a ray along which the multipliers can go, and the dual objective
+    rises. A row whose multiplier turns its sign on the way changes sides, which makes the rise slower; where the rise
+    ends, the row is let go. A variable whose cost falls to 0 before that is freed.
+    """
+    rows, binding = prepared.rows, space.binding
+    ray = np.zeros(rows.count)
+    ray[binding] = missing
+    empty = np.bincount(space.row, guess.free.ravel()[space.variable], len(binding)) == 0
+    if bool((empty & (np.abs(missing) > missed)).any()):
+        chosen = np.zeros(rows.count, np.bool_)
+        chosen[binding[empty & (np.abs(missing) > missed)]] = True
+        enter = np.zeros(guess.free.size, np.bool_)
+        enter[rows.variable[chosen[rows.row]]] = True
+        return guess.correct(np.zeros_like(guess.free), enter.reshape(guess.free.shape) & ~guess.free, guess.status)
+    _, _, fall = space.direction(rows.spread(ray, guess.free.shape), rows=False)
+    held = prepared.free & ~guess.free & (fall > 1e-9)
+    reach = np.where(held, np.maximum(cost, 0.0) / np.where(held, fall, 1.0), np.inf)
+    first = float(reach.min(initial=np.inf))
+    status = guess.status.copy()
+    turning = np.flatnonzero((rows.low < rows.high)[binding] & (missing * guess.status[binding] > missed * 1e-3))
+    order = turning[np.argsort(-found[turning] / missing[turning], kind="stable")]
+    rise = float((missing * missing).sum())
+    for place in order:
+        if -found[place] / missing[place] > first:
+            break
+        row = int(binding[place])
+        rise -= abs(float(missing[place])) * float(rows.high[row] - rows.low[row])
+        status[row] = 0 if rise <= 0.0 else -status[row]
+        if rise <= 0.0:
+            return guess.correct(np.zeros_like(guess.free), np.zeros_like(guess.free), status)
+    return guess.correct(np.zeros_like(guess.free), held & (reach <= first), status)
+
+
+def active_set(prepared: Prepared, start: Floats, status: Integers | None = None, steps: int = STEPS) -> Point:
+    """Improves ``start``: its positive entries are the first guess of the free variables.
+
+    ``status`` is the first guess for the side rows: -1 at the lower bound, 1 at the upper, 0 between.
+    """
+    rows, allowed = prepared.rows, prepared.free
+    inverse = _inverse_diagonal(prepared)
+    steepness = 2.0 / float(inverse.min(initial=1.0))
+    largest = float(np.abs(start).max(initial=1.0))
+    exact, zero, missed = max(_EXACT, 1e-15 * largest), max(_ZERO, 1e-14 * largest), max(_MISSED, 1e-13 * largest)
+    equation = rows.low == rows.high
+    if status is None:
+        sums = rows.sums(start)
+        status = np.where(sums < rows.low, -1, np.where(sums > rows.high, 1, 0))
+    guess = _Guess(allowed & (start > 1e-7), np.where(equation, -1, status))
+    multipliers, seen = np.zeros(rows.count), set[int]()
+    x, tolerance, least, tries, step = start, 1e-3, start.size + 1, TRIES, 0
+    while step < steps:
+        step += 1
+        binding = np.flatnonzero(guess.status != 0)
+        space = _NullSpace(prepared, guess.free, binding, inverse)
+        values = np.where(guess.status < 0, rows.low, rows.high)[binding]
+        x = space.onto(np.where(guess.free, x, 0.0), values)
+        missing = values - rows.sums(x)[binding]
+        clash = bool((np.abs(missing) > missed).any())
+        x = _conjugate_gradients(prepared, space, x, tolerance, 20 if clash else 1000)
+        _, found, reduced = space.direction(prepared.hessian.gradient(x))
+        multipliers = np.zeros(rows.count)
+        multipliers[binding] = found
+        if clash:
+            if _resolve(prepared, space, guess, missing, found, reduced, missed) == 0:
+                break
+            continue
+        leave = guess.free & (x < -max(zero, tolerance * 1e-2))
+        enter = allowed & ~guess.free & (reduced < -steepness * max(zero, tolerance * 1e-2))
+        sums, slack = rows.sums(x), max(zero, tolerance * 1e-2)
+        new = np.where(sums < rows.low - slack, -1, np.where(sums > rows.high + slack, 1, guess.status))
+        new = np.where(multipliers * guess.status > steepness * zero, 0, new)
+        changes = guess.correct(leave, enter, np.where(equation, -1, new))
+        if changes == 0:
+            if tolerance <= exact:
+                return Point(np.maximum(x, 0.0), multipliers, step, finished=True)
+            tolerance = exact
+            continue
+        if changes < least:
+            least, tries = changes, TRIES
+        elif changes > FEW:
+            tries -= 1
+        state = hash((guess.free.tobytes(), guess.status.tobytes()))
+        if tries == 0 or state in seen:
+            break
+        seen.add(state)
+        tolerance = max(tolerance * 0.1, 1e-6)
+    return Point(np.maximum(x, 0.0), multipliers, step, finished=False)

@@ -1,0 +1,233 @@
+"""Controlled rounding as a minimum-cost flow.
+
+Nodes: the ground (the root of every basis), one node for each group of children with a total, one for each group of
+each partition in each child, and one for each cell. A unit of flow is a cell rounded up: it goes from the cell's node
+over the arc (cell, child), which has room for one, into the finest group that holds the cell, on through the coarser
+ones to the child's total, and to the ground. A cell's node supplies its leftover.
+
+The arc above a group carries the convex cost ``weight * |flow - target|`` and, in front of all else, the amounts by
+which its bounds are missed: parallel arcs, one for each linear piece. Bounds are therefore never broken in secret
+and any rounding with the right parent sums is a first flow: the search starts from the largest remainders.
+
+A group with a single open cell in a child has no node of its own: its cost is added to that of the cell's arc.
+
+Costs of several passes, of missed bounds and of the tie-breaker become one integer. A cycle without repeated nodes has
+at most so many arcs of each kind, so a price that exceeds what all later kinds can add up to along a cycle puts the
+kinds in exact order (``docs/proofs/rounding.md``, section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.estimation.leftover import Leftover
+from confide.estimation.rounding_problem import HALF, Bools, Ints
+
+Index = npt.NDArray[np.int32]
+UNLIMITED = 2**30
+_ROOM = 2**61
+"""Sums of three path costs must stay within int64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """Arcs with a first flow and a spanning tree. Node 0 is the ground; ``basis[v]`` is the tree arc above node v.
+
+    The first arcs are those of the open cells, in the order of ``np.nonzero(left.open)``.
+    """
+
+    nodes: int
+    tail: Index
+    head: Index
+    capacity: Index
+    cost: Ints
+    flow: Index
+    basis: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a unit of distance costs in each pass, and a unit of a missed bound."""
+
+    passes: tuple[int, ...]
+    bound: int
+
+    @classmethod
+    def of(cls, left: Leftover) -> Prices | None:
+        """The prices, or None if one int64 cannot hold the order of all kinds."""
+        problem = left.problem
+        groups = 0 if left.totals_left is None else len(left.totals_left)
+        hubs = groups + 1 + (left.open.shape[0] if left.ups is not None else 0)
+        most = []  # arcs of each level on a path or cycle without repeated nodes
+        coarser = groups + 1
+        for level in left.levels:
+            finer = level.target.size
+            most.append(2 * min(coarser, finer, hubs) + 2)
+            coarser = finer
+        cells = 2 * hubs + 2
+        reach = cells * HALF
+        passes = [0] * problem.passes
+        for number in reversed(range(problem.passes)):
+            passes[number] = reach + 1
+            weight = problem.cell_weight * cells if problem.cell_pass == number else 0
+            for level, arcs in zip(left.levels, most, strict=True):
+                weight += level.partition.weight * arcs if level.partition.in_pass == number else 0
+            reach += passes[number] * weight
+        bound = reach + 1
+        limited = sum(arcs for level, arcs in zip(left.levels, most, strict=True) if level.partition.bounded)
+        reach += bound * (2 * limited + 2)
+        return cls(tuple(passes), bound) if reach < _ROOM else None
+
+
+def build(left: Leftover, prices: Prices) -> Network:
+    """The network of what is left, starting from the largest remainders."""
+    problem, free = left.problem, left.open
+    children = free.shape[1]
+    start, spare = _largest_remainders(left)
+    groups = _groups(left, start, prices)
+    shared = groups.count > 1
+    ids = np.cumsum(shared, dtype=np.int64)  # the ground is 0
+    nodes = int(np.count_nonzero(shared)) + 1
+    slopes = groups.slopes()
+    first = _first_slope(groups.breaks, slopes)
+
+    # Where the flow of a group goes, and what it costs on the way there if the group has no node of its own.
+    family = ids[: groups.families]
+    node = np.zeros((1, children), np.int64)
+    if problem.child_group is not None and groups.families:
+        node = np.where(problem.child_group >= 0, family[problem.child_group], 0)[None, :]
+    extra = np.zeros((1, children), np.int64)
+    above = [np.zeros(groups.families, np.int64)]
+    begin = groups.families
+    for level in left.levels:
+        here = slice(begin, begin + level.target.size)
+        begin = here.stop
+        over, shape = node[level.above], level.target.shape
+        above.append(over.ravel())
+        own = shared[here].reshape(shape)
+        node = np.where(own, ids[here].reshape(shape), over)
+        extra = extra[level.above] + np.where(own, 0, first[here].reshape(shape))
+
+    rows, columns = np.nonzero(free)
+    finest = left.levels[-1].group[rows] if left.levels else np.zeros(len(rows), np.int64)
+    rest = left.rest[rows, columns]
+    cell_price = prices.passes[problem.cell_pass] * problem.cell_weight
+    cost = HALF - rest + np.where(rest > HALF, -cell_price, cell_price) + extra[finest, columns]
+    tail = np.zeros(len(rows), np.int64)
+    if left.ups is not None:
+        busy = free.any(axis=1)
+        tail = (np.cumsum(busy) + (nodes - 1))[rows]
+        nodes += int(np.count_nonzero(busy))
+    cell_arcs = (tail, node[finest, columns], np.ones_like(tail), cost, start[rows, columns])
+    group_arcs, basic = _pieces(
+        ids[shared],
+        np.concatenate(above)[shared],
+        groups.flow[shared],
+        groups.breaks[:, shared],
+        slopes[:, shared],
+    )
+    tails, heads, rooms, costs, flows = (np.concatenate(parts) for parts in zip(cell_arcs, group_arcs, strict=True))
+    in_tree = np.concatenate([np.flatnonzero(spare[rows, columns]), len(rows) + basic])
+    basis = np.full(nodes, -1, np.int32)
+    basis[tails[in_tree]] = in_tree
+    narrow = (array.astype(np.int32) for array in (tails, heads, rooms, flows))
+    tails32, heads32, rooms32, flows32 = narrow
+    return Network(nodes, tails32, heads32, rooms32, costs, flows32, basis)
+
+
+def _largest_remainders(left: Leftover) -> tuple[Bools, Bools]:
+    """The open cells with the largest fractional parts, as many in each row as are rounded up; and the next one.
+
+    At the root, where no row has a sum, the cells above one half, and no next one.
+    """
+    if left.ups is None:
+        return left.open & (left.rest > HALF), np.zeros_like(left.open)
+    keys = np.where(left.open, -left.rest, 1)
+    rank = np.empty_like(keys)
+    rank[np.arange(len(keys))[:, None], np.argsort(keys, axis=1, kind="stable")] = np.arange(keys.shape[1])
+    ups = left.ups[:, None]
+    return left.open & (rank < ups), left.open & (rank == ups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """All groups one after the other: first those of children (``families``), then the levels, coarse to fine.
+
+    ``count`` is the number of open cells, ``flow`` of those rounded up at the start. The cost of a flow z is
+    ``price * |z - target|``, and ``bound`` for each unit below ``lower`` or above ``upper``.
+    """
+
+    families: int
+    count: Ints
+    flow: Ints
+    price: Ints
+    target: Ints
+    lower: Ints
+    upper: Ints
+    bound: int
+    breaks: Ints
+
+    def slopes(self) -> Ints:
+        """The cost of one more unit from 0 and from each break point on: a row for each."""
+        low = np.concatenate([np.zeros((1, len(self.count)), np.int64), self.breaks])
+        slope = np.where(low < self.target, -self.price, self.price)
+        slope -= np.where(low < self.lower, self.bound, 0)
+        slope += np.where(low >= self.upper, self.bound, 0)
+        return slope
+
+
+def _groups(left: Leftover, start: Bools, prices: Prices) -> _Groups:
+    problem = left.problem
+    children = start.shape[1]
+    families = 0 if left.totals_left is None else len(left.totals_left)
+    length = families + sum(level.target.size for level in left.levels)
+    count, flow, price, target, lower = np.zeros((5, length), np.int64)
+    upper = np.full(length, UNLIMITED)
+    stacked = np.concatenate([left.open, start, left.settled], axis=1).astype(np.int64)
+    if left.totals_left is not None and problem.child_group is not None:
+        sums = np.zeros((families + 1, 3), np.int64)
+        np.add.at(sums, problem.child_group, stacked.sum(axis=0).reshape(3, children).T)
+        count[:families] = UNLIMITED  # a node in any case
+        flow[:families] = sums[:-1, 1]
+        target[:families] = lower[:families] = upper[:families] = left.totals_left - sums[:-1, 2]
+    begin = families
+    for level in left.levels:
+        here = slice(begin, begin + level.target.size)
+        begin = here.stop
+        opened, started, settled = level.sums(stacked).reshape(-1, 3, children).swapaxes(0, 1).reshape(3, -1)
+        count[here], flow[here] = opened, started
+        price[here] = prices.passes[level.partition.in_pass] * level.partition.weight
+        target[here] = level.target.ravel() - settled
+        if level.lower is not None:
+            lower[here] = level.lower.ravel() - settled
+        if level.upper is not None:
+            upper[here] = level.upper.ravel() - settled
+    breaks = np.sort(np.minimum(np.maximum(np.stack([target, lower, upper]), 0), UNLIMITED), axis=0)
+    return _Groups(families, count, flow, price, target, lower, upper, prices.bound, breaks)
+
+
+def _first_slope(breaks: Ints, slopes: Ints) -> Ints:
+    """The cost of the first unit: the slope of the first piece that is not empty."""
+    piece = np.argmax(np.concatenate([breaks > 0, np.ones((1, breaks.shape[1]), np.bool_)]), axis=0)
+    first: Ints = slopes[piece, np.arange(breaks.shape[1])]
+    return first
+
+
+def _pieces(
+    below: Ints, above: Ints, flow: Ints, breaks: Ints, slopes: Ints
+) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints], Ints]:
+    """Parallel arcs for convex costs: (tail, head, room, cost, flow); and which of them can take one unit more.
+
+    Empty pieces are left out. Together they have room for any flow, so there is exactly one such arc above each node.
+    """
+    last = np.full((1, len(below)), UNLIMITED)
+    begins = np.concatenate([np.zeros_like(last), breaks])
+    rooms = np.concatenate([breaks, last]) - begins
+    on = np.minimum(np.maximum(flow - begins, 0), rooms)
+    piece, node = np.nonzero(rooms)
+    room, used = rooms[piece, node], on[piece, node]
+    basic = np.flatnonzero((begins[piece, node] <= flow[node]) & (used < room))
+    return (below[node], above[node], room, slopes[piece, node], used), basic

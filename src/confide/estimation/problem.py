@@ -1,0 +1,221 @@
+"""The node problem: what one parent, or the root, asks of the least squares.
+
+A parent with whole counts ``p`` (one for each cell) is to be shared out among its children. With ``x[i, c]`` the
+estimate of cell i in child c, and with queries that are partitions of the cells,
+
+    minimise    sum over queries q, groups g and children c of  w[q, c] * (sum of x[i, c] over i in g  -  y[q, g, c])^2
+    subject to  x >= 0, and x[i, c] = 0 where ``allowed`` is false                    (structural zeros)
+                sum over c of x[i, c] = p[i]                                          (parent sums)
+                lower <= sum of x[i, c] over a group of cells <= upper, for a child   (:class:`GroupBounds`)
+                lower <= sum of x[i, c] over a group of children <= upper             (:class:`ChildSums`)
+
+The root has one unit and no parent: ``parent`` is None, and the total may be fixed instead. Weights are one over the
+variance of a measurement, and 0 where a child was not measured. Nothing here knows the truth.
+Reference: Abowd et al. (2022), The 2020 Census Disclosure Avoidance System TopDown Algorithm, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.errors import Finding, ParameterError, Place
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+def _wrong(what: str, where: str, found: object, expected: str) -> ParameterError:
+    return ParameterError(Finding("node-problem", what, Place(path=where), str(found), expected))
+
+
+def _as_groups(groups: npt.ArrayLike, where: str) -> Integers:
+    array = np.asarray(groups)
+    if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
+        raise _wrong("group ids are one whole number for each cell", where, array.dtype, "a vector of integers")
+    result = array.astype(np.int64)
+    if result.size and result.min() < -1:
+        raise _wrong("a group id is below -1", where, int(result.min()), "0, 1, ..., or -1 for a cell in no group")
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredQuery:
+    """One query on every child: ``groups[i]`` is the group of cell i, or -1; ``measured[g, c]`` the measurement.
+
+    ``weights[c]`` is one over the variance in child c; with 0 the values of that child are not looked at.
+    """
+
+    name: str
+    groups: Integers
+    measured: Floats
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        groups = _as_groups(self.groups, self.name)
+        measured, weights = np.asarray(self.measured, np.float64), np.asarray(self.weights, np.float64)
+        if measured.ndim != 2 or weights.shape != measured.shape[1:]:
+            shapes = f"{measured.shape} and {weights.shape}"
+            raise _wrong("measured values and weights do not fit", self.name, shapes, "(groups, children), (children,)")
+        if groups.size and groups.max() >= len(measured):
+            raise _wrong("a group has no measured value", self.name, int(groups.max()), f"less than {len(measured)}")
+        if not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise _wrong("a weight is negative or not finite", self.name, "such a weight", "0 or more")
+        measured = np.where(weights > 0, measured, 0.0)
+        if not np.isfinite(measured).all():
+            raise _wrong("a measured value is not finite", self.name, "such a value", "a finite number")
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "measured", measured)
+        object.__setattr__(self, "weights", weights)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBounds:
+    """``lower[g, c] <= sum of x[i, c] over cells i of group g <= upper[g, c]``. Infinite where there is no bound."""
+
+    name: str
+    groups: Integers
+    lower: Floats
+    upper: Floats
+
+    def __post_init__(self) -> None:
+        groups = _as_groups(self.groups, self.name)
+        lower, upper = np.asarray(self.lower, np.float64), np.asarray(self.upper, np.float64)
+        if lower.ndim != 2 or lower.shape != upper.shape or (groups.size and groups.max() >= len(lower)):
+            shapes = f"{lower.shape} and {upper.shape}"
+            raise _wrong("lower and upper bounds do not fit", self.name, shapes, "(groups, children), twice")
+        if np.isnan(lower).any() or np.isnan(upper).any():
+            raise _wrong("a bound is not a number", self.name, "nan", "a number, or infinity where there is none")
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+
+@dataclass(frozen=True, eq=False)
+class ChildSums:
+    """``lower[k] <= sum of all cells of the children c with members[c] = k <= upper[k]``; -1: in no group."""
+
+    name: str
+    members: Integers
+    lower: Floats
+    upper: Floats
+
+    def __post_init__(self) -> None:
+        members = _as_groups(self.members, self.name)
+        lower, upper = np.asarray(self.lower, np.float64), np.asarray(self.upper, np.float64)
+        if lower.ndim != 1 or lower.shape != upper.shape or (members.size and members.max() >= len(lower)):
+            shapes = f"{lower.shape} and {upper.shape}"
+            raise _wrong("lower and upper bounds do not fit", self.name, shapes, "(groups,), twice")
+        if np.isnan(lower).any() or np.isnan(upper).any():
+            raise _wrong("a bound is not a number", self.name, "nan", "a number, or infinity where there is none")
+        object.__setattr__(self, "members", members)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeProblem:
+    """A parent and its children (``parent`` given), or the root (``parent`` None, one column in ``allowed``)."""
+
+    parent: Integers | None
+    allowed: Booleans
+    queries: tuple[MeasuredQuery, ...]
+    bounds: tuple[GroupBounds, ...] = ()
+    child_sums: tuple[ChildSums, ...] = ()
+    total: int | None = None
+    children: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        allowed = np.asarray(self.allowed, np.bool_)
+        if allowed.ndim != 2 or allowed.shape[1] == 0:
+            raise _wrong("the mask is not a table", "allowed", allowed.shape, "(cells, children), at least one child")
+        cells, children = allowed.shape
+        object.__setattr__(self, "allowed", allowed)
+        if self.parent is None:
+            if children != 1:
+                raise _wrong("a root has one unit", "parent", f"{children} units and no parent", "one unit")
+            if self.total is not None and self.total < 0:
+                raise _wrong("the total is negative", "total", self.total, "0 or more")
+        else:
+            parent = np.asarray(self.parent)
+            if parent.shape != (cells,) or not (np.issubdtype(parent.dtype, np.integer) or cells == 0):
+                raise _wrong("parent counts do not fit", "parent", parent.shape, f"{cells} whole numbers")
+            if cells and parent.min() < 0:
+                raise _wrong("a parent count is negative", "parent", int(parent.min()), "0 or more")
+            if self.total is not None:
+                raise _wrong("a total is given beside the parent", "total", self.total, "a total at the root only")
+            object.__setattr__(self, "parent", parent.astype(np.int64))
+        if self.children and len(self.children) != children:
+            raise _wrong("names of children do not fit", "children", len(self.children), f"{children} names")
+        shapes = [(query.name, len(query.groups), query.measured.shape[1]) for query in self.queries]
+        shapes += [(bound.name, len(bound.groups), bound.lower.shape[1]) for bound in self.bounds]
+        for name, *shape in shapes:
+            if shape != [cells, children]:
+                found = f"{shape[0]} cells, {shape[1]} children"
+                raise _wrong("the shape differs from the mask's", name, found, f"{cells} and {children}")
+        for sums in self.child_sums:
+            if sums.members.shape != (children,):
+                raise _wrong("members do not fit", sums.name, len(sums.members), f"{children} children")
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return int(self.allowed.shape[0])
+
+    @property
+    def units(self) -> int:
+        """The number of children."""
+        return int(self.allowed.shape[1])
+
+    @cached_property
+    def scale(self) -> float:
+        """The objective at which every measured value is missed by 0.01: what counts as nothing (see the proofs)."""
+        return 1e-4 * sum(float(query.weights.sum()) * len(query.measured) for query in self.queries)
+
+    def child_name(self, child: int) -> str:
+        """The name of a child for messages."""
+        return self.children[child] if self.children else f"child {child}"
+
+    def objective(self, x: Floats) -> float:
+        """The weighted sum of squares at x."""
+        value = 0.0
+        for query in self.queries:
+            residual = group_sums(query.groups, x, len(query.measured)) - query.measured
+            value += float((query.weights * residual * residual).sum())
+        return value
+
+    def violations(self, x: Floats) -> dict[str, float]:
+        """The largest violation of every kind of constraint, by name; 0 where it holds."""
+        found = {"non-negativity": float(max(0.0, -x.min(initial=0.0)))}
+        found["structural zeros"] = float(np.abs(x[~self.allowed]).max(initial=0.0))
+        if self.parent is not None:
+            found["parent sums"] = float(np.abs(x.sum(1) - self.parent).max(initial=0.0))
+        elif self.total is not None:
+            found["total"] = abs(float(x.sum()) - self.total)
+        for bound in self.bounds:
+            sums = group_sums(bound.groups, x, len(bound.lower))
+            found[bound.name] = _outside(sums, bound.lower, bound.upper)
+        for part in self.child_sums:
+            sums = group_sums(part.members, x.sum(0)[:, None], len(part.lower))[:, 0]
+            found[part.name] = _outside(sums, part.lower, part.upper)
+        return found
+
+    def violation(self, x: Floats) -> float:
+        """The largest violation of any constraint."""
+        return max(self.violations(x).values())
+
+
+def _outside(sums: Floats, lower: Floats, upper: Floats) -> float:
+    return float(max((lower - sums).max(initial=0.0), (sums - upper).max(initial=0.0)))
+
+
+def group_sums(groups: Integers, x: Floats, count: int) -> Floats:
+    """The sums of the rows of x over the groups; rows with group -1 are left out."""
+    result = np.zeros((count, x.shape[1]))
+    inside = groups >= 0
+    np.add.at(result, groups[inside], x[inside])
+    return result
