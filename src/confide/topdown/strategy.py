@@ -140,6 +140,11 @@ class Strategy:
         """The query that a measurement, a pass or a chain names."""
         return resolve(self.schema, name)
 
+    @property
+    def total_is_invariant(self) -> bool:
+        """Whether the number of records at the root is published as it is."""
+        return any(not query.variables for query in invariant_queries(self.constraints, self.schema))
+
     def with_budget(self, budget: Exact) -> Strategy:
         """The same shares of another budget."""
         return replace(self, budget=positive(budget, "budget"))

@@ -1,0 +1,119 @@
+"""The question of a TopDown release: strategy, frame and spine, and the plan that follows from them.
+
+Units of one level can have different shares of the budget (the one-child bypass), so a query is one measurement for
+each class of shares. A record lies on one path from the root to its block and takes part in the measurements of that
+path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdown.md``, section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.engines import Source
+from confide.geography.topdown_tree import TopDownLevel, TopDownSpine
+from confide.inputs.frame import Frame
+from confide.privacy import ZCDP
+from confide.runs.plan import Measure, Plan
+from confide.topdown.accounting import law_of
+from confide.topdown.spec import TopDownSpec
+from confide.topdown.strategy import LevelStrategy, Strategy, groups_of
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything the release depends on but the records themselves."""
+
+    spec: TopDownSpec
+    strategy: Strategy
+    frame: Frame
+    spine: TopDownSpine
+    columns: Mapping[str, Integers]
+    """Columns of the block table that constraints use, in the order of the spine's blocks."""
+    records: Source
+
+    @cached_property
+    def cells(self) -> int:
+        """The cells of the histogram."""
+        return int(np.prod([attribute.size for attribute in self.strategy.schema.attributes], dtype=np.int64))
+
+    def groups(self, query: str) -> Integers:
+        """The groups of histogram cells of a query."""
+        if query not in self._groups:
+            self._groups[query] = groups_of(self.strategy.schema, self.strategy.query(query))
+        return self._groups[query]
+
+    @cached_property
+    def _groups(self) -> dict[str, Integers]:
+        return {}
+
+    def limits(self, level: TopDownLevel) -> tuple[Integers, Integers] | None:
+        """The least and the largest count of each bounded group in each unit of a level: units x groups."""
+        variables = self.strategy.constraints.variables
+        if not variables:
+            return None
+        summed = {name: self.spine.roll_up(level.name, values) for name, values in self.columns.items()}
+        return self.strategy.constraints.limits(variables[0], summed)
+
+    def levels(self) -> list[tuple[LevelStrategy, TopDownLevel]]:
+        """Strategy and spine, level by level, the root first."""
+        return [(self.strategy.level(level.name), level) for level in self.spine.levels]
+
+
+def plan_question(question: Question) -> Plan:
+    """Every measurement of the release and its price."""
+    strategy = question.strategy
+    measures: list[Measure] = []
+    numbers: dict[tuple[str, int], list[int]] = {}
+    for asked_level, level in question.levels():
+        units = np.bincount(level.shares.index, minlength=len(level.shares.table))
+        for share_class, share in enumerate(level.shares.table):
+            numbers[level.name, share_class] = []
+            if not share:
+                continue
+            for asked in asked_level.queries:
+                numbers[level.name, share_class].append(len(measures))
+                measures.append(
+                    Measure(
+                        level.name,
+                        asked.name,
+                        int(units[share_class]),
+                        asked.query.cells,
+                        law_of(strategy, asked_level, asked, share),
+                        ZCDP(strategy.budget * share * asked.share),
+                        tuple(variable.attribute.name for variable in asked.query.variables),
+                    )
+                )
+    paths = tuple(
+        tuple(number for name, share_class in kind for number in numbers[name, share_class])
+        for kind in _kinds_of_path(question.spine)
+    )
+    facts = {
+        "strategy": strategy.as_dict(),
+        "frame": question.frame.fingerprint,
+        "spine": question.spine.fingerprint(),
+        "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
+        "layout": {
+            "block": question.spec.geography.block,
+            "columns": question.spec.data.columns,
+            "block_columns": question.spec.data.block_columns,
+            "delimiter": question.spec.data.delimiter,
+        },
+    }
+    spine = tuple(question.spine.names)
+    return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
+
+
+def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
+    """The distinct sequences of share classes from the root to a block."""
+    classes = np.stack([level.shares.index[spine.unit_of_block(level.name)] for level in spine.levels])
+    return [
+        [(name, int(share_class)) for name, share_class in zip(spine.names, kind, strict=True)]
+        for kind in np.unique(classes, axis=1).T
+    ]

@@ -1,0 +1,221 @@
+"""The descent: what it keeps exactly, and that nothing but the key decides it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from confide.engines import LocalEngine
+from confide.errors import RunError
+from confide.noise import ReleaseKey
+from confide.population import Population, write_population
+from confide.privacy import ZCDP
+from confide.runs import execute
+from confide.runs.checking import check
+from confide.runs.execute import RunResult
+from confide.runs.finality import compare
+from confide.runs.ledger import Ledger
+from confide.runs.load_spec import load_spec
+from confide.runs.progress import Silent
+from confide.runs.workspace import Workspace
+from confide.topdown.pipeline import TopDown
+from confide.topdown.spec import TopDownSpec
+
+KEY = ReleaseKey.choose("3c" * 32)
+PRODUCTION = "3212131612780/1929937650363"
+ENDLESS = 10**12
+
+SPEC = """
+[release]
+name = "descent"
+mechanism = "topdown"
+
+[data]
+records = "persons.parquet"
+blocks = "blocks.parquet"
+
+[geography]
+levels = [
+  {{ name = "state", digits = 2 }}, {{ name = "county", digits = 5 }},
+  {{ name = "tract", digits = 11 }}, {{ name = "block_group", digits = 12 }},
+]
+areas = [
+  {{ name = "place", column = "place", none = "99999" }},
+  {{ name = "cousub", column = "cousub" }},
+  {{ name = "aiannh", column = "aiannh", none = "9999" }},
+]
+
+[privacy]
+ledger = "people.ledger"
+budget = "{budget}"
+
+[topdown]
+strategy = "pl94-persons"
+root = "state"
+spine = "{spine}"
+"""
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("people")
+    write_population(Population(12_000, 5), folder)
+    return folder
+
+
+def lay_out(folder: Path, people: Path, *, budget: object = PRODUCTION, spine: str = "optimised") -> Path:
+    for name in ("persons.parquet", "blocks.parquet"):
+        shutil.copy(people / name, folder / name)
+    spec = folder / "spec.toml"
+    spec.write_text(SPEC.format(budget=budget, spine=spine))
+    Ledger.open_new(
+        folder / "people.ledger", data_set="people", definition="zcdp", neighbours="change-one", budget=10**13
+    )
+    return spec
+
+
+def run(spec: Path, processes: int = 1) -> RunResult:
+    loaded = load_spec(spec, {"topdown": TopDownSpec})
+
+    @contextmanager
+    def engine(scratch: Path) -> Iterator[LocalEngine]:
+        with LocalEngine(scratch, processes=processes) as opened:
+            yield opened
+
+    return execute.run(loaded, TopDown(), open_engine=engine, documents=lambda _: {}, progress=Silent(), chosen_key=KEY)
+
+
+def sql(text: str) -> list[tuple[object, ...]]:
+    with duckdb.connect() as connection:
+        return connection.execute(text).fetchall()
+
+
+def released(result: RunResult) -> str:
+    return f"read_parquet('{next((result.release / 'tables').glob('records*.parquet'))}')"
+
+
+COLUMNS = "geocode, hhgq, votingage, hispanic, cenrace"
+
+
+@pytest.mark.parametrize("spine", ["optimised", "plain"])
+def test_with_an_endless_budget_the_output_is_the_input(tmp_path: Path, people: Path, spine: str) -> None:
+    result = run(lay_out(tmp_path, people, budget=ENDLESS, spine=spine))
+    truth = f"read_parquet('{tmp_path}/persons.parquet')"
+    for one, other in ((truth, released(result)), (released(result), truth)):
+        assert sql(f"SELECT {COLUMNS} FROM {one} EXCEPT ALL SELECT {COLUMNS} FROM {other}") == []
+
+
+def test_the_price_is_the_budget_exactly_although_units_are_bypassed(tmp_path: Path, people: Path) -> None:
+    spec = lay_out(tmp_path, people)
+    loaded = load_spec(spec, {"topdown": TopDownSpec})
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        mechanism = TopDown()
+        plan = mechanism.plan(mechanism.prepare(loaded, engine))
+    assert plan.loss == ZCDP(PRODUCTION)
+    assert len(plan.paths) > 1
+    assert plan.event != plan.event_of(lambda measure: measure.level != "block")
+    # As one sequence, in which every record takes part in everything, the same measurements would cost more.
+    assert sum(Fraction(measure.loss.rho) for measure in plan.measures) > Fraction(PRODUCTION)
+
+
+def test_what_is_promised_exactly_holds_in_the_written_records(tmp_path: Path, people: Path) -> None:
+    result = run(lay_out(tmp_path, people))
+    rows, blocks = released(result), f"read_parquet('{tmp_path}/blocks.parquet')"
+    assert sql(f"SELECT count(*) FROM {rows}") == [(12_000,)]
+    assert sql(f"SELECT count(*) FROM {rows} WHERE hhgq = 3 AND votingage = 0") == [(0,)]
+    facilities = ", ".join(f"({kind}, gq{kind})" for kind in range(1, 8))
+    bounds = f"""
+        WITH found AS (SELECT geocode, hhgq, count(*) AS n FROM {rows} WHERE hhgq > 0 GROUP BY ALL),
+        known AS (SELECT geocode, unnest([{", ".join(f"gq{k}" for k in range(1, 8))}]) AS facilities,
+                         unnest([1, 2, 3, 4, 5, 6, 7]) AS hhgq FROM {blocks})
+        SELECT count(*) FROM known FULL JOIN found USING (geocode, hhgq)
+        WHERE coalesce(n, 0) < facilities OR (facilities = 0 AND coalesce(n, 0) > 0)
+    """
+    assert facilities
+    assert sql(bounds) == [(0,)]
+    empty = f"SELECT count(*) FROM {rows} JOIN {blocks} USING (geocode) WHERE hhgq = 0 AND housing_units = 0"
+    assert sql(empty) == [(0,)]
+
+
+def test_the_number_of_processes_does_not_change_a_byte(
+    tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("confide.topdown.pipeline.CHILDREN_PER_GROUP", 50)
+    releases = []
+    for processes in (1, 4):
+        folder = tmp_path_factory.mktemp(f"p{processes}")
+        releases.append(run(lay_out(folder, people), processes).release)
+    assert compare(*releases).ok
+
+
+def test_the_size_of_groups_does_not_change_a_byte(
+    tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    releases = []
+    for size in (30, 100_000):
+        monkeypatch.setattr("confide.topdown.pipeline.CHILDREN_PER_GROUP", size)
+        folder = tmp_path_factory.mktemp(f"g{size}")
+        releases.append(run(lay_out(folder, people)).release)
+    assert compare(*releases).ok
+
+
+class StopHere(Exception):  # noqa: N818
+    """Stands for a power cut."""
+
+
+@pytest.mark.parametrize("stopped_at", range(1, 5))
+def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: int
+) -> None:
+    monkeypatch.setattr("confide.topdown.pipeline.CHILDREN_PER_GROUP", 50)
+    calm, cut = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("cut")
+    expected = run(lay_out(calm, people)).release
+    spec = lay_out(cut, people)
+    with pytest.MonkeyPatch.context() as patch:
+        import confide.engines.groups as groups
+
+        original, calls = groups._map_one, [0]
+
+        def interrupted(*arguments: object) -> None:
+            calls[0] += 1
+            if calls[0] == stopped_at * 2:
+                raise StopHere
+            original(*arguments)  # type: ignore[arg-type]
+
+        patch.setattr(groups, "_map_one", interrupted)
+        with pytest.raises(StopHere):
+            run(spec)
+    assert compare(expected, run(spec).release).ok
+    kinds = [entry.kind for entry in Ledger(cut / "people.ledger").history()]
+    assert kinds == ["open", "reserve", "measured", "sealed"]
+
+
+def test_a_record_where_nobody_can_live_is_found_by_its_row(tmp_path: Path, people: Path) -> None:
+    spec = lay_out(tmp_path, people)
+    blocks = f"read_parquet('{tmp_path}/blocks.parquet')"
+    ((code,),) = sql(f"SELECT min(geocode) FROM read_parquet('{tmp_path}/persons.parquet')")
+    zeros = ", ".join(f"0 AS {name}" for name in ("housing_units", *(f"gq{kind}" for kind in range(1, 8))))
+    sql(
+        f"COPY (SELECT * REPLACE ({zeros}) FROM {blocks} WHERE geocode = '{code}' UNION ALL "
+        f"SELECT * FROM {blocks} WHERE geocode <> '{code}') TO '{tmp_path}/changed.parquet'"
+    )
+    shutil.move(tmp_path / "changed.parquet", tmp_path / "blocks.parquet")
+    with pytest.raises(RunError, match="no unit to live in") as caught:
+        run(spec)
+    assert str(code) not in str(caught.value)
+
+
+def test_levels_that_are_not_the_strategys_are_refused(tmp_path: Path, people: Path) -> None:
+    spec = lay_out(tmp_path, people)
+    spec.write_text(spec.read_text().replace('{ name = "tract", digits = 11 }, ', ""))
+    loaded = load_spec(spec, {"topdown": TopDownSpec})
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        checked = check(loaded, TopDown(), engine, Workspace(tmp_path / "descent"), Silent())
+    assert [finding.code for finding in checked.errors] == ["strategy-levels"]
+    assert "state > county > tract > block_group > block" in str(checked.errors[0])
