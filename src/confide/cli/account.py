@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from confide.cli import strategy
+from confide.cli.numbers import number as number_of
 from confide.cli.show import Json, out, print_json, table
-from confide.errors import Finding, ParameterError, Place
-from confide.exact import positive
 from confide.privacy import ZCDP, cks_rho, epsilon_bracket, noisy_cells
 from confide.report.render import up
 from confide.runs.manifest import epsilons
@@ -28,26 +26,6 @@ app = typer.Typer(help="Privacy accounting: convert budgets, compare definitions
 strategy.register(app)
 
 
-LARGEST, SMALLEST = Fraction(10**15), Fraction(1, 10**300)
-"""A budget beyond the one promises nothing; a number below the other has no decimal that could be printed."""
-
-
-def _number(text: str, name: str) -> Fraction:
-    number = positive(text, name)
-    if SMALLEST <= number <= LARGEST:
-        return number
-    raise ParameterError(
-        Finding(
-            code="out-of-range",
-            what=f"{name} is out of all proportion",
-            where=Place(path=f"--{name}"),
-            found=text[:40],
-            expected="a number from 1e-300 to 1e15",
-            remedy=f"correct --{name}",
-        )
-    )
-
-
 @app.command()
 def convert(
     rho: Annotated[
@@ -62,16 +40,16 @@ def convert(
     """Epsilon of a zCDP budget at a delta, three ways, each rounded up; or the rho of an epsilon, rounded down."""
     if (rho is None) == (epsilon is None):
         raise typer.BadParameter("give either --rho or --epsilon")
-    chance = _number(delta, "delta")
+    chance = number_of(delta, "delta")
     if epsilon is not None:
-        largest = cks_rho(_number(epsilon, "epsilon"), chance)
+        largest = cks_rho(number_of(epsilon, "epsilon"), chance)
         if as_json:
             print_json({"epsilon": epsilon, "delta": delta, "rho": str(largest), "rho_decimal": float(largest)})
         else:
             out.print(f"rho = {largest} (about {float(largest):.6g}) gives at most epsilon {epsilon} at delta {delta}.")
         return
     assert rho is not None
-    number = _number(rho, "rho")
+    number = number_of(rho, "rho")
     ways = epsilons(number, chance)
     if as_json:
         print_json({"rho": str(number), "delta": str(chance)} | ways)
@@ -88,7 +66,7 @@ def release(
 ) -> None:
     """The cost of a release, composed anew from its measurements, with its privacy loss distribution."""
     plan = read_plan(read_manifest(folder)["plan"])
-    chance = _number(delta, "delta")
+    chance = number_of(delta, "delta")
     result: dict[str, Any] = {"loss": plan.loss.as_dict(), "neighbours": plan.neighbours.value, "delta": str(chance)}
     if not isinstance(plan.loss, ZCDP):
         if as_json:

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
+from confide.cli.numbers import number
 from confide.cli.show import Json, out, print_json, table
-from confide.errors import Finding, ParameterError, Place
-from confide.exact import positive
 from confide.report.render import fraction_up, up
 from confide.topdown.accounting import Account, Stated, account_of
 from confide.topdown.strategy_file import load_strategy
@@ -41,9 +40,9 @@ def strategy(
     as_json: Json = False,
 ) -> None:
     """The cost of a TopDown strategy, whole and in parts, and the variance of each of its measurements."""
-    amount = None if budget is None else _number(budget, "budget", Fraction(10**6))
+    amount = None if budget is None else number(budget, "budget", SMALLEST, Fraction(10**6))
     chosen = load_strategy(name, root=root, budget=amount, renormalise=renormalise)
-    account = account_of(chosen, _number(delta, "delta", Fraction(1, 2)))
+    account = account_of(chosen, number(delta, "delta", SMALLEST, Fraction(1, 2)))
     if as_json:
         print_json(account.as_dict())
         return
@@ -53,22 +52,6 @@ def strategy(
     _variances(account)
     out.print(f"\n{chosen.provenance}")
     out.print(f"rho = {account.whole.rho} ({chosen.neighbours.value}), delta = {delta}; every bound is rounded up.")
-
-
-def _number(text: str, name: str, largest: Fraction) -> Fraction:
-    number = positive(text, name)
-    if SMALLEST <= number <= largest:
-        return number
-    raise ParameterError(
-        Finding(
-            code="out-of-range",
-            what=f"{name} is out of all proportion",
-            where=Place(path=f"--{name}"),
-            found=text[:40],
-            expected=f"a number from {float(SMALLEST):g} to {float(largest):g}",
-            remedy=f"correct --{name}",
-        )
-    )
 
 
 def _costs(account: Account) -> None:

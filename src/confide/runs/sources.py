@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from confide.engines import Source, format_of
 from confide.errors import Finding
 from confide.runs.load_spec import LoadedSpec
 
 SourceKey = Literal["records", "blocks"]
+
+
+def find_sources(loaded: LoadedSpec) -> tuple[dict[str, Source], list[Finding]]:
+    """Both files of a spec, as far as they are there, and what is wrong with the others."""
+    found = {key: find_source(loaded, key) for key in get_args(SourceKey)}
+    sources = {key: source for key, source in found.items() if isinstance(source, Source)}
+    return sources, [finding for finding in found.values() if isinstance(finding, Finding)]
 
 
 def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:

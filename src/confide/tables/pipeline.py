@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Check, Job, NoiseSource
 from confide.runs.plan import Plan
 from confide.runs.release import ReleaseWriter
-from confide.runs.sources import SourceKey, find_source
+from confide.runs.sources import find_sources
 from confide.runs.toml_lines import line_of
 from confide.runs.workspace import Workspace
 from confide.schema import Schema
@@ -50,14 +50,7 @@ class Tables:
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> Programme:
         spec = loaded.spec
         assert isinstance(spec, TablesSpec)
-        findings: list[Finding] = []
-        sources: dict[str, Source] = {}
-        for key in get_args(SourceKey):
-            found = find_source(loaded, key)
-            if isinstance(found, Finding):
-                findings.append(found)
-            else:
-                sources[key] = found
+        sources, findings = find_sources(loaded)
         schema, spine = None, None
         try:
             schema = load_schema(spec.data.schema_, loaded.path.parent)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines import Engine, Source
+from confide.engines import Engine
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
 from confide.geography.aian import aian_flags, parse_area_types
@@ -23,7 +22,7 @@ from confide.geography.topdown_tree import TopDownSpine
 from confide.inputs.frame import AreaRule, LevelRule, read_counts, read_frame
 from confide.inputs.shipped import load_shipped
 from confide.runs.load_spec import LoadedSpec
-from confide.runs.sources import SourceKey, find_source
+from confide.runs.sources import find_sources
 from confide.topdown.question import Question
 from confide.topdown.spec import TopDownSpec
 from confide.topdown.strategy import Strategy
@@ -36,14 +35,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
     """The question of a spec. Raises with all findings of a stage."""
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
-    findings: list[Finding] = []
-    sources: dict[str, Source] = {}
-    for key in get_args(SourceKey):
-        found = find_source(loaded, key)
-        if isinstance(found, Finding):
-            findings.append(found)
-        else:
-            sources[key] = found
+    sources, findings = find_sources(loaded)
     try:
         strategy = load_strategy(
             spec.topdown.strategy, loaded.path.parent, root=spec.topdown.root, budget=spec.privacy.budget
