@@ -143,6 +143,30 @@ def test_what_is_promised_exactly_holds_in_the_written_records(tmp_path: Path, p
     assert sql(empty) == [(0,)]
 
 
+def test_with_a_nation_as_root_every_state_keeps_its_total(tmp_path: Path, people: Path) -> None:
+    """Two states, the second a copy with fewer people; both have parts in and outside of AIAN areas."""
+    spec = lay_out(tmp_path, people, budget="293764/114921")
+    moved, area = "'91' || geocode[3:]", "CASE WHEN hash(geocode) % 4 = 0 THEN '0100' ELSE '9999' END"
+    for name, changed, some in (
+        ("persons", "", "WHERE hash(household_id) % 3 > 0"),
+        ("blocks", f", {area} AS aiannh", ""),
+    ):
+        rows = f"read_parquet('{people}/{name}.parquet')"
+        one = f"SELECT * REPLACE (geocode AS geocode{changed}) FROM {rows}"
+        other = f"SELECT * REPLACE ({moved} AS geocode{changed}) FROM {rows} {some}"
+        sql(f"COPY ({one} UNION ALL {other}) TO '{tmp_path}/{name}.parquet'")
+    nation = '{ name = "us", digits = 0 }, { name = "state", digits = 2 }'
+    text = spec.read_text().replace('{ name = "state", digits = 2 }', nation).replace('root = "state"', 'root = "us"')
+    spec.write_text(text)
+    result = run(spec)
+    by_state = "SELECT geocode[:2] AS state, count(*) FROM {rows} GROUP BY 1 ORDER BY 1"
+    truth = f"read_parquet('{tmp_path}/persons.parquet')"
+    assert sql(by_state.format(rows=released(result))) == sql(by_state.format(rows=truth))
+    assert len(sql(by_state.format(rows=truth))) == 2
+    assert {measure.units for measure in result.plan.measures if measure.level == "state"} == {4}
+    assert result.plan.loss == ZCDP("293764/114921")
+
+
 def test_the_number_of_processes_does_not_change_a_byte(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

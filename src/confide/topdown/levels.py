@@ -1,8 +1,8 @@
 """One level of the descent, as a function on groups of rows: what a process, or a cluster, maps over parents.
 
-A group is some consecutive parents with all their children. Its rows are of five kinds: the children (with their class
-of shares), their true counts, the frame's counts that bound them, and the estimates of the parents. What comes back are
-the estimates of the children; how they came about travels in the metadata of the table.
+A group is some consecutive parents with all their children. Its rows are of several kinds: the children (with their
+class of shares), their true counts, the frame's counts that bound them, invariant totals, and the estimates of the
+parents. What comes back are the estimates of the children; how they came about travels in the metadata of the table.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Kind(IntEnum):
     """cell and n: the largest count of a bounded group."""
     PARENT = 4
     """cell and n: an estimate of the parent."""
+    INVARIANT = 5
+    """cell and n: the official unit that the child is a part of, and the invariant total of that unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,9 @@ class EstimateChildren:
         classes = rows["cell"][of[Kind.CHILD]]
         measured = measure(Confidential(truth), self.asked, units, classes, kept)
         limits = self._limits(rows, of, len(units))
-        counts, tally = estimate(Node(kept, parent[kept], measured, limits, len(units)), self.rules)
+        part_of, totals = _invariant_totals(rows, of[Kind.INVARIANT])
+        node = Node(kept, parent[kept], measured, limits, len(units), None, part_of, totals)
+        counts, tally = estimate(node, self.rules)
         cell, child = np.nonzero(counts)
         return np.stack([units[child], kept[cell], counts[cell, child]], axis=1), tally
 
@@ -87,6 +91,14 @@ class EstimateChildren:
         shape = (children, self.bounded_groups)
         least, largest = (rows["n"][of[kind]].reshape(shape).T for kind in (Kind.LEAST, Kind.LARGEST))
         return Limits(np.ascontiguousarray(least), np.ascontiguousarray(largest))
+
+
+def _invariant_totals(rows: dict[str, Any], chosen: Any) -> tuple[Integers | None, Integers | None]:
+    """For each child the number of its official unit, and the total of each; None where no totals are invariant."""
+    if not chosen.any():
+        return None, None
+    _, first, number = np.unique(rows["cell"][chosen], return_index=True, return_inverse=True)
+    return number.reshape(-1).astype(np.int64), rows["n"][chosen][first]
 
 
 def estimates_table(estimates: Integers, tally: NodeTally) -> pa.Table:

@@ -253,7 +253,24 @@ def _write_nodes(
         selects.append(
             f"SELECT part, {kind:d}, parent, {name}.unit, {name}.cell, n FROM {name} JOIN children USING (unit)"
         )
+    if question.has_invariant_totals(level):
+        file = job.workspace.counts / f"{level.name}.invariant.parquet"
+        write_parquet(_invariant_totals(level, _counts_file(job.workspace, level)), file)
+        sources["invariant"] = file
+        selects.append(
+            f"SELECT part, {Kind.INVARIANT:d}, parent, invariant.unit, invariant.cell, n FROM invariant "
+            "JOIN children USING (unit)"
+        )
     job.engine.write(" UNION ALL ".join(selects) + " ORDER BY part", into, **sources)
+
+
+def _invariant_totals(level: TopDownLevel, counts: Path) -> pa.Table:
+    """For each unit the official unit that it is a part of, and how many records that one has, which is no secret."""
+    assert level.official is not None, "an invariant is of an official level"
+    rows = pq.read_table(counts)
+    totals = np.zeros(level.official.max() + 1, np.int64)
+    np.add.at(totals, level.official[rows.column("unit").to_numpy()], rows.column("n").to_numpy())
+    return pa.table({"unit": np.arange(level.units), "cell": level.official, "n": totals[level.official]})
 
 
 def _write_frame(question: Question, folder: Path) -> Path:

@@ -61,6 +61,13 @@ class Question:
         summed = {name: self.spine.roll_up(level.name, values) for name, values in self.columns.items()}
         return self.strategy.constraints.limits(variables[0], summed)
 
+    def has_invariant_totals(self, level: TopDownLevel) -> bool:
+        """Whether the number of records in each official unit of a level is published as it is."""
+        return any(
+            invariant.level == level.name and invariant.query == "total" and not invariant.frame
+            for invariant in self.strategy.constraints.invariants
+        )
+
     def levels(self) -> list[tuple[LevelStrategy, TopDownLevel]]:
         """Strategy and spine, level by level, the root first."""
         return [(self.strategy.level(level.name), level) for level in self.spine.levels]
