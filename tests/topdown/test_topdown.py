@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from confide.runs.finality import compare
 from confide.runs.ledger import Ledger
 from confide.runs.load_spec import load_spec
 from confide.runs.progress import Silent
+from confide.runs.release import sha256_of
+from confide.runs.verifying import verify
 from confide.runs.workspace import Workspace
 from confide.topdown.pipeline import TopDown
 from confide.topdown.spec import TopDownSpec
@@ -141,6 +144,40 @@ def test_what_is_promised_exactly_holds_in_the_written_records(tmp_path: Path, p
     assert sql(bounds) == [(0,)]
     empty = f"SELECT count(*) FROM {rows} JOIN {blocks} USING (geocode) WHERE hhgq = 0 AND housing_units = 0"
     assert sql(empty) == [(0,)]
+
+
+def test_verify_checks_every_constraint_from_the_files(tmp_path: Path, people: Path) -> None:
+    result = run(lay_out(tmp_path, people))
+    verified = verify(result.release, lambda _: TopDown())
+    assert verified.ok, verified.findings
+    names = [check.name for check in verified.checks]
+    assert any("structural zero" in name for name in names)
+    assert sum(name.startswith("bound ") for name in names) >= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ("* REPLACE (CAST(3 AS BIGINT) AS hhgq, CAST(0 AS BIGINT) AS votingage)", "structural zero"),
+        ("* REPLACE (CAST(6 AS BIGINT) AS hhgq)", "bound"),
+        ("* REPLACE ('nowhere' AS geocode)", "records: in blocks of the frame"),
+    ],
+)
+def test_verify_finds_records_that_break_a_promise(tmp_path: Path, people: Path, change: str, check: str) -> None:
+    result = run(lay_out(tmp_path, people))
+    for kind, options in (("parquet", ""), ("csv", "(HEADER)")):
+        file = next((result.release / "tables").glob(f"records*.{kind}"))
+        sql(f"COPY (SELECT {change} FROM {released(result)}) TO '{tmp_path}/forged.{kind}' {options}")
+        if kind == "parquet":
+            continue
+        shutil.move(tmp_path / "forged.csv", file)
+    shutil.move(tmp_path / "forged.parquet", next((result.release / "tables").glob("records*.parquet")))
+    manifest = json.loads((result.release / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        entry["sha256"] = sha256_of(result.release / entry["path"])
+    (result.release / "manifest.json").write_text(json.dumps(manifest))
+    failed = [found.name for found in verify(result.release, lambda _: TopDown()).checks if not found.ok]
+    assert any(name.startswith(check) for name in failed), failed
 
 
 def test_with_a_nation_as_root_every_state_keeps_its_total(tmp_path: Path, people: Path) -> None:

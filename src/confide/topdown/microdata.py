@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from confide.topdown.question import Question
 
@@ -50,3 +51,13 @@ def microdata_batches(question: Question, estimates: pa.Table) -> Iterator[pa.Re
             columns.append(codes.take(pa.array(index)).take(repeated))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
         start = end
+
+
+def units_table(question: Question) -> pa.Table:
+    """What the frame says of every block with units: public knowledge, published as it is."""
+    codes = pa.array(question.spine.block_codes.tolist())
+    order = pc.sort_indices(codes)
+    fields = [pa.field(question.spec.geography.block, pa.string(), False, {"description": "code of the block"})]
+    fields += [pa.field(name, pa.int64(), False, {"description": "count of the frame"}) for name in question.columns]
+    columns = [codes, *(pa.array(values, pa.int64()) for values in question.columns.values())]
+    return pa.table([column.take(order) for column in columns], schema=pa.schema(fields))

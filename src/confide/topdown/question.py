@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from confide.inputs.frame import Frame
 from confide.privacy import ZCDP
 from confide.runs.plan import Measure, Plan
 from confide.topdown.accounting import law_of
+from confide.topdown.constraints import Bound
 from confide.topdown.spec import TopDownSpec
 from confide.topdown.strategy import LevelStrategy, Strategy, groups_of
 
@@ -106,6 +108,7 @@ def plan_question(question: Question) -> Plan:
         "frame": question.frame.fingerprint,
         "spine": question.spine.fingerprint(),
         "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
+        "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
         "layout": {
             "block": question.spec.geography.block,
             "columns": question.spec.data.columns,
@@ -115,6 +118,19 @@ def plan_question(question: Question) -> Plan:
     }
     spine = tuple(question.spine.names)
     return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
+
+
+def _stated(bound: Bound) -> dict[str, Any]:
+    """A bound in codes and columns, as a reader of the release needs it."""
+    groups = bound.variable.groups
+    listed = [{"codes": list(groups[index].codes), "column": column} for index, column in sorted(bound.frame.items())]
+    return {
+        "name": bound.name,
+        "side": bound.side.value,
+        "per_unit": bound.per_unit,
+        "attribute": bound.variable.attribute.name,
+        "groups": listed,
+    }
 
 
 def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
