@@ -272,6 +272,25 @@ def test_a_record_where_nobody_can_live_is_found_by_its_row(tmp_path: Path, peop
     assert str(code) not in str(caught.value)
 
 
+def test_records_that_contradict_the_frame_are_named_and_do_not_stop_the_run(tmp_path: Path, people: Path) -> None:
+    spec = lay_out(tmp_path, people)
+    rows = f"read_parquet('{people}/persons.parquet')"
+    # Everybody of the first block becomes a minor in a nursing facility, which no block of minors can have.
+    wrong = "CAST(3 AS TINYINT) AS hhgq, CAST(0 AS TINYINT) AS votingage"
+    first = f"SELECT min(geocode) FROM {rows}"
+    sql(
+        f"COPY (SELECT * REPLACE ({wrong}) FROM {rows} WHERE geocode = ({first}) UNION ALL "
+        f"SELECT * FROM {rows} WHERE geocode <> ({first})) TO '{tmp_path}/persons.parquet'"
+    )
+    loaded = load_spec(spec, {"topdown": TopDownSpec})
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        workspace = Workspace(tmp_path / "checked")
+        checked = check(loaded, TopDown(), engine, workspace, Silent())
+    assert {finding.code for finding in checked.findings} == {"record-against-frame"}
+    assert checked.errors == ()
+    assert verify(run(spec).release, lambda _: TopDown()).ok
+
+
 def test_levels_that_are_not_the_strategys_are_refused(tmp_path: Path, people: Path) -> None:
     spec = lay_out(tmp_path, people)
     spec.write_text(spec.read_text().replace('{ name = "tract", digits = 11 }, ', ""))

@@ -35,6 +35,7 @@ from confide.runs.release import ReleaseWriter
 from confide.runs.workspace import Workspace
 from confide.topdown import checks
 from confide.topdown.accounting import law_of
+from confide.topdown.contradictions import contradictions
 from confide.topdown.levels import EstimateChildren, Kind, estimates_table
 from confide.topdown.measuring import AskedQuery, TrueCounts, measure
 from confide.topdown.microdata import microdata_batches, microdata_schema, units_table
@@ -73,7 +74,11 @@ class TopDown:
         read = column_expressions(job.engine, question.records, attributes, block)[block]
         homeless = f"{read} IN (SELECT code FROM frame WHERE unit_block < 0)"
         rows = job.engine.first_rows(question.records, homeless, 5, frame=frame)
-        return [_homeless(question, rows)] if rows else []
+        if rows:
+            return [_homeless(question, rows)]
+        units = job.workspace.scratch / "units.parquet"
+        write_parquet(units_table(question), units)
+        return contradictions(question, job.engine, units)
 
     def tabulate(self, question: Question, job: Job) -> None:
         """One histogram for each block, added up along the spine."""
