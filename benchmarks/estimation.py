@@ -3,7 +3,7 @@
 Made-up problems of the shapes that a release meets, solved in turn by Confide's whole chain (preparation, solve,
 certificate) and by PIQP on the same preparation (the sparse form with a variable for each margin). CPU time, medians
 over problems; the ratio is what travels to other machines. Goals are those of the two-core machine on which the system
-was sized. One thread: set OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, as the workers of a run have it.
+was sized. One thread of linear algebra, as the workers of a run have it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from tests.estimation.least_squares_kit import made_up
+from threadpoolctl import threadpool_limits
 
 from confide.estimation.interior_point import interior_point
 from confide.estimation.prepare import prepare, reference_point
@@ -91,7 +92,8 @@ def main() -> int:
     """Prints the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    results = measure()
+    with threadpool_limits(1):
+        results = measure()
     print(json.dumps(results) if parser.parse_args().json else report(results))
     return 0
 
