@@ -5,10 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from confide.errors import SpecError
 from confide.inputs.shipped import load_schema, shipped
@@ -55,21 +52,6 @@ def test_margins_are_the_power_set() -> None:
         "sex", "hispanic", "votingage", "total",
     ]  # fmt: skip
     assert sum(margin.cells for margin in margins) == 27
-
-
-@given(st.lists(st.sampled_from(["sex", "hispanic", "age:broad", "cenrace:major"]), unique=True, min_size=1))
-def test_projection_agrees_with_summing_axes(names: list[str]) -> None:
-    query = PERSONS.query("*".join(names))
-    counts = np.arange(query.cells).reshape(query.shape)
-    for margin in query.margins():
-        projected = np.bincount(query.project(margin), counts.ravel(), margin.cells)
-        axes = tuple(i for i, variable in enumerate(query.variables) if variable not in margin.variables)
-        assert projected.tolist() == counts.sum(axis=axes).ravel().tolist()
-
-
-def test_cell_labels_follow_c_order() -> None:
-    labels = PERSONS.query("sex*votingage").cell_labels()
-    assert labels == [["male", "male", "female", "female"], ["under 18", "18 and over"] * 2]
 
 
 SEX = Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female")))

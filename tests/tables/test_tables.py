@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from tests.conftest import KEY
 import confide
 from confide import api
 from confide.engines import LocalEngine
+from confide.errors import RunError
 from confide.noise import DiscreteGaussian, NoiseStream, TwoSidedGeometric
 from confide.privacy import ZCDP, Neighbours, PureDP
 from confide.runs.plan import Plan
-from confide.tables import measuring
+from confide.tables import Tables, measuring
 from confide.tables.programme import Programme
 
 
@@ -279,3 +281,22 @@ def test_a_csv_gives_the_same_release_as_a_parquet_of_the_same_rows(project: Pat
             [pq.read_table(file).to_pylist() for file in sorted((result.release / "tables").glob("*.parquet"))]
         )
     assert tables[0] == tables[1]
+
+
+def test_a_run_that_would_not_measure_what_was_paid_for_draws_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A programme that asks under other names than its plan: a mistake of ours, planted."""
+    plan = Tables.plan
+    drawn = []
+
+    def one_short(self: Tables, question: Programme) -> Plan:
+        whole = plan(self, question)
+        return replace(whole, measures=whole.measures[1:])
+
+    monkeypatch.setattr(Tables, "plan", one_short)
+    monkeypatch.setattr(measuring, "add_noise", lambda *arguments, **named: drawn.append(arguments))
+    with pytest.raises(RunError, match="not measure what was planned"):
+        confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
+    assert drawn == []
+    assert not (project / "small/release").exists()

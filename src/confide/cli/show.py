@@ -83,4 +83,4 @@ class Display:
 
     def note(self, text: str) -> None:
         if not self._quiet:
-            err.print(text)
+            err.print(escape(text))

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from confide.estimation.network import Network
 from confide.estimation.rounding_problem import Ints
 
+Ints32 = npt.NDArray[np.int32]
 _PIVOTS_PER_ARC = 200
 _LEAST_PIVOTS = 10_000
 
@@ -39,7 +41,16 @@ def minimise(network: Network) -> tuple[Ints, int] | None:
     nogil=True,
     boundscheck=False,
 )
-def _simplex(tail, head, capacity, cost, flow, above, block, limit):  # type: ignore[no-untyped-def]
+def _simplex(
+    tail: Ints32,
+    head: Ints32,
+    capacity: Ints32,
+    cost: Ints,
+    flow: Ints32,
+    above: Ints32,
+    block: int,
+    limit: int,
+) -> int:
     """Changes ``flow`` and ``above`` (the tree arc of each node) in place; returns the pivots, or -1 at the limit."""
     nodes = above.shape[0]
     arcs = tail.shape[0]

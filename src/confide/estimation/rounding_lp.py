@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import sparse  # type: ignore[import-untyped,unused-ignore]
-from scipy.optimize import linprog  # type: ignore[import-untyped,unused-ignore]
+from scipy import sparse
+from scipy.optimize import linprog
 
 from confide.estimation.leftover import Leftover
 from confide.estimation.rounding_problem import HALF, Floats, Ints

@@ -84,6 +84,8 @@ def _run(
     checked = check(loaded, mechanism, engine, workspace, progress)
     if checked.errors or checked.plan is None or checked.cost is None:
         raise RunError(checked.findings)
+    for warning in checked.findings:
+        progress.note(f"{warning.severity} {warning}")
     plan, job = checked.plan, Job(loaded, engine, workspace, progress)
     records = mechanism.records_file(checked.question)
     identity = _identify(loaded, checked, workspace, records_fingerprint(records), chosen_key)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from confide.errors import Finding, Place, ReleaseError
+from confide.errors import Finding, Place, ReleaseError, RunError
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
 from confide.privacy import (
     ZCDP,
@@ -117,6 +117,24 @@ class Plan:
     def measure(self, level: str, query: str) -> Measure:
         """The measurement of a query on a level."""
         return self._by_key[level, query]
+
+    def laws(self, level: str, query: str) -> list[Law]:
+        """The noise of a query on a level, one law for each class of units that is measured, in the plan's order."""
+        return [measure.law for measure in self.measures if (measure.level, measure.query) == (level, query)]
+
+    def check_measured(self, measured: Iterable[tuple[str, str]]) -> None:
+        """Compares what a run is about to measure, by level and query, with what was planned and paid for."""
+        planned = {(measure.level, measure.query) for measure in self.measures}
+        if set(measured) != planned:
+            raise RunError(
+                Finding(
+                    code="not-as-planned",
+                    what="the run would not measure what was planned",
+                    found=", ".join(f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5]),
+                    expected="the measurements of the plan, all of them and no others",
+                    remedy="report it: this is a mistake of ours; nothing was drawn",
+                )
+            )
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], Measure]:

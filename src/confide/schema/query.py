@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
-
 from confide.schema.recode import NO_GROUP, Recode
 
 TOTAL = "total"
@@ -42,22 +39,6 @@ class Query:
         for kept in range(len(self.variables), -1, -1):
             for subset in combinations(self.variables, kept):
                 yield Query(subset)
-
-    def project(self, margin: Query) -> NDArray[np.int64]:
-        """For each cell of this query the cell of ``margin`` it adds to. ``margin`` keeps some of the variables."""
-        positions = [self.variables.index(variable) for variable in margin.variables]
-        if not positions:
-            return np.zeros(self.cells, np.int64)
-        grid = np.indices(self.shape).reshape(len(self.shape), -1)
-        cells = np.ravel_multi_index(tuple(grid[position] for position in positions), margin.shape)
-        return np.asarray(cells, np.int64)
-
-    def cell_labels(self) -> list[list[str]]:
-        """For each variable, the label of every cell in order."""
-        if not self.variables:
-            return []
-        grid = np.indices(self.shape).reshape(len(self.shape), -1)
-        return [[variable.labels[index] for index in row] for variable, row in zip(self.variables, grid, strict=True)]
 
     @property
     def is_complete(self) -> bool:

@@ -105,6 +105,12 @@ class Tables:
                     advance(1)
 
     def measure(self, question: Programme, plan: Plan, job: Job, noise: NoiseSource) -> None:
+        plan.check_measured(
+            (level.name, question.query_key(table, margin))
+            for table in question.tables
+            for level in table.levels
+            for margin in table.margins
+        )
         steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)
         with job.progress.stage("Measuring with noise", steps) as advance:
             for table in question.tables:

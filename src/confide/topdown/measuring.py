@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from confide.confidential import Confidential
 from confide.estimation.problem import MeasuredQuery
-from confide.noise import DiscreteGaussian, NoiseStream, draw_at
+from confide.noise import Law, NoiseStream, draw_at
 
 Integers = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class AskedQuery:
     groups: Integers
     cells: int
     stream: NoiseStream
-    laws: tuple[DiscreteGaussian | None, ...]
+    laws: tuple[Law | None, ...]
 
 
 def measure(
@@ -58,10 +58,10 @@ def measure(
     return tuple(_measure_query(counts, query, units, share_class, kept) for query in asked)
 
 
-def _spread(law: DiscreteGaussian) -> float:
+def _spread(law: Law) -> float:
     """What a measurement is weighted by: the variance of its noise. Below 1 the variance falls off a cliff, to nothing
     at all for very small parameters, and the parameter itself orders the measurements just as well."""
-    return law.variance() if law.sigma2 >= 1 else float(law.sigma2)
+    return law.variance() if law.parameter >= 1 else float(law.parameter)
 
 
 def _measure_query(

@@ -7,7 +7,7 @@ it is handed measurements. It is a pure function of arrays, so that any process 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -167,13 +167,3 @@ def _partition(name: str, rules: NodeRules, node: Node, number: int) -> Partitio
 def kept_cells(parent: Integers) -> Integers:
     """The histogram cells that a parent's children can have."""
     return np.flatnonzero(parent > 0)
-
-
-def only_child(node: Node) -> bool:
-    """Whether the parent's counts are the child's."""
-    return node.parent is not None and node.children == 1
-
-
-def totals(tallies: Sequence[NodeTally]) -> NodeTally:
-    """Tallies added up."""
-    return sum(tallies, NodeTally())

@@ -28,13 +28,13 @@ from confide.engines.groups import write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography.topdown_tree import TopDownLevel
 from confide.inputs.records import check_records, column_expressions
+from confide.noise import Law
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Check, Job, NoiseSource
 from confide.runs.plan import Plan
 from confide.runs.release import ReleaseWriter
 from confide.runs.workspace import Workspace
 from confide.topdown import checks
-from confide.topdown.accounting import law_of
 from confide.topdown.contradictions import contradictions
 from confide.topdown.levels import EstimateChildren, Kind, estimates_table
 from confide.topdown.measuring import AskedQuery, TrueCounts, measure
@@ -104,15 +104,21 @@ class TopDown:
                     )
                 advance(1)
 
-    def measure(self, question: Question, plan: Plan, job: Job, noise: NoiseSource) -> None:  # noqa: ARG002
+    def measure(self, question: Question, plan: Plan, job: Job, noise: NoiseSource) -> None:
         """From the root down: each level is measured where its parents' estimates leave something to measure."""
+        plan.check_measured(
+            (level.name, asked.name)
+            for asked_level, level in question.levels()
+            if level.measured.any()
+            for asked in asked_level.queries
+        )
         (asked_root, root), *below = question.levels()
         into = estimates_folder(job.workspace, root)
         with job.progress.stage(f"Estimating {root.name}", 1) as advance:
             if not (into / "00000000.parquet").exists():
                 private_folder(into)
                 write_parquet(
-                    _estimate_root(question, noise, asked_root, root, job.workspace), into / "00000000.parquet"
+                    _estimate_root(question, plan, noise, asked_root, root, job.workspace), into / "00000000.parquet"
                 )
             advance(1)
         above = root
@@ -122,7 +128,7 @@ class TopDown:
             if not rows.exists():
                 _write_nodes(question, job, above, level, groups, rows)
             function = EstimateChildren(
-                _asked(question, noise, asked_level, level),
+                _asked(question, plan, noise, asked_level, level),
                 _rules(question, asked_level),
                 question.cells,
                 _bounded_groups(question),
@@ -166,17 +172,21 @@ def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
 
 
 def _asked(
-    question: Question, noise: NoiseSource, asked_level: LevelStrategy, level: TopDownLevel
+    question: Question, plan: Plan, noise: NoiseSource, asked_level: LevelStrategy, level: TopDownLevel
 ) -> tuple[AskedQuery, ...]:
+    """The queries of a level with the laws of the plan; units of a class without a share have none."""
+
+    def laws(query: str) -> tuple[Law | None, ...]:
+        planned = iter(plan.laws(level.name, query))
+        return tuple(next(planned) if share else None for share in level.shares.table)
+
     return tuple(
         AskedQuery(
             asked.name,
             question.groups(asked.name),
             asked.query.cells,
             noise.stream(level.name, asked.name),
-            tuple(
-                law_of(question.strategy, asked_level, asked, share) if share else None for share in level.shares.table
-            ),
+            laws(asked.name),
         )
         for asked in asked_level.queries
     )
@@ -204,7 +214,12 @@ def _bounded_groups(question: Question) -> int:
 
 
 def _estimate_root(
-    question: Question, noise: NoiseSource, asked_level: LevelStrategy, root: TopDownLevel, workspace: Workspace
+    question: Question,
+    plan: Plan,
+    noise: NoiseSource,
+    asked_level: LevelStrategy,
+    root: TopDownLevel,
+    workspace: Workspace,
 ) -> pa.Table:
     """The root: every cell may be positive, and the total is what the invariants say."""
     rows = pq.read_table(_counts_file(workspace, root))
@@ -212,7 +227,7 @@ def _estimate_root(
     truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
     kept = np.arange(question.cells)
     classes = root.shares.index.astype(np.int64)
-    measured = measure(truth, _asked(question, noise, asked_level, root), np.zeros(1, np.int64), classes, kept)
+    measured = measure(truth, _asked(question, plan, noise, asked_level, root), np.zeros(1, np.int64), classes, kept)
     limits = question.limits(root)
     total = int(count.sum()) if question.strategy.total_is_invariant else None
     node = Node(kept, None, measured, None if limits is None else Limits(limits[0].T, limits[1].T), 1, total)

@@ -25,7 +25,7 @@ from confide.runs.load_spec import LoadedSpec
 from confide.runs.sources import find_sources
 from confide.topdown.question import Question
 from confide.topdown.spec import TopDownSpec
-from confide.topdown.strategy import Strategy
+from confide.topdown.strategy import Strategy, check_levels
 from confide.topdown.strategy_file import load_strategy
 
 BLOCK_GROUP = "block_group"
@@ -58,21 +58,12 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
 
 
 def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
-    """The levels of the frame must be those of the strategy, but for block groups that the spine makes itself."""
-    declared = [level.name for level in spec.geography.levels] + ["block"]
-    made = {BLOCK_GROUP} if spec.topdown.spine == "optimised" else set()
-    if [name for name in declared if name not in made] == [name for name in strategy.level_names if name not in made]:
-        return []
-    return [
-        Finding(
-            code="strategy-levels",
-            what=f"the levels are not those of the strategy {strategy.id!r} for the root {strategy.root!r}",
-            where=loaded.place("geography", "levels"),
-            found=" > ".join(declared),
-            expected=" > ".join(strategy.level_names),
-            remedy="declare the levels of the strategy, or choose another root or strategy",
-        )
-    ]
+    """The levels of the frame must be those of the strategy; block groups that the spine makes need not be there."""
+    names = [level.name for level in spec.geography.levels]
+    if spec.topdown.spine == "optimised" and BLOCK_GROUP not in names:
+        names.append(BLOCK_GROUP)
+    place = loaded.place("geography", "levels")
+    return [replace(finding, where=place) for finding in check_levels(strategy, [*names, "block"])]
 
 
 def _spine(spec: TopDownSpec, strategy: Strategy, frame: Spine, counts: dict[str, NDArray[np.int64]]) -> TopDownSpine:

@@ -7,6 +7,7 @@ rows: after ``limit`` of them the rest are only counted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from confide.errors import Finding, InputError, Place
 
@@ -54,8 +55,8 @@ class Findings:
         )
         raise InputError([*self.items, rest] if self.more else self.items)
 
-    def fail(self, code: str, what: str, **details: object) -> InputError:
+    def fail(self, code: str, what: str, **details: Any) -> InputError:
         """The error for a problem that leaves nothing more to look at: ``raise findings.fail(...)``."""
         self.limit += 1
-        self.add(code, what, **details)  # type: ignore[arg-type]
+        self.add(code, what, **details)
         return InputError(list(self.items))
