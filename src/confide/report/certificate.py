@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from confide.privacy import ZCDP, PrivacyLoss, cks_epsilon, loss_from_dict
 from confide.report.render import fraction_up, render, up
-from confide.runs.plan import read_plan
+from confide.runs.plan import Plan, read_plan
 
 LOSS_NAMES = {"zcdp": "ρ", "pure": "ε"}
 DEFINITIONS = {
@@ -56,7 +56,7 @@ def short_probability(value: Fraction) -> str:
     return f"{float(value):g}"
 
 
-def _parts(privacy: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
+def _parts(privacy: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[dict[str, str]]:
     delta = privacy.get("epsilon_at_delta", {}).get("delta")
     named = [(titles.get(name, name), loss) for name, loss in privacy["by_attribute"].items()]
     named += [(f"block, within the same {name}", loss) for name, loss in privacy["by_move_within"].items()]
@@ -69,7 +69,7 @@ def _parts(privacy: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
         yield {"name": name, "loss": fraction_up(number), "epsilon": epsilon}
 
 
-def _levels(plan: Any) -> Any:
+def _levels(plan: Plan) -> Iterator[dict[str, Any]]:
     whole = _number(plan.loss)
     for name in dict.fromkeys(measure.level for measure in plan.measures):
         measures = [measure for measure in plan.measures if measure.level == name]

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from confide.errors import Finding, Place, ReleaseError, RunError
+from confide.exact import Exact
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
 from confide.privacy import (
     ZCDP,
@@ -169,7 +170,7 @@ def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> Law:
     raise TypeError(f"no noise is calibrated for {loss}")
 
 
-def budget_of(definition: Definition, amount: Any) -> PrivacyLoss:
+def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
     """The budget of a spec as a loss."""
     return ZCDP(amount) if definition is Definition.ZCDP else PureDP(amount)
 
