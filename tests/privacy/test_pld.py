@@ -22,6 +22,7 @@ from confide.privacy import (
     cks_epsilon,
     delta_bracket,
     epsilon_bracket,
+    event_epsilon_bracket,
     gaussian_limit_epsilon,
     noisy_cells,
 )
@@ -225,3 +226,88 @@ def test_cells_of_a_plan() -> None:
         with pytest.raises(ParameterError) as error:
             noisy_cells(event, Neighbours.CHANGE_ONE)
         assert error.value.findings[0].code == "no-loss-distribution"
+
+
+def path(*sigma2: object) -> Sequential:
+    return Sequential([Measurement.discrete_gaussian(value) for value in sigma2])  # type: ignore[arg-type]
+
+
+def needed(*cells: Fraction, delta: Fraction) -> Bracket:
+    return epsilon_bracket([NoisyCells(sigma2, 1) for sigma2 in cells], delta)
+
+
+ONE, THREE = [Fraction(1, 2)], [Fraction(3, 2)] * 3
+
+
+def test_a_move_between_unlike_paths_can_be_worse_than_any_within_one() -> None:
+    """Both paths cost the same rho; a version that looks at each path by itself finds less than is lost."""
+    delta = Fraction(1, 10**4)
+    mixed = needed(*ONE, *THREE, delta=delta)
+    within_one = [needed(*ONE, *ONE, delta=delta), needed(*THREE, *THREE, delta=delta)]
+    assert max(bracket.pessimistic for bracket in within_one) < mixed.optimistic
+    for event in (Parallel([path(*ONE), path(*THREE)]), Parallel([path(*THREE), path(*ONE)])):
+        found = event_epsilon_bracket(event, Neighbours.CHANGE_ONE, delta)
+        assert mixed.optimistic <= found.pessimistic <= mixed.pessimistic
+        assert found.optimistic == pytest.approx(mixed.optimistic, abs=1e-9)
+
+
+def test_a_record_that_comes_or_goes_is_on_one_path() -> None:
+    event, delta = Parallel([path(*ONE), path(*THREE)]), Fraction(1, 10**4)
+    worst = max((needed(*cells, delta=delta) for cells in (ONE, THREE)), key=lambda bracket: bracket.pessimistic)
+    found = event_epsilon_bracket(event, Neighbours.ADD_REMOVE, delta)
+    assert found.optimistic == worst.optimistic
+    assert worst.optimistic <= found.pessimistic <= worst.pessimistic + 1e-5
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10**6)])
+@pytest.mark.parametrize("paths", [([1], [3, Fraction(3, 2)]), ([Fraction(1, 3)], [2, Fraction(2, 5)])], ids=str)
+def test_unlike_paths_against_the_definition(paths: tuple[list[Fraction], list[Fraction]], delta: Fraction) -> None:
+    """At the upper end no path loses more than delta; at the lower end some path does."""
+    cells = [[Fraction(value) for value in each] for each in paths]
+    bracket = event_epsilon_bracket(Parallel([path(*each) for each in cells]), Neighbours.ADD_REMOVE, delta, "1e-2")
+    assert max(oracle_delta(each, Fraction(bracket.pessimistic)) for each in cells) <= delta
+    assert max(oracle_delta(each, Fraction(bracket.optimistic)) for each in cells) >= delta
+    assert bracket.pessimistic - bracket.optimistic < 0.005
+
+
+def test_alike_and_covered_paths_change_nothing() -> None:
+    plain = Sequential([Measurement.discrete_gaussian(3), Measurement.discrete_gaussian(7)])
+    delta = Fraction(1, 10**8)
+    alone = event_epsilon_bracket(plain, Neighbours.CHANGE_ONE, delta)
+    assert alone == epsilon_bracket(noisy_cells(plain, Neighbours.CHANGE_ONE), delta)
+    for members in ([plain], [plain, plain], [plain, path(7)], [path(3), plain, Sequential([])]):
+        found = event_epsilon_bracket(Parallel(members), Neighbours.CHANGE_ONE, delta)
+        assert found.optimistic == pytest.approx(alone.optimistic, abs=1e-4)
+        assert alone.optimistic < found.pessimistic < alone.pessimistic
+    with pytest.raises(ParameterError):
+        event_epsilon_bracket(Parallel([Sequential([]), Sequential([])]), Neighbours.CHANGE_ONE, delta)
+    # A path with less noise is not covered by one with more.
+    worse = event_epsilon_bracket(Parallel([plain, path(2)]), Neighbours.CHANGE_ONE, delta)
+    assert worse.optimistic > alone.pessimistic
+
+
+def bypassed(shares: list[Fraction], queries: list[Fraction]) -> Parallel:
+    """Every kind of path: below the root each unit is an only child, whose share is its parent's, or is not."""
+    members = []
+    for alone in itertools.product([False, True], repeat=len(shares) - 1):
+        own = list(shares)
+        for level in range(len(shares) - 1, 0, -1):
+            if alone[level - 1]:
+                own[level - 1], own[level] = own[level - 1] + own[level], Fraction(0)
+        assert sum(own) == 1
+        members.append(path(*(1 / (RHO * share * query) for share in own if share for query in queries)))
+    return Parallel(members)
+
+
+def test_many_kinds_of_paths_are_fast_and_never_better_than_the_plain_one() -> None:
+    shares = [Fraction(value, 4099) for value in (1544, 447, 687, 1256, 165)]
+    queries = [Fraction(value, 100) for value in (60, 5, 10, 25)]
+    event = bypassed(shares, queries)
+    assert len(event.events) == 16
+    start = time.process_time()
+    found = event_epsilon_bracket(event, Neighbours.CHANGE_ONE, DELTA)
+    assert time.process_time() - start < 10
+    plain = epsilon_bracket(noisy_cells(event.events[0], Neighbours.CHANGE_ONE), DELTA)
+    assert found.pessimistic > plain.optimistic
+    assert found.optimistic <= found.pessimistic < cks_epsilon(RHO, DELTA)
+    assert found.pessimistic - found.optimistic < 0.005

@@ -10,7 +10,7 @@ import typer
 from confide.cli import strategy
 from confide.cli.numbers import number as number_of
 from confide.cli.show import Json, out, print_json, table
-from confide.privacy import ZCDP, cks_rho, epsilon_bracket, noisy_cells
+from confide.privacy import ZCDP, cks_rho, event_epsilon_bracket
 from confide.report.render import up
 from confide.runs.manifest import epsilons
 from confide.runs.plan import read_plan
@@ -75,7 +75,7 @@ def release(
             out.print(f"{plan.loss} ({plan.neighbours.value}); it holds with delta = 0.")
         return
     ways = epsilons(plan.loss.rho, chance)
-    bracket = epsilon_bracket(noisy_cells(plan.event, plan.neighbours), chance)
+    bracket = event_epsilon_bracket(plan.event, plan.neighbours, chance)
     if as_json:
         distribution = {"lower": bracket.optimistic, "upper": bracket.pessimistic}
         print_json(result | ways | {"privacy_loss_distribution": distribution})
@@ -83,6 +83,8 @@ def release(
     _table(ways)
     exact = f"{up(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
     out.print(f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}.")
+    if len(plan.paths) > 1:
+        out.print(f"It is that of the worst move between {len(plan.paths):,} kinds of places with different noise.")
     out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up.")
 
 

@@ -28,6 +28,7 @@ from confide.privacy.definitions import (
     loss_from_dict,
 )
 from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, event_from_dict
+from confide.privacy.moves import event_epsilon_bracket
 from confide.privacy.pld import Bracket, NoisyCells, delta_bracket, epsilon_bracket, noisy_cells
 from confide.privacy.sensitivity import Sensitivity, bounded_degree, partition_marginal
 from confide.privacy.statements import Statement, factor, rounded_up, statements
@@ -58,6 +59,7 @@ __all__ = [
     "cks_rho",
     "delta_bracket",
     "epsilon_bracket",
+    "event_epsilon_bracket",
     "event_from_dict",
     "factor",
     "gaussian_limit_delta",

@@ -75,7 +75,7 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
     """The cells that the worst neighbour changes in ``event``, for the functions above.
 
     A family (Parallel, BoundedDegree) has one worst neighbour for every ε only if its members are alike; others are
-    refused, and so is noise that is not discrete Gaussian.
+    refused (but see :mod:`confide.privacy.moves`), and so is noise that is not discrete Gaussian.
     """
     if isinstance(event, Measurement):
         if event.distribution is not Distribution.DISCRETE_GAUSSIAN:
