@@ -1,0 +1,180 @@
+"""Measures of accuracy for areas: what the Census Bureau reports of its disclosure avoidance system.
+
+For areas 1 … n with true counts t and released counts r, the error is e = r − t, and
+
+- mean error (bias)           ME    = Σ e / n
+- mean absolute error         MAE   = Σ |e| / n
+- root mean squared error     RMSE  = √(Σ e² / n)
+- coefficient of variation    CoV   = 100 · RMSE / (Σ t / n)
+- mean absolute per cent      MAPE  = 100 · Σ (|e| / t) / m
+- mean algebraic per cent     MALPE = 100 · Σ (e / t) / m
+
+The per cent measures and the shares of areas with |e| / t above 5 and 10 per cent are over the m areas with t > 0;
+``zeros`` says how many have t = 0. A quantile at p is the smallest error that at least p · n errors do not exceed.
+
+Errors of counts are whole, so they are kept as a tally: how often each occurs. Tallies of parts add up to the tally of
+the whole, exactly, in whatever order.
+
+Reference: U.S. Census Bureau, Data Metrics for 2020 Disclosure Avoidance (2020), and the public code of its analyses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+QUANTILES = tuple(map(Fraction, ("0.005", "0.025", "0.05", "0.25", "0.5", "0.75", "0.95", "0.975", "0.995")))
+
+POPULATION_BINS = (0, 1_000, 5_000, 10_000, 50_000, 100_000)
+"""Where the classes of areas by their true total begin."""
+
+COUNT_BINS = (0, 10, 100)
+"""Where the classes of areas by the true count itself begin."""
+
+SIZE_BINS = (0, 1, 10, 100, 1_000, 10_000)
+"""Finer classes of the true count, zero apart: they show the bias of small and of large counts."""
+
+
+def bin_label(starts: tuple[int, ...], number: int) -> str:
+    """A class in words: ``0``, ``1 to 9``, ``10,000 and over``."""
+    first = starts[number]
+    if number + 1 == len(starts):
+        return f"{first:,} and over"
+    last = starts[number + 1] - 1
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+def bin_of(starts: tuple[int, ...], values: Integers) -> Integers:
+    """The class of each value."""
+    return np.searchsorted(np.array(starts), values, side="right").astype(np.int64) - 1
+
+
+@dataclass(frozen=True)
+class ErrorTally:
+    """The errors of some areas: each distinct error, how often it occurs, and what the per cent measures need."""
+
+    error: Integers
+    times: Integers
+    truth: int = 0
+    zeros: int = 0
+    relative: float = 0.0
+    absolute_relative: float = 0.0
+    over_five: int = 0
+    over_ten: int = 0
+
+    def __add__(self, other: ErrorTally) -> ErrorTally:
+        return add_tallies((self, other))
+
+    @property
+    def areas(self) -> int:
+        """The number of areas, n."""
+        return int(self.times.sum())
+
+    @property
+    def mean_error(self) -> float:
+        return int((self.error * self.times).sum()) / self.areas
+
+    @property
+    def mean_absolute_error(self) -> float:
+        return int((np.abs(self.error) * self.times).sum()) / self.areas
+
+    @property
+    def root_mean_squared_error(self) -> float:
+        return float((int((self.error * self.error * self.times).sum()) / self.areas) ** 0.5)
+
+    @property
+    def coefficient_of_variation(self) -> float | None:
+        """In per cent; none where nobody is counted."""
+        return 100 * self.root_mean_squared_error * self.areas / self.truth if self.truth else None
+
+    def _percent(self, total: float) -> float | None:
+        positive = self.areas - self.zeros
+        return 100 * total / positive if positive else None
+
+    def quantiles(self, *, absolute: bool = False) -> dict[str, int]:
+        """For each p of ``QUANTILES`` the smallest error, signed or absolute, that at least p · n do not exceed."""
+        error, times = _distinct(np.abs(self.error), self.times) if absolute else (self.error, self.times)
+        ranks = [max(1, ceil(p * self.areas)) for p in QUANTILES]
+        found = error[np.searchsorted(np.cumsum(times), ranks)].tolist()
+        return {f"{float(p):g}": value for p, value in zip(QUANTILES, found, strict=True)}
+
+    def as_dict(self, *, quantiles: bool = False) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            "areas": self.areas,
+            "zeros": self.zeros,
+            "mean_truth": self.truth / self.areas,
+            "mean_error": self.mean_error,
+            "mean_absolute_error": self.mean_absolute_error,
+            "root_mean_squared_error": self.root_mean_squared_error,
+            "coefficient_of_variation": self.coefficient_of_variation,
+            "mean_absolute_percent_error": self._percent(self.absolute_relative),
+            "mean_algebraic_percent_error": self._percent(self.relative),
+            "percent_of_areas_over_5_percent": self._percent(self.over_five),
+            "percent_of_areas_over_10_percent": self._percent(self.over_ten),
+        }
+        if quantiles:
+            values["error_quantiles"] = self.quantiles()
+            values["absolute_error_quantiles"] = self.quantiles(absolute=True)
+        return values
+
+
+EMPTY = ErrorTally(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def tally(truth: Integers, released: Integers) -> ErrorTally:
+    """The tally of areas with these true and released counts."""
+    error = released - truth
+    distinct, times = np.unique(error, return_counts=True)
+    known = truth > 0
+    off, base = error[known], truth[known]
+    ratio = off / base
+    return ErrorTally(
+        distinct,
+        times.astype(np.int64),
+        int(truth.sum()),
+        int((~known).sum()),
+        float(ratio.sum()),
+        float(np.abs(ratio).sum()),
+        int((20 * np.abs(off) > base).sum()),
+        int((10 * np.abs(off) > base).sum()),
+    )
+
+
+def tally_by(truth: Integers, released: Integers, classes: Integers) -> dict[int, ErrorTally]:
+    """A tally for each class of areas that has any."""
+    return {int(number): tally(truth[classes == number], released[classes == number]) for number in np.unique(classes)}
+
+
+def add_tallies(parts: Iterable[ErrorTally]) -> ErrorTally:
+    """The tally of all areas of several tallies."""
+    listed = list(parts)
+    if not listed:
+        return EMPTY
+    error, times = _distinct(
+        np.concatenate([part.error for part in listed]), np.concatenate([part.times for part in listed])
+    )
+    return ErrorTally(
+        error,
+        times,
+        sum(part.truth for part in listed),
+        sum(part.zeros for part in listed),
+        sum(part.relative for part in listed),
+        sum(part.absolute_relative for part in listed),
+        sum(part.over_five for part in listed),
+        sum(part.over_ten for part in listed),
+    )
+
+
+def _distinct(error: Integers, times: Integers) -> tuple[Integers, Integers]:
+    values, position = np.unique(error, return_inverse=True)
+    sums = np.zeros(len(values), np.int64)
+    np.add.at(sums, position, times)
+    return values, sums
