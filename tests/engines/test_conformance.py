@@ -123,6 +123,25 @@ def test_map_groups_leaves_finished_groups_alone(engine: Engine, tmp_path: Path)
     assert sum(done) == 2
 
 
+def who(group: int, rows: pa.Table) -> pa.Table:
+    """The process that maps the group."""
+    return pa.table({"process": [os.getpid()]})
+
+
+def test_the_local_engine_keeps_its_workers_from_map_to_map_and_ends_them(tmp_path: Path) -> None:
+    source = parquet(tmp_path, part=[0, 1, 2, 3])
+    with LocalEngine(tmp_path / "scratch", processes=2) as engine:
+        files = [
+            file
+            for number in range(3)
+            for file in engine.map_groups(who, source.path, "part", range(4), tmp_path / f"out{number}")
+        ]
+    workers = {process for file in files for process in pq.read_table(file).column("process").to_pylist()}
+    assert os.getpid() not in workers
+    assert len(workers) <= 2
+    assert not any(_alive(worker) for worker in workers)
+
+
 def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
     source = parquet(tmp_path, part=list(range(6)), n=list(range(6)))
     outcomes = []

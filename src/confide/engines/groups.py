@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +24,38 @@ from confide.errors import Finding, RunError
 ORPHAN_CHECK_SECONDS = 0.5
 
 
+class Workers:
+    """A pool of processes, begun when first asked for and kept: to begin one costs seconds, and a run maps often."""
+
+    def __init__(self, processes: int):
+        self.processes = processes
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def pool(self) -> ProcessPoolExecutor:
+        """The pool, of processes that are spawned, not forked: a fork would copy the threads' locks of DuckDB and Arrow
+        in whatever state they are."""
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(
+                self.processes, context, initializer=_end_with_parent, initargs=(os.getpid(),)
+            )
+        return self._pool
+
+    def close(self) -> None:
+        """Ends the processes, after what each has at hand. Asked again, a new pool is begun."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
 def map_groups(
     function: GroupFunction,
     rows: Path,
@@ -29,7 +63,7 @@ def map_groups(
     groups: Sequence[int],
     into: Path,
     *,
-    processes: int,
+    workers: Workers,
     advance: Advance | None = None,
 ) -> list[Path]:
     """See :meth:`confide.engines.protocol.Engine.map_groups`."""
@@ -38,24 +72,22 @@ def map_groups(
     missing = [(group, file) for group, file in zip(groups, files, strict=True) if not file.exists()]
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
-    if processes == 1 or len(missing) == 1:
+    if workers.processes == 1 or len(missing) <= 1:
         for group, file in missing:
             _map_one(function, rows, key, group, file)
             report(1)
         return files
-    # Spawned, not forked: a fork would copy the threads' locks of DuckDB and Arrow in whatever state they are.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
-        tasks = [pool.submit(_map_one, function, rows, key, group, file) for group, file in missing]
-        try:
-            for task in as_completed(tasks):
-                task.result()
-                report(1)
-        except BrokenProcessPool:
-            raise _worker_died() from None
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    try:
+        pool = workers.pool()
+        for task in as_completed([pool.submit(_map_one, function, rows, key, group, file) for group, file in missing]):
+            task.result()
+            report(1)
+    except BrokenProcessPool:
+        workers.close()
+        raise _worker_died() from None
+    except BaseException:
+        workers.close()
+        raise
     return files
 
 
@@ -66,7 +98,8 @@ def _worker_died() -> RunError:
             what="a process that worked on a part of the run was ended from outside",
             found="a process that is gone",
             expected="processes that live until their part is done",
-            remedy="most often memory was used up: run again with fewer --processes; the run goes on",
+            remedy="most often memory was used up: run again with fewer --processes, and it goes on; in a Python "
+            'script, call Confide under `if __name__ == "__main__":`, because worker processes import the script',
         )
     )
 

@@ -15,9 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines import groups as pool
 from confide.engines.expressions import identifier
 from confide.engines.files import private_folder, whole_file
+from confide.engines.groups import Workers, map_groups
 from confide.engines.protocol import Advance, GroupFunction
 from confide.engines.source import Source
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
@@ -38,6 +38,7 @@ class LocalEngine:
 
     def __init__(self, scratch: Path, *, processes: int | None = None, memory: str = "4GiB"):
         self.processes = processes or os.cpu_count() or 1
+        self._workers = Workers(self.processes)
         self._scratch = private_folder(scratch)
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": self.processes,
@@ -58,6 +59,7 @@ class LocalEngine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._workers.close()
         self._connection.close()
 
     def kinds(self, source: Source) -> dict[str, str]:
@@ -76,11 +78,12 @@ class LocalEngine:
         exploded = f"SELECT * REPLACE (unnest({identifier(listed)}) AS {identifier(listed)}) FROM source"
         self.write(_counting(f"({exploded}) AS exploded", keys), into, source=source)
 
-    def write(self, text: str, into: Path, **sources: Source | Path) -> None:
+    def write(self, text: str, into: Path, *, rows_per_group: int | None = None, **sources: Source | Path) -> None:
         private_folder(into.parent)
         query = _with(text, sources)
         with whole_file(into) as temporary:
-            copy = f"COPY ({query}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
+            size = "" if rows_per_group is None else f", ROW_GROUP_SIZE {rows_per_group}"
+            copy = f"COPY ({query}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd{size})"
             _in_our_words(lambda: self._connection.execute(copy).fetchall(), sources.values())
 
     def map_groups(
@@ -93,7 +96,7 @@ class LocalEngine:
         *,
         advance: Advance | None = None,
     ) -> list[Path]:
-        return pool.map_groups(function, rows, key, groups, into, processes=self.processes, advance=advance)
+        return map_groups(function, rows, key, groups, into, workers=self._workers, advance=advance)
 
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
         of_the_file = source.format == "parquet" and "file_row_number" not in {

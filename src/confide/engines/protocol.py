@@ -41,8 +41,9 @@ class Engine(Protocol):
     def explode_count(self, source: Source | Path, listed: str, keys: Mapping[str, str], into: Path) -> None:
         """As :meth:`count_by`, after taking the list column ``listed`` apart: a row counts once for every element."""
 
-    def write(self, text: str, into: Path, **sources: Source | Path) -> None:
-        """The rows of a query, written to one Parquet file in the order the query gives."""
+    def write(self, text: str, into: Path, *, rows_per_group: int | None = None, **sources: Source | Path) -> None:
+        """The rows of a query, written to one Parquet file in the order the query gives. ``rows_per_group`` is for rows
+        with long lists: a reader holds a group of rows."""
 
     def map_groups(
         self,

@@ -113,13 +113,14 @@ def build_spine(
 
 
 def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geolevel:
-    named = np.array([code is not None for code in codes], bool)
-    distinct, inverse = np.unique(
-        np.array([code for code in codes if code is not None], dtype=np.str_), return_inverse=True
-    )
-    unit_of_block = np.full(len(codes), OUTSIDE, np.int64)
-    unit_of_block[named] = inverse
-    return Geolevel(name, tuple(str(code) for code in distinct), unit_of_block, on_spine)
+    # Only distinct codes are sorted: there are few on most levels, and millions of blocks.
+    met: dict[str, int] = {}
+    numbers = (OUTSIDE if code is None else met.setdefault(code, len(met)) for code in codes)
+    number_of_block = np.fromiter(numbers, np.int64, len(codes))
+    distinct = tuple(sorted(met))
+    unit = np.full(len(met) + 1, OUTSIDE, np.int64)
+    unit[[met[code] for code in distinct]] = np.arange(len(met))
+    return Geolevel(name, distinct, unit[number_of_block], on_spine)
 
 
 def _row_of(child: Geolevel, unit: int, parent: Geolevel) -> int:

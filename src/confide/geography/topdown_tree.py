@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,10 @@ class TopDownSpine:
                 ids = joined(np.where(self.split[level.first_block[:-1]], "1", "0"), parts)
         return ids
 
+    def official_codes(self, name: str) -> NDArray[np.str_] | None:
+        """For each unit of a level the code of the official unit that it is, or is a part of; none where made."""
+        return self._codes(self.level(name))
+
     def _codes(self, level: TopDownLevel) -> NDArray[np.str_] | None:
         return None if level.official is None else np.array(self.frame.level(level.name).codes)[level.official]
 
@@ -111,7 +116,7 @@ class TopDownSpine:
         result: NDArray[Any] = np.add.reduceat(values, self.level(name).first_block[:-1], axis=0)
         return result
 
-    @property
+    @cached_property
     def block_codes(self) -> NDArray[np.str_]:
         """The official code of each block of the spine."""
         return np.array(self.frame.blocks.codes)[self.frame.blocks.unit_of_block[self.rows]]

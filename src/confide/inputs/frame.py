@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
@@ -34,11 +37,12 @@ class LevelRule:
 @dataclass(frozen=True, slots=True)
 class AreaRule:
     """An off-spine partition: a column of the block table; blocks with an empty value or the code ``none`` are in no
-    area."""
+    area. Where codes repeat from unit to unit of the level ``within``, the unit's code goes before the area's."""
 
     name: str
     column: str
     none: str | None = None
+    within: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def read_frame(
         raise InputError(wrong)
     columns = ", ".join(f"CAST({identifier(source.theirs(name))} AS VARCHAR) AS {identifier(name)}" for name in wanted)
     table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
-    codes = {name: table.column(name).to_pylist() for name in wanted}
+    codes = {name: _shared(table.column(name)) for name in wanted}
     findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
     if not findings:
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
@@ -79,9 +83,10 @@ def read_frame(
         )
     if findings:
         raise InputError(findings)
+    of_level = {rule.name: _codes(rule, codes, block) for rule in levels}
     spine = build_spine(
-        {rule.name: _codes(rule, codes, block) for rule in levels} | {BLOCK: codes[block]},
-        {rule.name: [None if code in (None, "", rule.none) else code for code in codes[rule.column]] for rule in areas},
+        of_level | {BLOCK: codes[block]},
+        {rule.name: _area_codes(rule, codes[rule.column], of_level) for rule in areas},
         file=source.file,
     )
     return Frame(spine, fingerprint(spine))
@@ -141,7 +146,22 @@ def _codes(rule: LevelRule, codes: dict[str, list[str]], block: str) -> list[str
         return codes[rule.column]
     if rule.digits == 0:
         return [WHOLE] * len(codes[block])
-    return [code[: rule.digits] for code in codes[block]]
+    known: dict[str, str] = {}
+    return [known.setdefault(code, code) for code in (code[: rule.digits] for code in codes[block])]
+
+
+def _shared(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column, equal ones as one object: a nation has millions of blocks and few places."""
+    coded = column.combine_chunks().dictionary_encode()
+    values = [*coded.dictionary.to_pylist(), None]
+    return [values[index] for index in pc.fill_null(coded.indices, len(values) - 1).to_numpy().tolist()]
+
+
+def _area_codes(rule: AreaRule, codes: Sequence[str | None], of_level: Mapping[str, Sequence[str]]) -> list[str | None]:
+    own = [None if code in (None, "", rule.none) else code for code in codes]
+    if rule.within is None:
+        return own
+    return [None if code is None else unit + code for unit, code in zip(of_level[rule.within], own, strict=True)]
 
 
 def _empty_codes(source: Source, codes: dict[str, list[str | None]], names: set[str]) -> list[Finding]:
