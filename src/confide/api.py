@@ -8,44 +8,44 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confide.confidential import Confidential
 from confide.engines import LocalEngine
-from confide.errors import Finding, Place, SpecError
+from confide.errors import Finding, Place, RunError, SpecError
 from confide.noise import ReleaseKey
 from confide.population import Population, PopulationFiles, write_population
-from confide.report import certificate, dossier
-from confide.runs import checking, execute, finality, verifying
+from confide.report import certificate, tables_dossier, topdown_dossier
+from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating, Evaluator
+from confide.runs import checking, evaluating, execute, finality, postprocess, verifying
 from confide.runs.checking import Checked
 from confide.runs.execute import OpenEngine, RunResult
 from confide.runs.finality import Replay
 from confide.runs.ledger import Ledger, RunRecord
 from confide.runs.load_spec import LoadedSpec, load_spec
 from confide.runs.mechanism import Mechanism
+from confide.runs.postprocess import PostProcessing
 from confide.runs.progress import Progress, Silent
 from confide.runs.release import MANIFEST, sha256_of
 from confide.runs.verifying import Verification
-from confide.runs.workspace import Workspace, no_room_is_an_error
+from confide.runs.workspace import Workspace
 from confide.tables import Tables
-from confide.tables.evaluation import EvaluatedCells
-from confide.tables.evaluation import evaluate as evaluate_tables
+from confide.topdown.measurements.postprocess import Postprocess
+from confide.topdown.pipeline import TopDown
 
-MECHANISMS: dict[str, Mechanism] = {"tables": Tables()}
+MECHANISMS: dict[str, Mechanism] = {"tables": Tables(), "topdown": TopDown(), "postprocess": Postprocess()}
 """Every mechanism by name."""
 
 DEFAULT_MEMORY = "4GiB"
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """The accuracy of a run, and the dossier that shows it. Confidential."""
-
-    cells: Confidential[list[EvaluatedCells]]
-    dossier: Path
+EVALUATORS: dict[str, Evaluator] = {
+    "tables": tables_dossier.evaluate_tables,
+    "topdown": topdown_dossier.evaluate_topdown,
+}
+"""For each mechanism, what holds its releases against the truth."""
 
 
 def check(
@@ -59,7 +59,10 @@ def check(
     ):
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        return checking.check(loaded, _mechanism(loaded), engine, workspace, progress or Silent())
+        mechanism, shown = _mechanism(loaded), progress or Silent()
+        if isinstance(mechanism, PostProcessing):
+            return postprocess.check(loaded, mechanism, engine, workspace, shown)
+        return checking.check(loaded, mechanism, engine, workspace, shown)
 
 
 def run(
@@ -76,12 +79,17 @@ def run(
     RELEASE.
     """
     loaded = load(spec)
+    mechanism, engine, shown = _mechanism(loaded), _local(processes, memory), progress or Silent()
+    if isinstance(mechanism, PostProcessing):
+        if insecure_key is not None:
+            raise _no_records(loaded, "a key is given, and a release from measurements draws no noise")
+        return postprocess.run(loaded, mechanism, open_engine=engine, documents=certificate.documents, progress=shown)
     return execute.run(
         loaded,
-        _mechanism(loaded),
-        open_engine=_local(processes, memory),
+        mechanism,
+        open_engine=engine,
         documents=certificate.documents,
-        progress=progress or Silent(),
+        progress=shown,
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
     )
 
@@ -93,24 +101,36 @@ def verify(release: str | Path, *, ledger: str | Path | None = None) -> Verifica
     return verifying.verify(Path(release), lambda name: MECHANISMS[name], account)
 
 
-def evaluate(run_folder: str | Path, *, progress: Progress | None = None) -> Evaluated:
-    """The released figures against the truth, as a dossier for the curator alone."""
-    loaded = load(run_folder)
-    workspace = Workspace(loaded.folder)
-    identity = finality.begun(workspace)
-    shown = progress or Silent()
+def evaluate(
+    run_folder: str | Path,
+    *more: str | Path,
+    geometry: Mapping[str, str | Path] | None = None,
+    processes: int | None = None,
+    memory: str = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """The released figures against the truth, as a dossier for the curator alone.
+
+    Several runs of the same question on the same records, with different keys, give means over keys and intervals.
+    ``geometry`` has a GeoJSON file for each geography that is to be mapped (``topdown``).
+    """
+    given = [load(folder) for folder in (run_folder, *more)]
+    mechanism, shown = _of_records(given[0]), progress or Silent()
+    identities = [finality.begun(Workspace(loaded.folder)) for loaded in given]
+    evaluating.check_same_question([(loaded.folder, run) for loaded, run in zip(given, identities, strict=True)])
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        mechanism = _mechanism(loaded)
-        question = mechanism.prepare(loaded, engine)
+        question = mechanism.prepare(given[0], engine)
     plan = mechanism.plan(question)
-    if plan.hash != identity.plan_hash:
-        raise execute.changed("the plan is not the one of the release", workspace, f"plan {plan.hash[:16]}…")
-    with workspace.locked(), no_room_is_an_error(workspace.root), shown.stage("Comparing with the truth", 2) as advance:
-        cells = evaluate_tables(question, plan, workspace)
-        advance(1)
-        written = dossier.write(cells, plan, loaded.spec.release.title or loaded.spec.release.name, workspace.dossier)
-        advance(1)
-    return Evaluated(cells, written)
+    runs = tuple(
+        EvaluatedRun(spec.name, spec.title or spec.name, Workspace(loaded.folder))
+        for loaded, spec in ((loaded, loaded.spec.release) for loaded in given)
+    )
+    first = runs[0].workspace
+    if plan.hash != identities[0].plan_hash:
+        raise execute.changed("the plan is not the one of the release", first, f"plan {plan.hash[:16]}…")
+    files = {name: Path(file) for name, file in (geometry or {}).items()}
+    with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:
+        return EVALUATORS[mechanism.name](Evaluating(question, plan, runs, opened, shown, files))
 
 
 def replay(
@@ -124,7 +144,7 @@ def replay(
     loaded = load(run_folder)
     return finality.replay(
         loaded,
-        _mechanism(loaded),
+        _of_records(loaded),
         open_engine=_local(processes, memory),
         documents=certificate.documents,
         progress=progress or Silent(),
@@ -133,7 +153,9 @@ def replay(
 
 def destroy_key(run_folder: str | Path) -> None:
     """Makes a sealed release final."""
-    finality.destroy_key(load(run_folder))
+    loaded = load(run_folder)
+    _of_records(loaded)
+    finality.destroy_key(loaded)
 
 
 def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:
@@ -166,13 +188,14 @@ def synthesize(folder: str | Path, *, persons: int, seed: int, progress: Progres
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the spec: one form for each mechanism."""
+    """The JSON Schema of the spec: one form for each mechanism, with definitions of its own."""
     definitions: dict[str, Any] = {}
     forms = []
     for name, mechanism in MECHANISMS.items():
-        form = mechanism.spec.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
-        definitions |= form.pop("$defs", {})
-        definitions["ReleasePart"]["properties"]["mechanism"]["enum"] = list(MECHANISMS)
+        form = mechanism.spec.model_json_schema(by_alias=True, ref_template=f"#/$defs/{name}.{{model}}")
+        own = form.pop("$defs")
+        own["ReleasePart"]["properties"]["mechanism"]["const"] = name
+        definitions |= {f"{name}.{part}": definition for part, definition in own.items()}
         form["title"] = f"A release by the mechanism {name}"
         forms.append(form)
     return {
@@ -206,6 +229,27 @@ def load(path: str | Path) -> LoadedSpec:
 
 def _mechanism(loaded: LoadedSpec) -> Mechanism:
     return MECHANISMS[loaded.spec.release.mechanism]
+
+
+def _of_records(loaded: LoadedSpec) -> Mechanism:
+    """The mechanism of a release that was made from records; raises for one that was made from measurements."""
+    mechanism = _mechanism(loaded)
+    if isinstance(mechanism, PostProcessing):
+        raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
+    return mechanism
+
+
+def _no_records(loaded: LoadedSpec, what: str) -> RunError:
+    return RunError(
+        Finding(
+            code="no-records",
+            what=what,
+            where=loaded.place("release", "mechanism"),
+            found=f"the mechanism {loaded.spec.release.mechanism}",
+            expected="a release from records",
+            remedy="turn to the release that the measurements come from",
+        )
+    )
 
 
 def _local(processes: int | None, memory: str) -> OpenEngine:

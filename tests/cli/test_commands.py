@@ -36,16 +36,44 @@ def process(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_demo_makes_a_verified_release_and_a_dossier_with_pictures(tmp_path: Path) -> None:
+def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: Path) -> None:
     done = process("demo", "--out", tmp_path / "demo", "--persons", 20_000)
     assert done.returncode == 0, done.stderr
-    assert "verified" in done.stdout
-    dossier = tmp_path / "demo/demonstration/dossier-confidential/dossier-confidential.html"
-    page = dossier.read_text()
-    assert page.count("<svg") == 3
-    assert "CONFIDENTIAL" in page
-    assert "noise margin" in page
-    assert confide_json("verify", tmp_path / "demo/demonstration/release")["ok"] is True
+    assert done.stdout.count("(verified)") == 2
+    assert done.stdout.count("released against true") == 2
+    assert "occupied" in done.stdout
+    for about in ("persons", "units"):
+        run = tmp_path / "demo" / about
+        page = (run / "dossier-confidential/dossier-confidential.html").read_text()
+        assert page.count("<svg") >= 3
+        assert "CONFIDENTIAL" in page
+        assert confide_json("verify", run / "release")["ok"] is True
+    account = confide_json("ledger", "show", tmp_path / "demo/data-set.ledger")
+    assert Fraction(account["left"]) == 0
+
+
+@pytest.mark.parametrize("product", ["pl94-persons", "pl94-units"])
+def test_new_topdown_check_run_verify_evaluate(tmp_path: Path, product: str) -> None:
+    confide("synthesize", "--persons", 3_000, "--out", tmp_path)
+    made = confide_json("new", "topdown", tmp_path, "--product", product)
+    checked = confide_json("check", made["spec"])
+    assert checked["ok"] is True
+    assert checked["cost"] == checked["left"]
+    ran = confide_json("run", made["spec"], "--processes", 2)
+    assert confide_json("verify", ran["release"])["ok"] is True
+    assert confide_json("evaluate", made["spec"])["confidential"] is True
+    manifest = json.loads((Path(ran["release"]) / "manifest.json").read_text())
+    assert manifest["mechanism"] == "topdown"
+    (root, *_) = confide_json("account", "strategy", product, "--root", "state")["levels"]
+    assert root == "state"
+
+
+def test_new_knows_its_products(tmp_path: Path) -> None:
+    for arguments in (("topdown", tmp_path, "--product", "pl94-dogs"), ("tables", tmp_path, "--product", "pl94-units")):
+        done = process("new", *arguments, "--json")
+        assert done.returncode == 1
+        assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["product"]
+    assert not (tmp_path / "spec.toml").exists()
 
 
 def test_check_run_verify_show_as_the_readme_has_them(project: Path) -> None:
@@ -134,8 +162,9 @@ def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path,
     validator = jsonschema.Draft202012Validator(schema)
     spec = tomllib.loads((project / "spec.toml").read_text())
     validator.validate(spec)
-    template = demonstration.new("tables", tmp_path / "new")
-    validator.validate(tomllib.loads(template.read_text()))
+    for mechanism in ("tables", "topdown"):
+        template = demonstration.new(mechanism, tmp_path / mechanism).spec
+        validator.validate(tomllib.loads(template.read_text()))
     for key, value in (("budget", 0.5), ("budget", "-1"), ("definition", "approximate"), ("surprise", 1)):
         wrong = spec | {"privacy": spec["privacy"] | {key: value}}
         assert list(validator.iter_errors(wrong)), (key, value)

@@ -38,6 +38,22 @@ def test_a_run_ends_in_a_sealed_and_verified_release(project: Path) -> None:
     assert result.account.left == Fraction(1, 2)
 
 
+def test_the_manifest_has_the_statistics_of_the_mechanism(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"levels": {}, "whole": 3}
+    monkeypatch.setattr("confide.tables.pipeline.Tables.statistics", lambda *_: told)
+    monkeypatch.setattr("confide.report.certificate.estimates", lambda _: None)
+    assert json.loads((confide.run(project / "spec.toml").release / "manifest.json").read_text())["statistics"] == told
+
+
+def test_tables_have_no_statistics_and_no_invariants(project: Path) -> None:
+    release = confide.run(project / "spec.toml").release
+    assert json.loads((release / "manifest.json").read_text())["statistics"] == {}
+    page = (release / "certificate.html").read_text()
+    assert "None: no figure of this release is published without noise." in page
+    assert "published counts, every one with noise" in page
+    assert "How the estimates were made" not in page
+
+
 def test_a_second_run_does_nothing_and_costs_nothing(project: Path) -> None:
     first = confide.run(project / "spec.toml")
     before = (first.release / "manifest.json").read_bytes()

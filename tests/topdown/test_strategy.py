@@ -12,9 +12,9 @@ import pytest
 
 from confide.errors import ParameterError, SpecError
 from confide.inputs.shipped import FOLDER, load_schema, shipped
-from confide.topdown.constraints import NO_LIMIT
-from confide.topdown.strategy import check_levels, cut, groups_of, refines, resolve
-from confide.topdown.strategy_file import KIND, load_strategies, load_strategy, parse_strategies
+from confide.topdown.strategies.constraints import NO_LIMIT
+from confide.topdown.strategies.file import KIND, load_strategies, load_strategy, parse_strategies
+from confide.topdown.strategies.strategy import check_levels, cut, groups_of, refines, resolve
 
 PERSONS = (FOLDER / KIND / "pl94-persons.toml").read_text(encoding="utf-8")
 UNITS = (FOLDER / KIND / "pl94-units.toml").read_text(encoding="utf-8")
@@ -149,11 +149,11 @@ def test_groups_of_a_query_add_up_as_the_marginal_does() -> None:
 def test_limits_and_zeros_of_the_persons() -> None:
     strategy = load_strategy("pl94-persons")
     constraints = strategy.constraints
-    (hhgq,) = constraints.variables
+    assert constraints.limited == ("hhgq",)
     assert constraints.frame_columns == ("housing_units", *(f"gq{kind}" for kind in range(1, 8)))
     frame = {name: np.array([0, 0]) for name in constraints.frame_columns}
     frame |= {"housing_units": np.array([10, 0]), "gq3": np.array([0, 2])}
-    least, largest = constraints.limits(hhgq, frame)
+    least, largest = constraints.limits("hhgq", 8, frame)
     assert least.tolist() == [[0] * 8, [0, 0, 0, 2, 0, 0, 0, 0]]
     assert largest.tolist() == [[999_990, *[0] * 7], [0, 0, 0, 199_998, 0, 0, 0, 0]]
     zero = constraints.zero_cells(strategy.schema).reshape(8, 2, 2, 63)
@@ -168,7 +168,7 @@ def test_a_group_without_an_upper_bound_has_none() -> None:
     text = PERSONS.replace('{ 0 = "housing_units", 1', "{ 1")
     constraints = parse_strategies(text, "mine.toml")[0]["us"].constraints
     frame = {name: np.array([1]) for name in constraints.frame_columns}
-    assert constraints.limits(constraints.variables[0], frame)[1][0, 0] == NO_LIMIT
+    assert constraints.limits("hhgq", 8, frame)[1][0, 0] == NO_LIMIT
 
 
 def test_a_strategy_is_for_the_spine_it_names() -> None:

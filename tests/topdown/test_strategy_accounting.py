@@ -14,8 +14,8 @@ from confide.errors import ParameterError
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours
 from confide.runs.plan import read_plan
-from confide.topdown.accounting import account_of, law_of, plan_of
-from confide.topdown.strategy_file import load_strategy, parse_strategies
+from confide.topdown.strategies.accounting import account_of, law_of, plan_of
+from confide.topdown.strategies.file import load_strategy, parse_strategies
 
 CERTIFICATES: dict[tuple[str, str], dict[str, Any]] = {
     ("pl94-persons", "us"): {

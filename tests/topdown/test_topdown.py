@@ -205,7 +205,7 @@ def test_with_a_nation_as_root_every_state_keeps_its_total(tmp_path: Path, peopl
 def test_the_number_of_processes_does_not_change_a_byte(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("confide.topdown.pipeline.CHILDREN_PER_GROUP", 50)
+    monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", 50)
     releases = []
     for processes in (1, 4):
         folder = tmp_path_factory.mktemp(f"p{processes}")
@@ -218,7 +218,7 @@ def test_the_size_of_groups_does_not_change_a_byte(
 ) -> None:
     releases = []
     for size in (30, 100_000):
-        monkeypatch.setattr("confide.topdown.pipeline.CHILDREN_PER_GROUP", size)
+        monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", size)
         folder = tmp_path_factory.mktemp(f"g{size}")
         releases.append(run(lay_out(folder, people)).release)
     assert compare(*releases).ok
@@ -232,7 +232,7 @@ class StopHere(Exception):  # noqa: N818
 def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: int
 ) -> None:
-    monkeypatch.setattr("confide.topdown.pipeline.CHILDREN_PER_GROUP", 50)
+    monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", 50)
     calm, cut = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("cut")
     expected = run(lay_out(calm, people)).release
     spec = lay_out(cut, people)

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from confide import demonstration
-from confide.cli.show import Display, Json, out, print_json, table
-from confide.report.render import grouped
+from confide.cli.accuracy import show_headline
+from confide.cli.show import Display, Json, out, print_json
+from confide.report.render import fraction_up
 
 
 def new(
-    mechanism: Annotated[str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables.")],
+    mechanism: Annotated[str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables, topdown.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
+    product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
+    ledger: Annotated[
+        bool | None,
+        typer.Option("--ledger/--no-ledger", help="Open a ledger with the budget of the spec; for topdown: yes."),
+    ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write a commented spec to start from."""
-    path = demonstration.new(mechanism, folder)
-    out.print(escape(f"Wrote {path}. Edit it, then: confide check {path}"))
+    made = demonstration.new(mechanism, folder, product=product, open_ledger=ledger)
+    if as_json:
+        print_json({"ok": True, "spec": str(made.spec), "ledger": None if made.ledger is None else str(made.ledger)})
+        return
+    if made.ledger is not None:
+        out.print(escape(f"Opened {made.ledger}: the account of the data set, with the budget of this release."))
+    out.print(escape(f"Wrote {made.spec}. Edit it, then: confide check {made.spec}"))
 
 
 def demo(
@@ -30,32 +42,41 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
     as_json: Json = False,
 ) -> None:
-    """A whole release on made-up people: records, ledger, release, certificate, verification, dossier with pictures."""
+    """Two whole releases of a made-up state, persons and housing units: records in, protected records and tables out,
+    with ledger, certificate, verification, and a dossier with pictures."""
     made = demonstration.demo(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
-    run, cells = made.run, made.evaluated.cells.reveal("the demonstration's people are made up")
     if as_json:
         print_json(
-            {
-                "ok": made.verification.ok,
-                "release": str(run.release),
-                "dossier": str(made.evaluated.dossier),
-                "persons": made.persons,
-                "cost": run.plan.loss.as_dict(),
-            }
+            {"ok": made.ok, "persons": made.persons, "releases": {k: _plain(v) for k, v in made.releases.items()}}
         )
-        raise typer.Exit(0 if made.verification.ok else 1)
+        raise typer.Exit(0 if made.ok else 1)
+    for about, release in made.releases.items():
+        _show(about, release)
+    account = list(made.releases.values())[-1].run.account
+    assert account is not None
+    spent, budget = fraction_up(account.spent), fraction_up(account.budget)
+    out.print(f"\n{made.persons:,} made-up persons; the ledger has {spent} spent of {budget}.")
+    raise typer.Exit(0 if made.ok else 1)
+
+
+def _plain(release: demonstration.Made) -> dict[str, Any]:
+    return {
+        "release": str(release.run.release),
+        "dossier": str(release.evaluated.dossier),
+        "cost": release.run.plan.loss.as_dict(),
+        "verified": release.verification.ok,
+    }
+
+
+def _show(about: str, release: demonstration.Made) -> None:
+    run = release.run
     out.print()
-    rows = []
-    for level in dict.fromkeys(row.level for row in cells):
-        chosen = [row for row in cells if row.level == level]
-        counts = sum(row.sums.cells for row in chosen)
-        absolute = sum(row.sums.absolute for row in chosen) / counts
-        within = sum(row.sums.within for row in chosen) / counts
-        rows.append((level, grouped(counts), f"{absolute:.1f}", f"{100 * within:.1f} %"))
-    table(["level", "counts ", "mean absolute error ", "within the noise margin "], rows, title="Released against true")
-    out.print(f"\n{made.persons:,} made-up persons; {run.plan.counts:,} counts released at a cost of {run.plan.loss}.")
-    out.print(f"ledger       {run.account.spent} spent, {run.account.left} left of {run.account.budget}")
-    out.print(f"release      {escape(str(run.release))}  ({'verified' if made.verification.ok else 'NOT AS SEALED'})")
+    accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
+    show_headline(accuracy, f"{about.capitalize()}: released against true")
+    (rho,) = run.plan.loss.parameters().values()
+    out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
+    out.print(
+        f"release      {escape(str(run.release))}  ({'verified' if release.verification.ok else 'NOT AS SEALED'})"
+    )
     out.print(f"certificate  {escape(str(run.release / 'certificate.html'))}")
-    out.print(f"dossier      {escape(str(made.evaluated.dossier))}  (confidential: for the curator alone)")
-    raise typer.Exit(0 if made.verification.ok else 1)
+    out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator alone)")

@@ -15,9 +15,12 @@ import confide
 from confide import api
 from confide.cli import account, data, demo, noise
 from confide.cli import ledger as ledgers
+from confide.cli.accuracy import show_headline
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
 from confide.errors import ConfideError
+from confide.report.certificate import levels
 from confide.report.render import fraction_up
+from confide.runs.plan import Plan
 
 DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
 
@@ -55,21 +58,34 @@ def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, me
     else:
         show_findings(checked.findings)
         if plan is not None:
-            levels = dict.fromkeys(measure.level for measure in plan.measures)
-            rows = []
-            for level in levels:
-                measures = [measure for measure in plan.measures if measure.level == level]
-                counts = sum(measure.units * measure.cells for measure in measures)
-                widest = max(measure.law.noise_margin("0.95") for measure in measures)
-                rows.append((level, f"{measures[0].units:,}", len(measures), f"{counts:,}", f"±{widest:,}"))
-            table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
-            out.print(f"\nThe release has {plan.counts:,} counts and costs {plan.loss} ({plan.neighbours.value}).")
+            _show_plan(plan)
         if checked.account is not None and checked.cost is not None:
             left = fraction_up(checked.account.left)
             out.print(f"The ledger would charge {checked.cost}; {left} of {checked.account.budget} is left.")
         if not checked.errors:
             out.print("[bold green]No problems found.[/] Nothing was spent.")
     raise typer.Exit(REFUSED if checked.errors else DONE)
+
+
+def _show_plan(plan: Plan) -> None:
+    rows = []
+    for row in levels(plan):
+        laws = {measure.law for measure in plan.measures if measure.level == row["name"]}
+        widest = max(law.noise_margin("0.95") for law in laws)
+        rows.append((row["name"], f"{row['units']:,}", row["queries"], f"{row['counts']:,}", f"±{widest:,}"))
+    if rows:
+        table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
+    counts = _counts(plan)
+    out.print(f"\nThe release has {counts} and costs {plan.loss} ({plan.neighbours.value}).")
+
+
+def _counts(plan: Plan) -> str:
+    """What a release has, in words: counts with noise, or records made of them."""
+    if plan.mechanism == "postprocess":
+        return "records estimated from published measurements"
+    if plan.mechanism == "topdown":
+        return f"records estimated from at most {plan.counts:,} noisy counts"
+    return f"{plan.counts:,} counts"
 
 
 @app.command()
@@ -94,7 +110,7 @@ def run(
                 "release": str(result.release),
                 "manifest_sha256": result.manifest_sha256,
                 "cost": result.plan.loss.as_dict(),
-                "left": str(account.left),
+                "left": None if account is None else str(account.left),
                 "was_sealed_before": result.was_sealed_before,
             }
         )
@@ -102,9 +118,10 @@ def run(
     if result.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
-    out.print(f"  {result.plan.counts:,} counts at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
-    of = escape(repr(account.data_set))
-    out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
+    out.print(f"  {_counts(result.plan)} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
+    if account is not None:
+        of = escape(repr(account.data_set))
+        out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
     if insecure_key:
         err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
 
@@ -133,14 +150,39 @@ def verify(
 
 
 @app.command()
-def evaluate(run_folder: RunFolder, as_json: Json = False) -> None:
-    """Compare a release with the truth, for the curator alone: a dossier with pictures. CONFIDENTIAL."""
-    evaluated = api.evaluate(run_folder, progress=Display(quiet=as_json))
-    cells = evaluated.cells.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
+def evaluate(
+    run_folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="The spec file or the folder of a run; of several, one for each key."),
+    ],
+    geometry: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEVEL=FILE", help="A GeoJSON file with the areas of a level, for a map; repeatable."),
+    ] = None,
+    as_json: Json = False,
+    processes: Processes = None,
+    memory: Memory = "4GiB",
+) -> None:
+    """Compare a release with the truth, for the curator alone: a dossier with pictures. CONFIDENTIAL.
+
+    Several runs of the same question, made with different keys, give means over keys and intervals.
+    """
+    files = dict(_named(text) for text in geometry or ())
+    display = Display(quiet=as_json)
+    evaluated = api.evaluate(*run_folders, geometry=files, processes=processes, memory=memory, progress=display)
+    numbers = evaluated.accuracy.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
     if as_json:
-        print_json({"confidential": True, "dossier": str(evaluated.dossier), "cells": [row.as_dict() for row in cells]})
+        print_json({"confidential": True, "dossier": str(evaluated.dossier)} | numbers)
         return
+    show_headline(numbers, "CONFIDENTIAL: released against true")
     out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, file = text.partition("=")
+    if not (name and equals and file):
+        raise typer.BadParameter(f"--geometry takes LEVEL=FILE, such as tract=tracts.geojson, not {text!r}")
+    return name, file
 
 
 @app.command()

@@ -11,8 +11,8 @@ import typer
 from confide.cli.numbers import number
 from confide.cli.show import Json, out, print_json, table
 from confide.report.render import fraction_up, up
-from confide.topdown.accounting import Account, Stated, account_of
-from confide.topdown.strategy_file import load_strategy
+from confide.topdown.strategies.accounting import Account, Stated, account_of
+from confide.topdown.strategies.file import load_strategy
 
 WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
 SMALLEST = Fraction(1, 10**50)

@@ -7,8 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from confide.privacy import ZCDP, PrivacyLoss, cks_epsilon, loss_from_dict
+from confide.report.invariants import invariants, invariants_note
+from confide.report.postprocess import statement
 from confide.report.render import fraction_up, render, up
 from confide.runs.plan import Plan, read_plan
+from confide.topdown.statistics import problems, solver_words
 
 LOSS_NAMES = {"zcdp": "ρ", "pure": "ε"}
 DEFINITIONS = {
@@ -19,11 +22,15 @@ NEIGHBOURS = {
     "change-one": "two data sets that differ in the content of one record; how many records there are is not hidden",
     "add-remove": "two data sets of which one has a record more; also how many records there are is hidden",
 }
+COUNTS = {
+    "tables": "published counts, every one with noise",
+    "topdown": "noisy counts, at most, that the records were estimated from",
+}
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The documents of a release, by file name."""
-    return {"certificate.html": certificate(manifest)}
+    return {"certificate.html": statement(manifest) if "source" in manifest else certificate(manifest)}
 
 
 def certificate(manifest: Mapping[str, Any]) -> str:
@@ -40,11 +47,17 @@ def certificate(manifest: Mapping[str, Any]) -> str:
         loss={"name": LOSS_NAMES[plan.definition.value], "exact": str(number), "short": fraction_up(number)},
         epsilon=epsilon and {**epsilon, "delta_short": short_probability(Fraction(epsilon["delta"]))},
         counts=plan.counts,
+        counts_words=COUNTS[plan.mechanism],
         words=privacy["in_words"],
         definition_words=DEFINITIONS[plan.definition.value],
         neighbours_words=NEIGHBOURS[plan.neighbours.value],
-        parts=list(_parts(privacy, plan.question.get("attributes", {}))),
-        levels=list(_levels(plan)),
+        invariants=invariants(plan),
+        invariants_note=invariants_note(plan),
+        parts=_parts(privacy, "by_attribute", plan.question.get("attributes", {})),
+        moves=_parts(privacy, "by_move_within", {}),
+        levels=list(levels(plan)),
+        has_paths=bool(plan.paths),
+        estimates=estimates(manifest["statistics"]),
     )
 
 
@@ -56,31 +69,56 @@ def short_probability(value: Fraction) -> str:
     return f"{float(value):g}"
 
 
-def _parts(privacy: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _parts(privacy: Mapping[str, Any], key: str, titles: Mapping[str, str]) -> list[dict[str, str]]:
+    """What holds for a record that differs in a part only."""
     delta = privacy.get("epsilon_at_delta", {}).get("delta")
-    named = [(titles.get(name, name), loss) for name, loss in privacy["by_attribute"].items()]
-    named += [(f"block, within the same {name}", loss) for name, loss in privacy["by_move_within"].items()]
-    for name, values in named:
+    result = []
+    for name, values in privacy[key].items():
         loss = loss_from_dict(values)
         number = _number(loss)
         epsilon = "0.00"
         if isinstance(loss, ZCDP) and delta is not None and number:
             epsilon = up(cks_epsilon(loss.rho, delta), 2)
-        yield {"name": name, "loss": fraction_up(number), "epsilon": epsilon}
+        title = titles.get(name, name.replace("_", " "))
+        result.append({"name": title, "loss": fraction_up(number), "epsilon": epsilon})
+    return result
 
 
-def _levels(plan: Plan) -> Iterator[dict[str, Any]]:
+def levels(plan: Plan) -> Iterator[dict[str, Any]]:
+    """For each level: areas measured, queries, counts, and the share of the budget that an area has.
+
+    Areas of one level can have different shares (an only child leaves its own to its parent). They are then classes,
+    each with all queries of the level in the same order: the k-th measurement of every query is of the k-th class.
+    """
     whole = _number(plan.loss)
     for name in dict.fromkeys(measure.level for measure in plan.measures):
-        measures = [measure for measure in plan.measures if measure.level == name]
-        share = sum((_number(measure.loss) for measure in measures), Fraction(0)) / whole
+        by_query: dict[str, list[tuple[int, int, Fraction]]] = {}
+        for measure in plan.measures:
+            if measure.level == name:
+                of_query = by_query.setdefault(measure.query, [])
+                of_query.append((measure.units, measure.cells, _number(measure.loss)))
+        classes = list(zip(*by_query.values(), strict=True))
+        shares = sorted({sum((loss for _, _, loss in each), Fraction(0)) / whole for each in classes})
         yield {
             "name": name,
-            "units": measures[0].units,
-            "queries": len(measures),
-            "counts": sum(measure.units * measure.cells for measure in measures),
-            "share": f"{100 * float(share):.2f} %",
+            "units": sum(each[0][0] for each in classes),
+            "queries": len(by_query),
+            "counts": sum(units * cells for each in classes for units, cells, _ in each),
+            "share": " to ".join(f"{100 * float(share):.2f} %" for share in dict.fromkeys((shares[0], shares[-1]))),
         }
+
+
+def estimates(statistics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How the estimates were made, where a mechanism says so: in all, and the least-squares problems by level."""
+    if not statistics:
+        return None
+    whole, by_level = statistics["whole"], statistics["levels"]
+    return {
+        "words": solver_words(whole),
+        "inexact": whole["least_squares"]["inexact"],
+        "problems": {name: problems(part) for name, part in by_level.items()},
+        "not_proved": {name: part["least_squares"]["inexact"] for name, part in by_level.items()},
+    }
 
 
 def _number(loss: PrivacyLoss) -> Fraction:

@@ -1,104 +1,75 @@
-"""The dossier: the curator's report on accuracy. It uses the truth, says so on every page, and must not leave."""
+"""The dossier: the curator's report on accuracy. It uses the truth, says so on every page, and must not leave.
+
+Each mechanism has a dossier of its own; what they are given, what they give, and how it is written is the same.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from confide.confidential import Confidential
+from confide.engines import Engine
 from confide.engines.files import private_folder, write_text
-from confide.report import plots
-from confide.report.render import render
 from confide.runs.plan import Plan
-from confide.tables.evaluation import EvaluatedCells
-from confide.utility import SIZE_CLASSES, ErrorSums
+from confide.runs.progress import Progress
+from confide.runs.workspace import Workspace
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
+PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"
+PAGE_OVER_KEYS = "over-keys-confidential.html"
 
 
-def write(cells: Confidential[list[EvaluatedCells]], plan: Plan, title: str, folder: Path) -> Path:
-    """Writes the dossier and its numbers into a folder that only the curator can open."""
-    rows = cells.reveal("the dossier is the curator's own report on the truth")
+@dataclass(frozen=True)
+class EvaluatedRun:
+    """One of the runs that are evaluated."""
+
+    name: str
+    title: str
+    workspace: Workspace
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """What an evaluation is given: one or several runs of the same question on the same records."""
+
+    question: Any
+    plan: Plan
+    runs: tuple[EvaluatedRun, ...]
+    engine: Engine
+    progress: Progress
+    geometry: Mapping[str, Path] = field(default_factory=dict)
+    """For each geography that is to be mapped, a GeoJSON file."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The accuracy of a run, or of several, as plain values; and the dossier that shows it. Confidential."""
+
+    accuracy: Confidential[dict[str, Any]]
+    dossier: Path
+
+
+class Evaluator(Protocol):
+    """The evaluation of a mechanism, and its dossier."""
+
+    def __call__(self, asked: Evaluating) -> Evaluated:
+        """Evaluates, and writes the dossier."""
+
+
+def write(folder: Path, numbers: Mapping[str, Any], page: str) -> Path:
+    """Writes the dossier of a run and its numbers into a folder that only the curator can open."""
     private_folder(folder)
-    content = {"warning": BANNER, "cells": [row.as_dict() for row in rows]}
-    write_text(folder / "accuracy-confidential.json", json.dumps(content, indent=1) + "\n")
-    page = folder / "dossier-confidential.html"
-    write_text(page, _page(rows, plan, title))
-    return page
+    write_numbers(folder / NUMBERS, numbers)
+    write_text(folder / PAGE, page)
+    return folder / PAGE
 
 
-def _page(rows: Sequence[EvaluatedCells], plan: Plan, title: str) -> str:
-    by_level = [
-        _summary(part) | {"table": table, "level": level}
-        for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
-    ]
-    levels = list(dict.fromkeys(measure.level for measure in plan.measures))
-    order = [label for label, _, _ in SIZE_CLASSES]
-    by_size = [
-        _summary(part) | {"level": level, "size": size}
-        for (level, size), part in sorted(
-            _grouped(rows, lambda row: (row.level, row.size_class)).items(),
-            key=lambda item: (levels.index(item[0][0]), order.index(item[0][1])),
-        )
-    ]
-    return render(
-        "dossier.html.j2",
-        title=title,
-        banner=BANNER,
-        overall=_summary(rows),
-        levels=by_level,
-        sizes=by_size,
-        figures=_figures(by_level, by_size, levels, order) if plots.available() else [],
-    )
-
-
-def _figures(
-    by_level: list[dict[str, Any]], by_size: list[dict[str, Any]], levels: list[str], order: list[str]
-) -> list[dict[str, str]]:
-    within = [
-        {
-            "name": f"{row['table']}, {row['level']}",
-            "within": row["share_within_margin"],
-            "promised": row["promised"],
-            "cells": row["cells"],
-        }
-        for row in by_level
-    ]
-    return [
-        {
-            "svg": plots.error_by_size(by_size, levels, order),
-            "caption": "Error by the true size of the count. It does not grow with the count.",
-        },
-        {
-            "svg": plots.relative_error_by_size(by_size, levels, order),
-            "caption": "The same error as a percentage of the count: small for large counts, large for small ones.",
-        },
-        {
-            "svg": plots.share_within_margin(within),
-            "caption": "Share of counts within their noise margin (dots) and what the noise promises (bars).",
-        },
-    ]
-
-
-def _grouped(
-    rows: Sequence[EvaluatedCells], key: Callable[[EvaluatedCells], Hashable]
-) -> dict[Any, list[EvaluatedCells]]:
-    groups: dict[Any, list[EvaluatedCells]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
-
-
-def _summary(rows: Sequence[EvaluatedCells]) -> dict[str, Any]:
-    sums = ErrorSums()
-    for row in rows:
-        sums = sums + row.sums
-    relative = 100 * sums.mean_absolute_error / sums.mean_truth if sums.mean_truth else None
-    return sums.as_dict() | {
-        "promised": sum(row.promised_within * row.sums.cells for row in rows) / sums.cells,
-        "promised_error": (sum(row.promised_error**2 * row.sums.cells for row in rows) / sums.cells) ** 0.5,
-        "relative_number": relative,
-        "relative": "–" if relative is None else f"{relative:,.1f} %",
-    }
+def write_numbers(file: Path, numbers: Mapping[str, Any], *, compact: bool = False) -> None:
+    """Numbers of an evaluation, under a warning; ``compact`` for the many of several runs."""
+    indent, separators = (None, (",", ":")) if compact else (1, None)
+    values = {"warning": BANNER} | dict(numbers)
+    write_text(file, json.dumps(values, indent=indent, separators=separators, ensure_ascii=False) + "\n")

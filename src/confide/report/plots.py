@@ -44,7 +44,7 @@ def error_by_size(rows: list[dict[str, Any]], levels: list[str], sizes: list[str
     title = "mean absolute error, persons"
     bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     height = alt.Y("mean_absolute_error:Q", title=title, scale=alt.Scale(zero=True))
-    return svg(_styled(bars + _marks(base.encode(y=height), levels)))
+    return svg(styled(bars + _marks(base.encode(y=height), levels)))
 
 
 def relative_error_by_size(rows: list[dict[str, Any]], levels: list[str], sizes: list[str]) -> str:
@@ -63,7 +63,7 @@ def relative_error_by_size(rows: list[dict[str, Any]], levels: list[str], sizes:
             axis=axis,
         ),
     )
-    return svg(_styled(base.mark_line(strokeWidth=1.5) + _marks(base, levels)))
+    return svg(styled(base.mark_line(strokeWidth=1.5) + _marks(base, levels)))
 
 
 def share_within_margin(rows: list[dict[str, Any]]) -> str:
@@ -87,7 +87,7 @@ def share_within_margin(rows: list[dict[str, Any]]) -> str:
     band = base.mark_rule(strokeWidth=14, color="#d0d5da").encode(x=share("low"), x2="high:Q")
     promised = base.mark_tick(thickness=3, size=20, color=PALETTE[3], opacity=1).encode(x=share("promised"))
     found = base.mark_point(size=80, filled=True, color=PALETTE[0], opacity=1).encode(x=share("within"))
-    return svg(_styled(band + promised + found, width=WIDTH - 150, height=max(120, 26 * len(rows))))
+    return svg(styled(band + promised + found, width=WIDTH - 150, height=max(120, 26 * len(rows))))
 
 
 def _by_size(levels: list[str], sizes: list[str], notes: str) -> dict[str, Any]:
@@ -126,7 +126,8 @@ def _band(row: dict[str, Any]) -> dict[str, float]:
     return {"low": promised - width, "high": min(1.0, promised + width)}
 
 
-def _styled(chart: Any, width: int = WIDTH, height: int = HEIGHT) -> Any:
+def styled(chart: Any, width: int = WIDTH, height: int = HEIGHT) -> Any:
+    """A chart in the one look of all pictures."""
     return (
         chart.properties(width=width, height=height)
         .configure(font=FONT, background="#ffffff", padding=8)

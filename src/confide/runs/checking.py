@@ -23,9 +23,6 @@ from confide.runs.plan import Plan
 from confide.runs.progress import Progress
 from confide.runs.workspace import RunIdentity, Workspace, no_room_is_an_error
 
-BYTES_PER_COUNT = 100
-"""A generous guess of what one published count takes on the disk, with its intermediate files, in both formats."""
-
 
 @dataclass(frozen=True)
 class Checked:
@@ -50,7 +47,7 @@ def check(
     findings: list[Finding] = []
     account = _read_ledger(loaded, findings)
     begun = _read_run(workspace, account, findings)
-    findings += unusable_folder(loaded, workspace) or _taken_folder(loaded, workspace, begun)
+    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun)
     try:
         question = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(question)
@@ -61,7 +58,7 @@ def check(
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)
     if begun is None:
-        findings += _room(workspace, plan)
+        findings += room(workspace, mechanism.bytes_needed(question, plan))
     job = Job(loaded, engine, workspace, progress)
     with progress.stage("Checking records", 1) as advance:
         try:
@@ -200,7 +197,8 @@ def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
     return [Finding("run-folder", what, _folder_place(loaded), found, "a folder that can be written", remedy)]
 
 
-def _taken_folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
+def taken_folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
+    """A finding if the folder holds a release of a run that is gone."""
     if begun is not None or not workspace.release.exists():
         return []
     what = "there is a release in the folder already, of a run that is not there any more"
@@ -230,9 +228,9 @@ def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
     return []
 
 
-def _room(workspace: Workspace, plan: Plan) -> list[Finding]:
-    folder = _existing(workspace.root)
-    free, needed = shutil.disk_usage(folder).free, plan.counts * BYTES_PER_COUNT
+def room(workspace: Workspace, needed: int) -> list[Finding]:
+    """A finding if the disk has not so many bytes."""
+    free = shutil.disk_usage(_existing(workspace.root)).free
     if free >= needed:
         return []
     return [
@@ -240,8 +238,8 @@ def _room(workspace: Workspace, plan: Plan) -> list[Finding]:
             code="disk-full",
             what="the release would not fit on the disk",
             where=Place(file=str(workspace.root)),
-            found=f"{free / 1e9:,.2f} GB free",
-            expected=f"about {needed / 1e9:,.2f} GB for {plan.counts:,} counts",
+            found=f"{free / 1e6:,.2f} MB free",
+            expected=f"about {needed / 1e6:,.2f} MB",
             remedy="free some space, name another folder under [output], or publish less detail",
         )
     ]

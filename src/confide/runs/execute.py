@@ -47,7 +47,8 @@ class RunResult:
     release: Path
     workspace: Workspace
     plan: Plan
-    account: Account
+    account: Account | None
+    """The account after the run; none where nothing is spent (``runs.postprocess``)."""
     manifest_sha256: str
     was_sealed_before: bool
 
@@ -186,7 +187,7 @@ def produce(
     before_drawing()
     noise = NoiseSource(key, identity.records_fingerprint, plan.hash, mechanism.name)
     mechanism.measure(question, plan, job, noise)
-    manifest = make_manifest(job.loaded, plan, key)
+    manifest = make_manifest(job.loaded, plan, key, mechanism.statistics(question, job))
     metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
     with ReleaseWriter(workspace.release, stamped=key.chosen, metadata=metadata) as writer:
         mechanism.publish(question, plan, job, writer)

@@ -3,6 +3,7 @@ truth could tell, and no clock and no machine: the same key, records and plan gi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -17,8 +18,11 @@ from confide.version import __version__
 FORMAT = "confide/manifest/v1"
 
 
-def make_manifest(loaded: LoadedSpec, plan: Plan, key: ReleaseKey) -> dict[str, Any]:
-    """The manifest without its list of files, which the writer of the release adds."""
+def make_manifest(loaded: LoadedSpec, plan: Plan, key: ReleaseKey, statistics: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest without its list of files, which the writer of the release adds.
+
+    ``statistics`` is what the mechanism tells of how its measurements became the release.
+    """
     spec = loaded.spec
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -32,7 +36,7 @@ def make_manifest(loaded: LoadedSpec, plan: Plan, key: ReleaseKey) -> dict[str, 
     return manifest | {
         "privacy": privacy_of(plan, spec.privacy.delta),
         "noise": {"sampler": SAMPLER, "key": "chosen" if key.chosen else "from the operating system"},
-        "fallbacks": {},
+        "statistics": dict(statistics),
         "plan_hash": plan.hash,
         "plan": plan.as_dict(),
     }
@@ -46,7 +50,8 @@ def privacy_of(plan: Plan, delta: Fraction) -> dict[str, Any]:
         stated["epsilon_at_delta"] = {"delta": str(delta)} | epsilons(loss.rho, delta)
     stated["by_attribute"] = {name: part.as_dict() for name, part in loss_by_attribute(plan).items()}
     stated["by_move_within"] = {name: part.as_dict() for name, part in loss_by_move(plan).items()}
-    stated["in_words"] = [statement.text for statement in statements(loss, plan.neighbours, delta=delta)]
+    unit = plan.question.get("record", "person")
+    stated["in_words"] = [statement.text for statement in statements(loss, plan.neighbours, delta=delta, unit=unit)]
     return stated
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -76,6 +76,9 @@ class Mechanism(Protocol):
     def plan(self, question: Any) -> Plan:
         """Every measurement and its price."""
 
+    def bytes_needed(self, question: Any, plan: Plan) -> int:
+        """A generous guess of what a run takes on the disk, from public knowledge alone."""
+
     def check_records(self, question: Any, job: Job) -> list[Finding]:
         """Every problem of the records."""
 
@@ -84,6 +87,10 @@ class Mechanism(Protocol):
 
     def measure(self, question: Any, plan: Plan, job: Job, noise: NoiseSource) -> None:
         """Truth plus noise: the only place where they meet."""
+
+    def statistics(self, question: Any, job: Job) -> Mapping[str, Any]:
+        """What the manifest says of how the measurements became the release. It follows from measurements and public
+        knowledge alone, and is the same whatever machines, processes and interruptions there were. May be empty."""
 
     def publish(self, question: Any, plan: Plan, job: Job, release: ReleaseWriter) -> None:
         """The tables of the release, from measurements alone."""

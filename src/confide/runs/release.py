@@ -24,6 +24,8 @@ from confide.runs.keys import STAMP
 MANIFEST = "manifest.json"
 PUBLIC_FILE = 0o644
 ROWS_PER_GROUP = 1 << 19
+VALUES_PER_GROUP = 1 << 23
+"""A wide table has fewer rows in a group, so that what is held of it stays below some hundred megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,32 @@ class ReleaseWriter:
         self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], formats: Iterable[str], title: str
     ) -> None:
         """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest."""
+        paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
+        self._write(paths, schema, batches, title)
+
+    def part(
+        self, place: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], title: str, rows_per_group: int
+    ) -> None:
+        """One Parquet file at a place of its own (a path without ending), such as a part of a data set in folders."""
+        self._write({"parquet": self._path(place, "parquet")}, schema, batches, title, rows_per_group)
+
+    def _write(
+        self,
+        paths: Mapping[str, str],
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        title: str,
+        size: int | None = None,
+    ) -> None:
+        """The same rows to a file for each format, ``size`` at a time."""
         if isinstance(batches, Confidential):
             raise TypeError("a confidential value cannot be released")
         schema = schema.with_metadata({**(schema.metadata or {}), **self._metadata, "title": title})
-        paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
         writers = self._open = []
         for format_, path in paths.items():
             writers.append(_open_writer(format_, self._partial / path, schema))
         rows = 0
-        for batch in _same_size(batches):
+        for batch in _same_size(batches, size or min(ROWS_PER_GROUP, VALUES_PER_GROUP // len(schema))):
             rows += batch.num_rows
             for writer in writers:
                 writer.write_batch(batch)
@@ -115,7 +134,7 @@ class ReleaseWriter:
 
     def _path(self, stem: str, format_: str) -> str:
         stamp = ".NOT-FOR-RELEASE" if self._stamped else ""
-        (self._partial / stem).parent.mkdir(exist_ok=True)
+        (self._partial / stem).parent.mkdir(parents=True, exist_ok=True)
         return f"{stem}{stamp}.{format_}"
 
     def _note(self, path: str, rows: int | None = None, columns: Mapping[str, str] | None = None) -> None:
@@ -123,7 +142,7 @@ class ReleaseWriter:
         self.files.append(ReleasedFile(path, sha256_of(file), file.stat().st_size, rows, columns or {}))
 
 
-def _same_size(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of one size: the bytes of a file depend on its rows, not on how they came."""
     held: list[pa.RecordBatch] = []
     rows = 0
@@ -132,11 +151,11 @@ def _same_size(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             raise TypeError(f"a release takes record batches, not {type(batch).__name__}")
         held.append(batch)
         rows += batch.num_rows
-        while rows >= ROWS_PER_GROUP:
+        while rows >= size:
             whole = pa.Table.from_batches(held).combine_chunks()
-            yield from whole.slice(0, ROWS_PER_GROUP).to_batches()
-            held = whole.slice(ROWS_PER_GROUP).to_batches()
-            rows -= ROWS_PER_GROUP
+            yield from whole.slice(0, size).to_batches()
+            held = whole.slice(size).to_batches()
+            rows -= size
     if rows:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 

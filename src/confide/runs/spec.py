@@ -118,6 +118,10 @@ class AreaPart(Part):
     name: Annotated[str, Field(pattern=_LEVEL)] = Field(description="The name of the areas.")
     column: str = Field(description="The column of the block table with the code of the area.")
     none: str | None = Field(None, description="The code that means: in no area. Empty values mean the same.")
+    within: str | None = Field(
+        None,
+        description="A level inside whose units codes repeat: an area is then known by the unit's code and its own.",
+    )
 
 
 class GeographyPart(Part):
@@ -188,6 +192,18 @@ class Spec(Part):
             )
             for position, level in enumerate(geography.levels)
             if (level.digits is None) == (level.column is None)
+        ]
+        above = [level.name for level in geography.levels]
+        found += [
+            Problem(
+                ("geography", "areas", position, "within"),
+                "unknown-level",
+                f"there is no level {area.within!r}",
+                "one of " + ", ".join(above),
+                repr(area.within),
+            )
+            for position, area in enumerate(geography.areas)
+            if area.within is not None and area.within not in above
         ]
         for path, number in (
             (("privacy", "delta"), self.privacy.delta),

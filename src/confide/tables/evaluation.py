@@ -13,10 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.errors import Finding, Place, RunError
 from confide.noise import Law
+from confide.runs.evaluating import no_truth, require_sealed
 from confide.runs.plan import Plan
-from confide.runs.release import MANIFEST
 from confide.runs.workspace import Workspace
 from confide.tables.measuring import dense_counts, margin_counts, summed_axes
 from confide.tables.pipeline import counts_file
@@ -53,18 +52,8 @@ class EvaluatedCells:
 
 def evaluate(programme: Programme, plan: Plan, workspace: Workspace) -> Confidential[list[EvaluatedCells]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator."""
+    require_sealed(workspace)
     rows = []
-    if not (workspace.release / MANIFEST).exists():
-        raise RunError(
-            Finding(
-                code="not-sealed",
-                what="there is no release yet that could be compared with the truth",
-                where=Place(file=str(workspace.release)),
-                found="no release",
-                expected="a sealed release",
-                remedy="run it to its end first",
-            )
-        )
     for table in programme.tables:
         released = _released(workspace.release, table.name)
         position = 0
@@ -118,16 +107,7 @@ def _true_rows(file: Path, first: int) -> pa.Table:
     try:
         return pq.read_table(file, filters=[("part", "=", first)], use_threads=False)
     except FileNotFoundError:
-        raise RunError(
-            Finding(
-                code="no-truth",
-                what="the true counts of this run are not there any more",
-                where=Place(file=file.name),
-                found="no such file",
-                expected="the confidential folder as the run left it",
-                remedy="run `confide replay` with the records and the kept key first",
-            )
-        ) from None
+        raise no_truth(file) from None
 
 
 def _released(release: Path, name: str) -> np.ndarray[Any, Any]:

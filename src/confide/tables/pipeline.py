@@ -8,7 +8,7 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ from confide.tables.measuring import COUNT, MeasuredMargin, MeasurePart, summed_
 from confide.tables.programme import Programme, Table, build_tables, plan_programme
 from confide.tables.spec import TablesSpec
 
+BYTES_PER_COUNT = 100
+"""A generous guess of what one published count takes on the disk, with its intermediate files, in both formats."""
+
 
 class Tables:
     """See :class:`confide.runs.mechanism.Mechanism` for the verbs."""
@@ -57,7 +60,7 @@ class Tables:
         except ConfideError as error:
             findings += _placed(error, loaded, spec.data.schema_)
         levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-        areas = [AreaRule(area.name, area.column, area.none) for area in spec.geography.areas]
+        areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
         if "blocks" in sources:
             try:
                 frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
@@ -76,6 +79,9 @@ class Tables:
 
     def plan(self, question: Programme) -> Plan:
         return plan_programme(question)
+
+    def bytes_needed(self, question: Programme, plan: Plan) -> int:  # noqa: ARG002
+        return plan.counts * BYTES_PER_COUNT
 
     def records_file(self, question: Programme) -> Path:
         return question.records.path
@@ -123,6 +129,10 @@ class Tables:
                         measured_folder(job.workspace, table, level),
                         advance=advance,
                     )
+
+    def statistics(self, question: Programme, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+        """Nothing: what is published is what was measured."""
+        return {}
 
     def publish(self, question: Programme, plan: Plan, job: Job, release: ReleaseWriter) -> None:
         steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)

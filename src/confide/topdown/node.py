@@ -18,7 +18,7 @@ from confide.estimation.problem import ChildSums, GroupBounds, MeasuredQuery, No
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
 from confide.estimation.solve import quantised, solve
 from confide.estimation.totals import estimate_totals
-from confide.topdown.strategy import Pass
+from confide.topdown.strategies.strategy import Pass
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,15 +36,15 @@ class NodeRules:
     """The groups of histogram cells of every query that a pass or the rounding names."""
     finest: frozenset[str]
     """The rounding queries whose groups are the cells themselves."""
-    bounded: Integers | None
-    """The groups that have bounds, if any have."""
+    limited: Mapping[str, Integers]
+    """The groups of histogram cells of the queries whose counts are limited in each child."""
     zero: Booleans
     """The cells that no record can have."""
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The least and the largest count of each bounded group in each child: groups x children."""
+    """The least and the largest count of each group of a limited query in each child: groups x children."""
 
     least: Integers
     largest: Integers
@@ -89,7 +89,7 @@ class Node:
     kept: Integers
     parent: Integers | None
     measured: tuple[MeasuredQuery, ...]
-    limits: Limits | None
+    limits: Mapping[str, Limits]
     children: int
     total: int | None = None
     state_of_child: Integers | None = None
@@ -116,7 +116,7 @@ def estimate(node: Node, rules: NodeRules) -> tuple[Integers, NodeTally]:
                 answers = group_sums(local.reshape(-1), x, len(groups))
                 held.append(_within(name, local.reshape(-1), answers, rules.slack))
         outcome = {report.outcome.value: 1}
-        tally += NodeTally(0, outcome, report.fallbacks, report.certificate.gap, RoundingTally())
+        tally += NodeTally(0, outcome, report.fallbacks, report.certificate.relative_gap, RoundingTally())
     rounding = round_counts(_rounding(node, rules, problem.allowed, quantised(x)))
     return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
 
@@ -127,28 +127,29 @@ def _within(name: str, groups: Integers, answers: Floats, slack: float) -> Group
 
 def _problem(node: Node, rules: NodeRules) -> NodeProblem:
     allowed = np.repeat(~rules.zero[node.kept][:, None], node.children, axis=1)
-    bounds: tuple[GroupBounds, ...] = ()
-    if node.limits is not None and rules.bounded is not None:
-        groups = rules.bounded[node.kept]
-        allowed &= node.limits.largest[groups] > 0
-        lower, upper = node.limits.least.astype(np.float64), node.limits.largest.astype(np.float64)
-        bounds = (GroupBounds("bounds of the strategy", groups, lower, upper),)
+    bounds = []
+    for name, limits in node.limits.items():
+        groups = rules.limited[name][node.kept]
+        allowed &= limits.largest[groups] > 0
+        lower, upper = limits.least.astype(np.float64), limits.largest.astype(np.float64)
+        bounds.append(GroupBounds(f"limits of {name}", groups, lower, upper))
     sums: tuple[ChildSums, ...] = ()
     if node.state_of_child is not None and node.state_totals is not None:
         exact = node.state_totals.astype(np.float64)
         sums = (ChildSums("invariant totals", node.state_of_child, exact, exact),)
-    return NodeProblem(node.parent, allowed, (), bounds, sums, node.total)
+    return NodeProblem(node.parent, allowed, (), tuple(bounds), sums, node.total)
 
 
 def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> RoundingProblem:
-    partitions: list[Partition] = []
+    chain: list[Partition] = []
     cell_weight, cell_pass = 0, 0
     for number, names in enumerate(rules.rounding):
         for name in names:
             if name in rules.finest:
                 cell_weight, cell_pass = cell_weight + 1, number
-                continue
-            partitions.append(_partition(name, rules, node, number))
+            else:
+                chain.append(Partition(name, rules.groups[name][node.kept], number))
+    partitions = _with_limits(node, rules, chain)
     child_group, group_totals = node.state_of_child, node.state_totals
     if node.total is not None:
         child_group, group_totals = np.zeros(1, np.int64), np.array([node.total])
@@ -157,11 +158,23 @@ def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> Rou
     )
 
 
-def _partition(name: str, rules: NodeRules, node: Node, number: int) -> Partition:
-    groups = rules.groups[name][node.kept]
-    if node.limits is None or rules.bounded is None or not np.array_equal(rules.groups[name], rules.bounded):
-        return Partition(name, groups, number)
-    return Partition(name, groups, number, lower=node.limits.least, upper=node.limits.largest)
+def _with_limits(node: Node, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
+    """The rounding queries with the limits of those that have any; a limited query that is not among them is put in
+    where it belongs from coarse to fine, and carries its limits alone."""
+    known = dict(rules.groups) | dict(rules.limited)
+    partitions = list(chain)
+    for name, limits in node.limits.items():
+        groups = rules.limited[name]
+        place = sum(_count(known[partition.name]) < _count(groups) for partition in partitions)
+        if place == len(partitions) or not np.array_equal(known[partitions[place].name], groups):
+            in_pass = partitions[place].in_pass if place < len(partitions) else len(rules.rounding) - 1
+            partitions.insert(place, Partition(name, groups[node.kept], in_pass, weight=0))
+        partitions[place] = replace(partitions[place], lower=limits.least, upper=limits.largest)
+    return partitions
+
+
+def _count(groups: Integers) -> int:
+    return int(groups.max()) + 1
 
 
 def kept_cells(parent: Integers) -> Integers:

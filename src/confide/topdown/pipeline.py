@@ -3,8 +3,8 @@
     records ─► histograms ─► the root: measure, estimate ─► every parent: measure its children, estimate ─► records
 
 The estimate of a parent is final before its children are measured; children add up to it, cell by cell, exactly.
-Measurements are lazy (``measuring``), estimates are pure functions of measurements (``node``), and one level is a map
-over parents (``levels``) that any engine can run.
+Measurements are lazy (``measuring``), estimates are pure functions of measurements (``node``), and one level of the
+descent (``descent``) is a map over parents (``levels``) that any engine can run.
 
 Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Algorithm, HDSR (2022).
 """
@@ -12,41 +12,48 @@ Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Alg
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from threadpoolctl import threadpool_limits
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.engines.expressions import cell_index
 from confide.engines.files import private_folder
 from confide.engines.groups import write_parquet
-from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.errors import Finding
+from confide.estimation.problem import MeasuredQuery
 from confide.geography.topdown_tree import TopDownLevel
-from confide.inputs.records import check_records, column_expressions
 from confide.noise import Law
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Check, Job, NoiseSource
 from confide.runs.plan import Plan
 from confide.runs.release import ReleaseWriter
 from confide.runs.workspace import Workspace
-from confide.topdown import checks
-from confide.topdown.contradictions import contradictions
-from confide.topdown.levels import EstimateChildren, Kind, estimates_table
-from confide.topdown.measuring import AskedQuery, TrueCounts, measure
-from confide.topdown.microdata import microdata_batches, microdata_schema, units_table
-from confide.topdown.node import Limits, Node, NodeRules, estimate
+from confide.topdown.descent import descend, estimates_folder
+from confide.topdown.levels import EstimateChildren, Kind
+from confide.topdown.measurements.full_measuring import measure_everything
+from confide.topdown.measurements.verify import verify_measurements
+from confide.topdown.measuring import AskedQuery, Children, TrueCounts, measure
+from confide.topdown.node import NodeRules
+from confide.topdown.output import verify as checks
+from confide.topdown.output.publishing import publish
 from confide.topdown.preparing import prepare
 from confide.topdown.question import Question, plan_question
+from confide.topdown.records.checks import check_input, write_histogram
+from confide.topdown.records.invariant_totals import known_together, known_totals
 from confide.topdown.spec import TopDownSpec
-from confide.topdown.strategy import DETAILED, LevelStrategy
+from confide.topdown.statistics import read_statistics, solver_check
+from confide.topdown.strategies.strategy import LevelStrategy
 
-CHILDREN_PER_GROUP = 1_000
-"""About how many children one group has: enough to be worth a task, few enough to spread."""
+BYTES_PER_BLOCK = 20_000
+"""A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
+
+BYTES_PER_MEASUREMENT = 8
+"""The same for a noisy count that is published: it is on the disk twice, compressed."""
 
 
 class TopDown:
@@ -61,35 +68,24 @@ class TopDown:
     def plan(self, question: Question) -> Plan:
         return plan_question(question)
 
+    def bytes_needed(self, question: Question, plan: Plan) -> int:
+        measured = plan.counts * BYTES_PER_MEASUREMENT if question.spec.output.measurements else 0
+        return len(question.spine.rows) * BYTES_PER_BLOCK + measured
+
     def records_file(self, question: Question) -> Path:
         return question.records.path
 
     def check_records(self, question: Question, job: Job) -> list[Finding]:
-        """Records that do not fit the schema or the frame, and records where the frame has no unit to live in."""
-        frame = _write_frame(question, job.workspace.scratch)
-        block, attributes = question.spec.geography.block, question.strategy.schema.attributes
-        findings = check_records(job.engine, question.records, attributes, block, question.frame.spine, frame)
-        if findings:
-            return findings
-        read = column_expressions(job.engine, question.records, attributes, block)[block]
-        homeless = f"{read} IN (SELECT code FROM frame WHERE unit_block < 0)"
-        rows = job.engine.first_rows(question.records, homeless, 5, frame=frame)
-        if rows:
-            return [_homeless(question, rows)]
-        units = job.workspace.scratch / "units.parquet"
-        write_parquet(units_table(question), units)
-        return contradictions(question, job.engine, units)
+        """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
+        return check_input(question, job, _write_frame(question, job.workspace.scratch))
 
     def tabulate(self, question: Question, job: Job) -> None:
         """One histogram for each block, added up along the spine."""
         frame = _write_frame(question, job.workspace.counts)
-        block, schema = question.spec.geography.block, question.strategy.schema
-        columns = column_expressions(job.engine, question.records, schema.attributes, block)
         histogram = job.workspace.counts / "histogram.parquet"
         with job.progress.stage("Counting records", 1 + len(question.spine.levels)) as advance:
             if not histogram.exists():
-                keys = {"code": columns[block], "cell": cell_index(question.strategy.query(DETAILED), columns)}
-                job.engine.count_by(question.records, keys, histogram)
+                write_histogram(question, job.engine, histogram)
             advance(1)
             for level in question.spine.levels:
                 into = _counts_file(job.workspace, level)
@@ -112,189 +108,82 @@ class TopDown:
             if level.measured.any()
             for asked in asked_level.queries
         )
-        (asked_root, root), *below = question.levels()
-        into = estimates_folder(job.workspace, root)
-        with job.progress.stage(f"Estimating {root.name}", 1) as advance:
-            if not (into / "00000000.parquet").exists():
-                private_folder(into)
-                write_parquet(
-                    _estimate_root(question, plan, noise, asked_root, root, job.workspace), into / "00000000.parquet"
-                )
-            advance(1)
-        above = root
-        for asked_level, level in below:
-            rows = job.workspace.counts / f"{level.name}.nodes.parquet"
-            groups = _groups(above)
-            if not rows.exists():
-                _write_nodes(question, job, above, level, groups, rows)
-            function = EstimateChildren(
-                _asked(question, plan, noise, asked_level, level),
-                _rules(question, asked_level),
-                question.cells,
-                _bounded_groups(question),
+        drawn = _Drawn(question, plan, noise, job.workspace)
+        descend(question, job, drawn)
+        if question.spec.output.measurements:
+            measure_everything(
+                question, job, drawn.asked, lambda level: _counts_file(job.workspace, level), drawn.totals
             )
-            numbers = np.unique(groups).tolist()
-            with job.progress.stage(f"Estimating {level.name}", len(numbers)) as advance:
-                job.engine.map_groups(
-                    function, rows, "part", numbers, estimates_folder(job.workspace, level), advance=advance
-                )
-            above = level
 
-    def publish(self, question: Question, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
-        """The estimates of the blocks as records: one line for each, in the layout of the records that came in."""
-        folder = estimates_folder(job.workspace, question.spine.levels[-1])
-        files = sorted(folder.glob("*.parquet"))
-        with job.progress.stage("Writing records", len(files)) as advance:
+    def statistics(self, question: Question, job: Job) -> dict[str, Any]:
+        """What the solvers did, level by level."""
+        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in question.spine.levels})
 
-            def batches() -> Iterator[pa.RecordBatch]:
-                for file in files:
-                    yield from microdata_batches(question, pq.read_table(file))
-                    advance(1)
-
-            formats = question.spec.output.formats
-            title = f"{question.strategy.title}: protected records"
-            release.table(checks.RECORDS, microdata_schema(question), batches(), formats, title)
-        known = units_table(question)
-        title = "Counts of the frame that the records keep to"
-        release.table(checks.UNITS, known.schema, known.to_batches(), formats, title)
+    def publish(self, question: Question, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+        publish(question, plan, job, release)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return checks.verify(folder, manifest)
-
-
-def estimates_folder(workspace: Workspace, level: TopDownLevel) -> Path:
-    """Where the estimates of a level are."""
-    return workspace.measured / level.name
+        yield from checks.verify(folder, manifest)
+        if manifest["plan"]["question"]["measurements"]:
+            yield from verify_measurements(folder, manifest)
+        yield solver_check(manifest["statistics"])
 
 
 def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
     return workspace.counts / f"{level.name}.parquet"
 
 
-def _asked(
-    question: Question, plan: Plan, noise: NoiseSource, asked_level: LevelStrategy, level: TopDownLevel
-) -> tuple[AskedQuery, ...]:
-    """The queries of a level with the laws of the plan; units of a class without a share have none."""
+@dataclass(frozen=True)
+class _Drawn:
+    """Measurements drawn as the descent needs them: see :class:`confide.topdown.descent.Evidence`."""
 
-    def laws(query: str) -> tuple[Law | None, ...]:
-        planned = iter(plan.laws(level.name, query))
-        return tuple(next(planned) if share else None for share in level.shares.table)
+    question: Question
+    plan: Plan
+    noise: NoiseSource
+    workspace: Workspace
 
-    return tuple(
-        AskedQuery(
-            asked.name,
-            question.groups(asked.name),
-            asked.query.cells,
-            noise.stream(level.name, asked.name),
-            laws(asked.name),
+    listed = False
+
+    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+        rows = pq.read_table(_counts_file(self.workspace, root))
+        cell, count = rows.column("cell").to_numpy(), rows.column("n").to_numpy()
+        truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
+        classes = root.shares.index.astype(np.int64)
+        unit = Children(truth, np.zeros(1, np.int64), classes, np.arange(self.question.cells))
+        (measured,) = measure(self.asked(asked_level, root), [unit])
+        return measured, int(count.sum()) if self.question.strategy.total_is_invariant else None
+
+    def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
+        rows = f"SELECT part, {Kind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
+        return {"truth": _counts_file(self.workspace, level)}, rows
+
+    def totals(self, level: TopDownLevel) -> pa.Table | None:
+        together = known_together(self.question.strategy, level)
+        if together is None:
+            return None
+        counted = pq.read_table(_counts_file(self.workspace, level), columns=["unit", "n"])
+        return known_totals(together, *(counted.column(name).to_numpy() for name in ("unit", "n")))
+
+    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
+        return EstimateChildren(rules, self.question.cells, self.asked(asked_level, level))
+
+    def asked(self, asked_level: LevelStrategy, level: TopDownLevel) -> tuple[AskedQuery, ...]:
+        """The queries of a level with the laws of the plan; units of a class without a share have none."""
+
+        def laws(query: str) -> tuple[Law | None, ...]:
+            planned = iter(self.plan.laws(level.name, query))
+            return tuple(next(planned) if share else None for share in level.shares.table)
+
+        return tuple(
+            AskedQuery(
+                asked.name,
+                self.question.groups(asked.name),
+                asked.query.cells,
+                self.noise.stream(level.name, asked.name),
+                laws(asked.name),
+            )
+            for asked in asked_level.queries
         )
-        for asked in asked_level.queries
-    )
-
-
-def _rules(question: Question, asked_level: LevelStrategy) -> NodeRules:
-    estimation = asked_level.estimation
-    names = {name for step in estimation.least_squares for name in (*step.queries, *step.constrain)}
-    groups = {name: question.groups(name) for name in sorted(names | set(estimation.chain))}
-    constraints = question.strategy.constraints
-    return NodeRules(
-        estimation.least_squares,
-        float(estimation.slack),
-        estimation.rounding,
-        groups,
-        frozenset(name for name in estimation.chain if question.strategy.query(name).cells == question.cells),
-        question.groups(constraints.variables[0].name) if constraints.variables else None,
-        constraints.zero_cells(question.strategy.schema),
-    )
-
-
-def _bounded_groups(question: Question) -> int:
-    variables = question.strategy.constraints.variables
-    return variables[0].size if variables else 0
-
-
-def _estimate_root(
-    question: Question,
-    plan: Plan,
-    noise: NoiseSource,
-    asked_level: LevelStrategy,
-    root: TopDownLevel,
-    workspace: Workspace,
-) -> pa.Table:
-    """The root: every cell may be positive, and the total is what the invariants say."""
-    rows = pq.read_table(_counts_file(workspace, root))
-    cell, count = rows.column("cell").to_numpy(), rows.column("n").to_numpy()
-    truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
-    kept = np.arange(question.cells)
-    classes = root.shares.index.astype(np.int64)
-    measured = measure(truth, _asked(question, plan, noise, asked_level, root), np.zeros(1, np.int64), classes, kept)
-    limits = question.limits(root)
-    total = int(count.sum()) if question.strategy.total_is_invariant else None
-    node = Node(kept, None, measured, None if limits is None else Limits(limits[0].T, limits[1].T), 1, total)
-    with threadpool_limits(1):
-        counts, tally = estimate(node, _rules(question, asked_level))
-    positive = np.flatnonzero(counts[:, 0])
-    return estimates_table(np.stack([np.zeros(len(positive), np.int64), positive, counts[positive, 0]], axis=1), tally)
-
-
-def _groups(parents: TopDownLevel) -> np.ndarray[Any, Any]:
-    """For each parent the number of its group: consecutive parents with about so many children in all."""
-    return parents.first_child[:-1] // CHILDREN_PER_GROUP
-
-
-def _write_nodes(
-    question: Question,
-    job: Job,
-    above: TopDownLevel,
-    level: TopDownLevel,
-    groups: np.ndarray[Any, Any],
-    into: Path,
-) -> None:
-    """The rows that :class:`EstimateChildren` takes, for every parent of a level."""
-    children = private_folder(job.workspace.counts) / f"{level.name}.children.parquet"
-    units = np.arange(level.units)
-    columns = {"part": groups[level.parent], "parent": level.parent, "unit": units, "cell": level.shares.index}
-    write_parquet(pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}), children)
-    sources = {"children": children, "truth": _counts_file(job.workspace, level)}
-    sources["estimates"] = estimates_folder(job.workspace, above)
-    selects = [
-        f"SELECT part, {Kind.CHILD:d} AS kind, parent, unit, cell, CAST(0 AS BIGINT) AS n FROM children",
-        f"SELECT part, {Kind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)",
-        f"SELECT part, {Kind.PARENT:d}, parent, estimates.unit, estimates.cell, n FROM estimates JOIN "
-        "(SELECT DISTINCT part, parent FROM children) AS parents ON estimates.unit = parents.parent",
-    ]
-    limits = question.limits(level)
-    for kind, values in zip((Kind.LEAST, Kind.LARGEST), limits or (), strict=False):
-        name = kind.name.lower()
-        file = job.workspace.counts / f"{level.name}.{name}.parquet"
-        flat = {
-            "unit": np.repeat(units, values.shape[1]),
-            "cell": np.tile(np.arange(values.shape[1]), level.units),
-            "n": values.ravel(),
-        }
-        write_parquet(pa.table(flat), file)
-        sources[name] = file
-        selects.append(
-            f"SELECT part, {kind:d}, parent, {name}.unit, {name}.cell, n FROM {name} JOIN children USING (unit)"
-        )
-    if question.has_invariant_totals(level):
-        file = job.workspace.counts / f"{level.name}.invariant.parquet"
-        write_parquet(_invariant_totals(level, _counts_file(job.workspace, level)), file)
-        sources["invariant"] = file
-        selects.append(
-            f"SELECT part, {Kind.INVARIANT:d}, parent, invariant.unit, invariant.cell, n FROM invariant "
-            "JOIN children USING (unit)"
-        )
-    job.engine.write(" UNION ALL ".join(selects) + " ORDER BY part", into, **sources)
-
-
-def _invariant_totals(level: TopDownLevel, counts: Path) -> pa.Table:
-    """For each unit the official unit that it is a part of, and how many records that one has, which is no secret."""
-    assert level.official is not None, "an invariant is of an official level"
-    rows = pq.read_table(counts)
-    totals = np.zeros(level.official.max() + 1, np.int64)
-    np.add.at(totals, level.official[rows.column("unit").to_numpy()], rows.column("n").to_numpy())
-    return pa.table({"unit": np.arange(level.units), "cell": level.official, "n": totals[level.official]})
 
 
 def _write_frame(question: Question, folder: Path) -> Path:
@@ -309,16 +198,3 @@ def _write_frame(question: Question, folder: Path) -> Path:
         columns[f"unit_{name}"] = pa.array(units)
     write_parquet(pa.table(columns), path)
     return path
-
-
-def _homeless(question: Question, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
-    block = question.spec.geography.block
-    return Finding(
-        code="bad-record",
-        what=f"a record lies in a block where the frame has no unit to live in (the first such rows: {shown})",
-        where=Place(file=question.records.file, column=question.records.theirs(block), row=rows[0]),
-        found=CONFIDENTIAL,
-        expected="a block with a housing unit or a group quarters facility",
-        remedy="correct the records, or the counts of units in the block table",
-    )

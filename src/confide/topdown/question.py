@@ -7,9 +7,10 @@ path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from confide.geography.topdown_tree import TopDownLevel, TopDownSpine
 from confide.inputs.frame import Frame
 from confide.privacy import ZCDP
 from confide.runs.plan import Measure, Plan
-from confide.topdown.accounting import law_of
-from confide.topdown.constraints import Bound
+from confide.schema import Query
+from confide.topdown.output.settings import Output
 from confide.topdown.spec import TopDownSpec
-from confide.topdown.strategy import LevelStrategy, Strategy, groups_of
+from confide.topdown.strategies.accounting import law_of
+from confide.topdown.strategies.constraints import Bound
+from confide.topdown.strategies.strategy import LevelStrategy, Strategy, groups_of
 
 Integers = NDArray[np.int64]
 
@@ -39,6 +42,10 @@ class Question:
     columns: Mapping[str, Integers]
     """Columns of the block table that constraints use, in the order of the spine's blocks."""
     records: Source
+    blocks_file: str
+    """The name of the block table, for messages."""
+    output: Output = field(default_factory=Output)
+    """What the release contains besides the records."""
 
     @cached_property
     def cells(self) -> int:
@@ -55,20 +62,11 @@ class Question:
     def _groups(self) -> dict[str, Integers]:
         return {}
 
-    def limits(self, level: TopDownLevel) -> tuple[Integers, Integers] | None:
-        """The least and the largest count of each bounded group in each unit of a level: units x groups."""
-        variables = self.strategy.constraints.variables
-        if not variables:
-            return None
+    def limits(self, level: TopDownLevel) -> dict[str, tuple[Integers, Integers]]:
+        """For each query that the frame limits, the least and the largest counts in each unit: units x groups."""
+        constraints = self.strategy.constraints
         summed = {name: self.spine.roll_up(level.name, values) for name, values in self.columns.items()}
-        return self.strategy.constraints.limits(variables[0], summed)
-
-    def has_invariant_totals(self, level: TopDownLevel) -> bool:
-        """Whether the number of records in each official unit of a level is published as it is."""
-        return any(
-            invariant.level == level.name and invariant.query == "total" and not invariant.frame
-            for invariant in self.strategy.constraints.invariants
-        )
+        return {name: constraints.limits(name, self.strategy.query(name).cells, summed) for name in constraints.limited}
 
     def levels(self) -> list[tuple[LevelStrategy, TopDownLevel]]:
         """Strategy and spine, level by level, the root first."""
@@ -103,21 +101,40 @@ def plan_question(question: Question) -> Plan:
         tuple(number for name, share_class in kind for number in numbers[name, share_class])
         for kind in _kinds_of_path(question.spine)
     )
-    facts = {
+    spine = tuple(question.spine.names)
+    facts = facts_of(question)
+    return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
+
+
+def facts_of(question: Question) -> dict[str, Any]:
+    """What decides a release besides its measurements, and what a reader needs to check it."""
+    strategy = question.strategy
+    return {
         "strategy": strategy.as_dict(),
+        "record": strategy.record,
         "frame": question.frame.fingerprint,
         "spine": question.spine.fingerprint(),
         "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
         "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
+        "told": [
+            _told(invariant.name, strategy.query(invariant.query), invariant.frame)
+            for invariant in strategy.constraints.invariants
+            if invariant.frame and invariant.query is not None
+        ],
+        "frame_columns": list(question.columns),
+        "levels": [level.name for level in question.frame.spine.levels],
+        "areas": [area.name for area in question.frame.spine.areas],
+        "output": question.output.as_dict(),
+        "measurements": question.spec.output.measurements,
         "layout": {
             "block": question.spec.geography.block,
             "columns": question.spec.data.columns,
             "block_columns": question.spec.data.block_columns,
             "delimiter": question.spec.data.delimiter,
+            "counted": [part.model_dump() for part in question.spec.data.counted],
+            "presence": question.spec.data.presence,
         },
     }
-    spine = tuple(question.spine.names)
-    return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
 
 
 def _stated(bound: Bound) -> dict[str, Any]:
@@ -133,10 +150,24 @@ def _stated(bound: Bound) -> dict[str, Any]:
     }
 
 
+def _told(name: str, query: Query, frame: Sequence[str]) -> dict[str, Any]:
+    """An invariant that the frame tells: for each cell of the query its codes, and the column that is its count."""
+    cells = []
+    for groups, column in zip(product(*(variable.groups for variable in query.variables)), frame, strict=True):
+        chosen = zip(query.variables, groups, strict=True)
+        cells.append({"where": {v.attribute.name: list(group.codes) for v, group in chosen}, "column": column})
+    return {"name": name, "cells": cells}
+
+
 def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
     """The distinct sequences of share classes from the root to a block."""
-    classes = np.stack([level.shares.index[spine.unit_of_block(level.name)] for level in spine.levels])
+    classes = [level.shares.index[spine.unit_of_block(level.name)] for level in spine.levels]
+    # One number for each sequence sorts much faster than rows, in the same order.
+    number = np.zeros(len(spine.rows), np.int64)
+    for level, share_class in zip(spine.levels, classes, strict=True):
+        number = np.unique(number * len(level.shares.table) + share_class, return_inverse=True)[1].reshape(-1)
+    _, first = np.unique(number, return_index=True)
     return [
-        [(name, int(share_class)) for name, share_class in zip(spine.names, kind, strict=True)]
-        for kind in np.unique(classes, axis=1).T
+        [(name, int(share_class[block])) for name, share_class in zip(spine.names, classes, strict=True)]
+        for block in first.tolist()
     ]

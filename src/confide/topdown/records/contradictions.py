@@ -12,8 +12,8 @@ from confide.engines import Engine
 from confide.engines.expressions import identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.records import column_expressions
-from confide.topdown.constraints import Bound, Side, StructuralZero
 from confide.topdown.question import Question
+from confide.topdown.strategies.constraints import Bound, Side, StructuralZero
 
 ROWS_NAMED = 5
 

@@ -14,9 +14,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from confide.errors import ConfideError
 from confide.runs.spec import ExactNumber, Name, Part, Path, Problem
 from confide.schema import Query, Schema
-from confide.topdown.strategy import resolve
+from confide.topdown.strategies.strategy import resolve
 
 NOT_MEASURED = "-"
+BLOCK = "block"
+"""The name of the lowest level of every spine."""
 
 QueryName = Annotated[str, AfterValidator(lambda text: "*".join(part.strip() for part in text.split("*")))]
 LevelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
@@ -90,7 +92,16 @@ class StrategyFile(Part):
     id: Name
     title: str = Field(min_length=1, max_length=200)
     provenance: str = Field(min_length=1, description="One sentence: where the settings come from.")
+    record: str = Field("person", pattern=r"^[a-z][a-z -]{0,40}$", description="What one record describes, in words.")
     schema_: str | dict[str, Any] = Field(alias="schema", description="A shipped name, a path, or the schema itself.")
+    blocks_with: list[str] = Field(
+        default_factory=list,
+        description="Columns of the block table: where all are zero nobody is, and the block is not on the spine.",
+    )
+    apart: list[str] = Field(
+        default_factory=list,
+        description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
+    )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
     neighbours: Literal["change-one", "add-remove"]
     root: str = Field(description="The root that is meant when none is named.")

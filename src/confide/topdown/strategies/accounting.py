@@ -18,7 +18,7 @@ from confide.privacy import ZCDP
 from confide.runs.manifest import epsilons
 from confide.runs.plan import Measure, Plan, calibrate
 from confide.runs.semantics import loss_by_attribute, loss_by_move
-from confide.topdown.strategy import LevelStrategy, QueryShare, Strategy
+from confide.topdown.strategies.strategy import LevelStrategy, QueryShare, Strategy
 
 DELTA = Fraction(1, 10**10)
 """The δ at which the certificates of the 2020 Census state ε."""

@@ -23,7 +23,7 @@ from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, positive
 from confide.privacy import Definition, Neighbours
 from confide.schema import Query, Schema
-from confide.topdown.constraints import Constraints
+from confide.topdown.strategies.constraints import Constraints
 
 DETAILED = "detailed"
 """The name of the query that keeps every attribute as it is: the histogram."""
@@ -118,6 +118,12 @@ class Strategy:
     budget: Fraction
     levels: tuple[LevelStrategy, ...]
     constraints: Constraints
+    record: str = "person"
+    """What one record describes: the word that the promise uses."""
+    blocks_with: tuple[str, ...] = ()
+    """Columns of the block table: a block where all of these are zero has no records and is not on the spine."""
+    apart: tuple[str, ...] = ()
+    """Columns of the block table: a made block group has no blocks that differ in which of these are zero."""
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -141,6 +147,11 @@ class Strategy:
         return resolve(self.schema, name)
 
     @property
+    def frame_columns(self) -> tuple[str, ...]:
+        """The columns of counts that the block table must have, each once."""
+        return tuple(dict.fromkeys((*self.constraints.frame_columns, *self.blocks_with, *self.apart)))
+
+    @property
     def total_is_invariant(self) -> bool:
         """Whether the number of records at the root is published as it is."""
         return any(not query.variables for query in invariant_queries(self.constraints, self.schema))
@@ -160,6 +171,8 @@ class Strategy:
             "budget": str(self.budget),
             "levels": [level.as_dict() for level in self.levels],
             "constraints": self.constraints.as_dict(),
+            "blocks_with": list(self.blocks_with),
+            "apart": list(self.apart),
         }
 
     @cached_property

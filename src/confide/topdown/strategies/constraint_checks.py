@@ -9,8 +9,8 @@ from typing import Any
 from confide.privacy import Neighbours
 from confide.runs.spec import Path
 from confide.schema import Recode
-from confide.topdown.constraints import Bound, Constraints, Invariant, Side, StructuralZero
-from confide.topdown.strategy_parts import Notes, StrategyFile
+from confide.topdown.strategies.constraints import Bound, Constraints, Invariant, Side, StructuralZero
+from confide.topdown.strategies.parts import BLOCK, Notes, StrategyFile
 
 
 def make_constraints(values: StrategyFile, notes: Notes) -> Constraints:
@@ -37,6 +37,13 @@ def _invariants(values: StrategyFile, notes: Notes) -> Iterator[Invariant]:
         if query is not None and part.frame and len(part.frame) != query.cells:
             what = f"the invariant {part.name!r} has not one column for each cell of {part.query!r}"
             notes.wrong((*at, "frame"), "row-length", what, len(part.frame), str(query.cells))
+        if query is not None and query.variables and not part.frame:
+            what = f"the invariant {part.name!r} publishes an answer other than the number of records as it is"
+            expected = '"total"; or the columns of the frame that tell the answer'
+            notes.wrong((*at, "query"), "invariant-query", what, part.query, expected)
+        if query is not None and part.frame and part.level != BLOCK:
+            what = f"the invariant {part.name!r} is told by the frame, which tells it for every block"
+            notes.wrong((*at, "level"), "invariant-level", what, part.level, BLOCK)
         if part.query is not None and values.neighbours != Neighbours.CHANGE_ONE.value:
             what = f"the invariant {part.name!r} gives away whether a record is there"
             expected = "neighbours = change-one, or no invariant counts of records"

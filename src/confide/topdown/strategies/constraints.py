@@ -109,30 +109,47 @@ class Constraints:
         return tuple(dict.fromkeys((*of_invariants, *of_bounds)))
 
     @property
-    def variables(self) -> tuple[Recode, ...]:
-        """The variables that are bound, each once."""
-        return tuple({bound.variable.name: bound.variable for bound in self.bounds}.values())
+    def limited(self) -> tuple[str, ...]:
+        """The queries whose counts the frame limits, each once: bounded variables, and invariants that it tells."""
+        told = (invariant.query for invariant in self.invariants if invariant.query is not None and invariant.frame)
+        return tuple(dict.fromkeys((*(bound.variable.name for bound in self.bounds), *told)))
 
     def limits(
-        self, variable: Recode, frame: Mapping[str, NDArray[np.int64]]
+        self, query: str, groups: int, frame: Mapping[str, NDArray[np.int64]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The least and the largest count of each group in each unit, from the columns of the frame for these units.
+        """The least and the largest count of each group of a limited query in each unit (units x groups), from the
+        columns of the frame for these units.
 
         Right-hand sides add up: for a unit above the blocks give the sums of its blocks.
         """
         units = len(next(iter(frame.values())))
-        least = np.zeros((units, variable.size), np.int64)
-        largest = np.full((units, variable.size), NO_LIMIT, np.int64)
-        for bound in self.bounds:
-            if bound.variable.name != variable.name:
-                continue
-            for group, column in bound.frame.items():
-                limit = bound.per_unit * frame[column].astype(np.int64)
-                if bound.side is Side.LOWER:
-                    least[:, group] = np.maximum(least[:, group], limit)
-                else:
-                    largest[:, group] = np.minimum(largest[:, group], limit)
+        least = np.zeros((units, groups), np.int64)
+        largest = np.full((units, groups), NO_LIMIT, np.int64)
+        for side, group, limit in self._sides(query, frame):
+            if side is not Side.UPPER:
+                least[:, group] = np.maximum(least[:, group], limit)
+            if side is not Side.LOWER:
+                largest[:, group] = np.minimum(largest[:, group], limit)
         return least, largest
+
+    def _sides(
+        self, query: str, frame: Mapping[str, NDArray[np.int64]]
+    ) -> Iterator[tuple[Side | None, int, NDArray[np.int64]]]:
+        """What limits the groups of a query: a side (both for an invariant), the group, and the limit in each unit."""
+        for bound in self.bounds:
+            if bound.variable.name == query:
+                for group, column in bound.frame.items():
+                    yield bound.side, group, bound.per_unit * frame[column].astype(np.int64)
+        for invariant in self.invariants:
+            if invariant.query == query and invariant.frame:
+                for group, column in enumerate(invariant.frame):
+                    yield None, group, frame[column].astype(np.int64)
+
+    def named(self, query: str) -> str:
+        """The constraints that limit a query, by name, for messages."""
+        names = [bound.name for bound in self.bounds if bound.variable.name == query]
+        names += [invariant.name for invariant in self.invariants if invariant.query == query and invariant.frame]
+        return ", ".join(repr(name) for name in names)
 
     def zero_cells(self, schema: Schema) -> NDArray[np.bool_]:
         """Which cells of the histogram, in C order, are zero whatever the records say."""

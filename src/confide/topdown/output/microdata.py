@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from confide.geography.spine import OUTSIDE
 from confide.topdown.question import Question
 
 ROWS_AT_ONCE = 1 << 18
@@ -54,10 +54,28 @@ def microdata_batches(question: Question, estimates: pa.Table) -> Iterator[pa.Re
 
 
 def units_table(question: Question) -> pa.Table:
-    """What the frame says of every block with units: public knowledge, published as it is."""
-    codes = pa.array(question.spine.block_codes.tolist())
-    order = pc.sort_indices(codes)
-    fields = [pa.field(question.spec.geography.block, pa.string(), False, {"description": "code of the block"})]
-    fields += [pa.field(name, pa.int64(), False, {"description": "count of the frame"}) for name in question.columns]
-    columns = [codes, *(pa.array(values, pa.int64()) for values in question.columns.values())]
-    return pa.table([column.take(order) for column in columns], schema=pa.schema(fields))
+    """What the frame says of every block: its units and areas, and the counts that constraints use.
+
+    Public knowledge, published as it is. Blocks are in the order of their codes; those off the spine, which have no
+    unit to live in, count zero. An area is empty where a block lies in none.
+    """
+    frame = question.frame.spine
+    order = np.argsort(frame.blocks.unit_of_block)
+
+    def column(name: str, kind: pa.DataType, description: str) -> pa.Field:
+        return pa.field(name, kind, False, {"description": description})
+
+    fields = [column(question.spec.geography.block, pa.string(), "code of the block")]
+    columns = [pa.array(frame.blocks.codes, pa.string())]
+    for level in (*frame.levels[:-1], *frame.areas):
+        kind = "geounit" if level.on_spine else "area, empty outside of all"
+        fields.append(column(level.name, pa.string(), f"code of the {kind}"))
+        units = level.unit_of_block[order]
+        codes = pa.array([*level.codes, ""], pa.string())
+        columns.append(codes.take(pa.array(np.where(units == OUTSIDE, level.units, units))))
+    for name, values in question.columns.items():
+        counts = np.zeros(len(order), np.int64)
+        counts[question.spine.rows] = values
+        fields.append(column(name, pa.int64(), "count of the frame"))
+        columns.append(pa.array(counts[order]))
+    return pa.table(columns, schema=pa.schema(fields))

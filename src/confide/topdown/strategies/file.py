@@ -18,9 +18,9 @@ from confide.runs import toml_lines
 from confide.runs.load_spec import dotted
 from confide.runs.spec import PATTERNS_IN_WORDS, Problem
 from confide.schema import Schema, parse_schema
-from confide.topdown.strategy import Strategy
-from confide.topdown.strategy_checks import build
-from confide.topdown.strategy_parts import StrategyFile
+from confide.topdown.strategies.checks import build
+from confide.topdown.strategies.parts import StrategyFile
+from confide.topdown.strategies.strategy import Strategy
 
 KIND = "strategies"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,8 +12,9 @@ from confide.errors import ConfideError
 from confide.privacy import Definition, Neighbours
 from confide.runs.spec import Path, Problem
 from confide.schema import Query, Schema
-from confide.topdown.constraint_checks import make_constraints
-from confide.topdown.strategy import (
+from confide.topdown.strategies.constraint_checks import make_constraints
+from confide.topdown.strategies.parts import BLOCK, EstimationPart, Notes, RootPart, StrategyFile
+from confide.topdown.strategies.strategy import (
     DETAILED,
     Estimation,
     LevelStrategy,
@@ -25,10 +27,6 @@ from confide.topdown.strategy import (
     resolve,
     same_cells,
 )
-from confide.topdown.strategy_parts import EstimationPart, Notes, RootPart, StrategyFile
-
-BLOCK = "block"
-"""The name of the lowest level of every spine."""
 
 
 def build(
@@ -56,6 +54,7 @@ class _Maker:
         self._values, self._notes, self._schema = values, notes, notes.schema
         self._estimations = {name: self._estimation(name, part) for name, part in values.estimation.items()}
         self._constraints = make_constraints(values, notes)
+        self._check_limited()
 
     def root(self, name: str, part: RootPart) -> Strategy:
         """The strategy of a root that stands in the file in full."""
@@ -139,7 +138,18 @@ class _Maker:
         values = self._values
         definition, neighbours = Definition(values.definition), Neighbours(values.neighbours)
         identity = (values.id, values.title, values.provenance, name)
-        return Strategy(*identity, self._schema, definition, neighbours, budget, levels, self._constraints)
+        return Strategy(
+            *identity,
+            self._schema,
+            definition,
+            neighbours,
+            budget,
+            levels,
+            self._constraints,
+            values.record,
+            tuple(values.blocks_with),
+            tuple(values.apart),
+        )
 
     def _check_levels(self, path: Path, part: RootPart) -> None:
         for level, times in Counter(part.levels).items():
@@ -220,11 +230,31 @@ class _Maker:
         if not chain or not same_cells(chain[-1][2], resolve(self._schema, DETAILED)):
             what = f"the rounding chain of {estimation.name!r} does not end with the histogram"
             self._notes.wrong((*path, "rounding"), "not-a-chain", what, chain[-1][1] if chain else "nothing", DETAILED)
-        for position, part in enumerate(self._values.bounds):
-            bound = self._schema.variables.get(part.variable)
-            for _, text, query in chain if bound is not None else ():
-                assert bound is not None
-                if not (refines(query, Query((bound,))) or refines(Query((bound,)), query)):
-                    what = f"the bound {part.name!r} on {part.variable!r} does not nest with {text!r}"
-                    expected = f"a rounding chain of {estimation.name!r} through {part.variable!r}"
-                    self._notes.wrong(("bounds", position, "variable"), "not-a-chain", what, part.variable, expected)
+        for at, name, limited in self._limited():
+            for _, text, query in chain:
+                if not (refines(query, limited) or refines(limited, query)):
+                    what = f"what {name!r} limits does not nest with {text!r}"
+                    expected = f"a rounding chain of {estimation.name!r} that goes through it"
+                    self._notes.wrong(at, "not-a-chain", what, text, expected)
+
+    def _check_limited(self) -> None:
+        """Limits are of one query: with those of a second, a parent may keep the sums of both and yet have counts that
+        no children add up to (``docs/proofs/topdown.md``, section 5)."""
+        (_, first, known), *others = [*self._limited()] or [((), "", Query(()))]
+        for at, name, query in others:
+            if not same_cells(query, known):
+                what = f"{first!r} and {name!r} limit the counts of different queries"
+                expected = "bounds and invariants of the frame on one query"
+                remedy = "put both on the same variable, or drop one"
+                self._notes.wrong(at, "several-limits", what, f"{first!r} and {name!r}", expected, remedy)
+
+    def _limited(self) -> Iterator[tuple[Path, str, Query]]:
+        """The queries that bounds and invariants of the frame limit in every unit."""
+        for position, bound in enumerate(self._values.bounds):
+            variable = self._schema.variables.get(bound.variable)
+            if variable is not None:
+                yield ("bounds", position, "variable"), bound.name, Query((variable,))
+        for position, invariant in enumerate(self._values.invariants):
+            if invariant.query is not None and invariant.frame:
+                with suppress(ConfideError):  # what is wrong with it is noted where invariants are made
+                    yield ("invariants", position, "query"), invariant.name, resolve(self._schema, invariant.query)

@@ -1,0 +1,1 @@
+"""The release against the truth, and against what the noise promises."""

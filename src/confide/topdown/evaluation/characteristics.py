@@ -1,0 +1,145 @@
+"""What an evaluation looks at: the characteristics of the records, and the areas in which they are counted.
+
+Characteristics are the total, every attribute and recode of the schema, the queries of the strategy, and those that the
+file of the schema under ``data/evaluation`` adds, as long as they have few cells. Areas are the units of all official
+levels, the areas beside the spine, and the units that the spine itself makes: block groups, and the parts into which
+it splits official units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.errors import SpecError
+from confide.geography.spine import OUTSIDE, Geolevel
+from confide.inputs.shipped import load_shipped, shipped
+from confide.schema import NO_GROUP, Query, Schema
+from confide.topdown.question import Question
+from confide.topdown.strategies.strategy import Strategy, resolve
+
+MOST_CELLS = 70
+"""Queries with more cells are not looked at."""
+
+MOST_SHOWN = 16
+"""Queries with more cells are looked at as a whole, not cell by cell."""
+
+ALL_CELLS = "all cells"
+
+
+@dataclass(frozen=True)
+class Characteristic:
+    """A query, and for each cell of the histogram the cell of the query that it adds to, or ``NO_GROUP``."""
+
+    name: str
+    title: str
+    """What the query is about, for people."""
+    labels: tuple[str, ...]
+    groups: NDArray[np.int64]
+
+    @property
+    def cells(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the shipped file of a schema says of its evaluation."""
+
+    noun: str
+    queries: tuple[str, ...]
+    largest_group: tuple[str, ...]
+
+
+def measures_of(schema: Schema) -> Measures:
+    """The measures of a schema; for one of the user's own, every attribute has a largest group."""
+    attributes = tuple(a.name for a in schema.attributes if 1 < a.size <= MOST_SHOWN)
+    if schema.id not in shipped("evaluation"):
+        return Measures("records", (), attributes)
+    values: Mapping[str, Any] = load_shipped("evaluation", schema.id)
+    listed = {key: tuple(name for name in values[key] if _known(schema, name)) for key in ("queries", "largest_group")}
+    return Measures(str(values["noun"]), listed["queries"], listed["largest_group"] or attributes)
+
+
+def characteristics(strategy: Strategy, also: tuple[str, ...] = ()) -> list[Characteristic]:
+    """Everything that is looked at, the total first, each once."""
+    schema = strategy.schema
+    asked = (query.name for level in strategy.levels for query in level.queries)
+    names = dict.fromkeys(("total", *schema.variables, *also, *asked))
+    found = [(name, resolve(schema, name)) for name in names]
+    return [characteristic(schema, name, query) for name, query in found if query.cells <= MOST_CELLS]
+
+
+def characteristic(schema: Schema, name: str, query: Query) -> Characteristic:
+    """A query as a characteristic."""
+    shape = tuple(attribute.size for attribute in schema.attributes)
+    order = [attribute.name for attribute in schema.attributes]
+    indices = np.indices(shape, sparse=True)
+    groups, left_out = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for variable in query.variables:
+        assigned = variable.assignment[indices[order.index(variable.attribute.name)]]
+        groups = groups * variable.size + assigned
+        left_out = left_out | (assigned == NO_GROUP)
+    groups[left_out] = NO_GROUP
+    labels = (", ".join(parts) for parts in product(*(variable.labels for variable in query.variables)))
+    return Characteristic(name, _title(query), tuple(label or "total" for label in labels), groups.ravel())
+
+
+def _title(query: Query) -> str:
+    """The titles of the attributes, each with the name of its recode."""
+    titles = [
+        variable.attribute.title + (f" ({variable.name.partition(':')[2]})" if ":" in variable.name else "")
+        for variable in query.variables
+    ]
+    return " by ".join([*titles[:1], *(title[:1].lower() + title[1:] for title in titles[1:])]) or "Total"
+
+
+@dataclass(frozen=True)
+class Geography:
+    """A partition of the frame's blocks: official, or made by the spine."""
+
+    name: str
+    kind: str
+    """``level`` or ``area`` of the frame; ``made`` or ``part`` for units of the spine."""
+    codes: tuple[str, ...]
+    unit_of_block: NDArray[np.int64]
+    """For each row of the frame its unit, or ``OUTSIDE``."""
+
+    @property
+    def units(self) -> int:
+        return len(self.codes)
+
+
+def geographies(question: Question) -> list[Geography]:
+    """All areas of an evaluation: official levels, what the spine makes, areas beside it, and the blocks last. Areas
+    that are declared, but have no unit in this frame, are none."""
+    frame, spine = question.frame.spine, question.spine
+    found = [_official(level, "level") for level in frame.levels[:-1]]
+    for level in spine.levels[1:-1]:
+        official = level.official
+        made = official is None
+        if official is None or (spine.split is not None and level.units > len(np.unique(official))):
+            units = np.full(len(frame.blocks.unit_of_block), OUTSIDE, np.int64)
+            units[spine.rows] = spine.unit_of_block(level.name)
+            name = f"{level.name} ({'made' if made else 'AIAN parts'})"
+            ids = tuple(spine.ids(level.name).tolist())
+            found.append(Geography(name, "made" if made else "part", ids, units))
+    found += [_official(area, "area") for area in frame.areas if area.units]
+    return [*found, _official(frame.blocks, "level")]
+
+
+def _official(level: Geolevel, kind: str) -> Geography:
+    return Geography(level.name, kind, level.codes, level.unit_of_block)
+
+
+def _known(schema: Schema, name: str) -> bool:
+    try:
+        resolve(schema, name)
+    except SpecError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Noisy measurements as files: written by a release, read back by post-processing."""

@@ -1,0 +1,212 @@
+"""What ``verify`` looks at in a TopDown release: everything that is promised exactly, from the written files alone.
+
+Records are whole and non-negative by being records. From them and the geography in the table of blocks, everything else
+is made again and compared: the lines of the other layout one by one, each table unit by unit. Bounds, structural zeros
+and what the frame tells are checked in every block. Records are read once, in batches, and kept as sparse counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from confide.geography import Geolevel
+from confide.geography.spine import OUTSIDE
+from confide.runs.mechanism import Check
+from confide.topdown.output.layouts import Layout
+from confide.topdown.output.reading import Copies
+from confide.topdown.output.settings import MDF, RECORDS, UNITS, Output
+from confide.topdown.output.table_checks import verify_tables
+from confide.topdown.output.tabulating import Tabulator, histograms
+from confide.topdown.output.tabulation import cells_where, indicators, number_of_cells
+from confide.topdown.strategies.constraints import Side
+
+ROWS_AT_ONCE = 1 << 18
+
+Integers = NDArray[np.int64]
+
+
+def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """Every constraint of the strategy, block by block, and every table."""
+    facts = manifest["plan"]["question"]
+    output = Output.from_dict(facts["output"])
+    block = facts["layout"]["block"]
+    geography = [*facts["levels"][:-1], *facts["areas"]]
+    opened = _open(folder, manifest, block, geography, facts["frame_columns"], output)
+    for name, copies in opened.items():
+        if not copies.there:
+            yield Check(f"{name}: there", False, f"files: {copies.formats or 'none'}; not with the columns they had")
+    if not all(copies.there for copies in opened.values()):
+        return
+    units = pa.concat_tables(opened[UNITS].batches(ROWS_AT_ONCE)).combine_chunks()
+    yield _same(UNITS, opened[UNITS])
+    codes = units.column(block).to_numpy(zero_copy_only=False).astype(str)
+    rising = bool((codes[1:] > codes[:-1]).all())
+    yield Check("units: each block once, in order", rising, f"{len(codes):,} blocks")
+    if not rising:
+        return
+    read = _Records(block, codes, output)
+    counts = read.count(opened[RECORDS], opened.get(MDF), units)
+    yield _same(RECORDS, opened[RECORDS])
+    yield Check("records: in blocks of the frame", read.in_frame, f"{read.rows:,} records")
+    yield Check("records: codes of the schema", read.in_schema, ", ".join(output.axes))
+    if MDF in opened:
+        yield _same(MDF, opened[MDF])
+        yield Check("mdf: says what the records say", read.agree, f"{read.lines:,} lines")
+    if not read.in_frame or not read.in_schema:
+        return
+    yield from _constraints(facts, output, counts, units)
+    levels = {name: _level(name, units) for name in geography} | {"block": _blocks(codes)}
+    yield _nested([levels[name] for name in facts["levels"]])
+    tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
+    spine = [name for name in facts["levels"] if name in output.levels]
+    yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
+
+
+def _open(
+    folder: Path, manifest: dict[str, Any], block: str, geography: list[str], counts: list[str], output: Output
+) -> dict[str, Copies]:
+    """The tables that the plan says are there, but the tabulated ones."""
+    texts = [(name, pa.string()) for name in (block, *geography)]
+    schemas = {UNITS: pa.schema([*texts, *((name, pa.int64()) for name in counts)])}
+    kinds = [(name, pa.int64() if isinstance(codes[0], int) else pa.string()) for name, codes in output.axes.items()]
+    schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
+    if output.microdata is not None:
+        schemas[MDF] = output.microdata.schema
+    return {name: Copies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
+
+
+def _same(name: str, copies: Copies) -> Check:
+    return Check(f"{name}: the same in every format", copies.same and copies.at_end(), copies.formats)
+
+
+@dataclass
+class _Records:
+    """One pass over the records, and over their lines in another layout beside them."""
+
+    block: str
+    codes: NDArray[np.str_]
+    output: Output
+    rows: int = 0
+    lines: int = 0
+    in_frame: bool = True
+    in_schema: bool = True
+    agree: bool = True
+
+    def count(self, records: Copies, other: Copies | None, units: pa.Table) -> Any:
+        """The histograms of the blocks."""
+        counts = histograms(len(self.codes), number_of_cells(self.output.axes), self._parts(records, other))
+        layout = self.output.microdata
+        if layout is not None and other is not None:
+            self._appended(layout, other, units)
+        return counts
+
+    def _parts(self, records: Copies, other: Copies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
+        cells = number_of_cells(self.output.axes)
+        for batch in records.batches(ROWS_AT_ONCE):
+            place, cell = self._place(batch), self._cell(batch)
+            self._compare(batch, other)
+            self.rows += batch.num_rows
+            known = (place >= 0) & (cell >= 0)
+            keys, times = np.unique(place[known] * cells + cell[known], return_counts=True)
+            yield keys // cells, keys % cells, times
+
+    def _place(self, batch: pa.Table) -> Integers:
+        """For each record the position of its block, or -1."""
+        coded = batch.column(self.block).combine_chunks().dictionary_encode()
+        used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
+        found = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
+        found = np.where(self.codes[found] == used, found, -1)
+        self.in_frame &= bool((found >= 0).all())
+        place: Integers = found[coded.indices.to_numpy()]
+        return place
+
+    def _cell(self, batch: pa.Table) -> Integers:
+        """For each record its cell of the histogram, or a negative number."""
+        cell, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, bool)
+        for name, codes in self.output.axes.items():
+            index = pc.index_in(batch.column(name), value_set=pa.array(codes))
+            index = pc.fill_null(index, -1).to_numpy().astype(np.int64)
+            known &= index >= 0
+            cell = cell * len(codes) + index
+        self.in_schema &= bool(known.all())
+        return np.where(known, cell, -1)
+
+    def _compare(self, batch: pa.Table, other: Copies | None) -> None:
+        layout = self.output.microdata
+        if layout is None or other is None or not self.in_schema:
+            return
+        self._expect(layout.encode(batch, self.block, self.rows + 1), other)
+
+    def _appended(self, layout: Layout, other: Copies, units: pa.Table) -> None:
+        if layout.file.appended is not None:
+            times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
+            blocks = units.column(self.block).combine_chunks()
+            for batch in layout.appended(blocks, times, self.rows + 1):
+                self._expect(batch, other)
+        self.agree &= other.at_end()
+
+    def _expect(self, batch: pa.RecordBatch, other: Copies) -> None:
+        found = other.take(batch.num_rows)
+        self.agree &= found.equals(pa.Table.from_batches([batch]).cast(found.schema))
+        self.lines += found.num_rows
+
+
+def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.Table) -> Iterator[Check]:
+    """Structural zeros, bounds and what the frame tells, in every block."""
+
+    def of(*conditions: dict[str, list[Any]]) -> Integers:
+        """How many records of each block meet each condition: blocks x conditions."""
+        chosen = [cells_where(output.axes, where) for where in conditions]
+        dense: Integers = (counts @ indicators(counts.shape[1], chosen)).toarray()
+        return dense
+
+    for zero in facts["strategy"]["constraints"]["zeros"]:
+        found = int(of(zero["where"]).sum())
+        yield Check(f"structural zero {zero['name']}", not found, f"{found:,} records")
+    for bound in facts["bounds"]:
+        found_in = of(*({bound["attribute"]: group["codes"]} for group in bound["groups"]))
+        limit = bound["per_unit"] * _columns(units, [group["column"] for group in bound["groups"]])
+        broken = int((found_in < limit if bound["side"] == Side.LOWER.value else found_in > limit).sum())
+        yield Check(f"bound {bound['name']}", not broken, f"{broken:,} blocks out of bounds")
+    for told in facts["told"]:
+        found_in = of(*(cell["where"] for cell in told["cells"]))
+        broken = int((found_in != _columns(units, [cell["column"] for cell in told["cells"]])).sum())
+        yield Check(f"invariant {told['name']}", not broken, f"{broken:,} blocks with another count than the frame's")
+
+
+def _columns(units: pa.Table, names: Sequence[str]) -> Integers:
+    return np.stack([units.column(name).to_numpy() for name in names], axis=1)
+
+
+def _level(name: str, units: pa.Table) -> Geolevel:
+    """A level or area as the released table of blocks has it; an empty code is in none."""
+    coded = units.column(name).combine_chunks().dictionary_encode()
+    used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
+    order = np.array([position for position in np.argsort(used).tolist() if used[position]], np.int64)
+    number = np.full(len(used), OUTSIDE, np.int64)
+    number[order] = np.arange(len(order))
+    return Geolevel(name, tuple(used[order].tolist()), number[coded.indices.to_numpy()])
+
+
+def _blocks(codes: NDArray[np.str_]) -> Geolevel:
+    return Geolevel("block", tuple(codes.tolist()), np.arange(len(codes)))
+
+
+def _nested(levels: Sequence[Geolevel]) -> Check:
+    """Whether each unit of a level lies in one of the level above, so that sums over children mean something."""
+    nested = all((level.unit_of_block >= 0).all() for level in levels)
+    for above, level in pairwise(levels):
+        parent = np.zeros(level.units, np.int64)
+        parent[level.unit_of_block] = above.unit_of_block
+        nested &= bool((parent[level.unit_of_block] == above.unit_of_block).all())
+    detail = ", ".join(f"{level.units:,} {level.name}" for level in levels)
+    return Check("units: levels nest", nested, detail)

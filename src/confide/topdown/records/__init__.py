@@ -1,0 +1,1 @@
+"""Before a record is counted: does it fit, and can all constraints be kept?"""

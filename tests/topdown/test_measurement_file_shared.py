@@ -1,0 +1,25 @@
+"""Rhode Island 2010: all measurements of a real state, and the same records made of them alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.topdown.test_measurement_file import again, table
+from tests.topdown.test_topdown import PRODUCTION
+from tests.topdown.test_topdown_shared import lay_out
+from tests.topdown.test_topdown_shared import pytestmark as pytestmark
+
+from confide import api
+
+
+def test_a_real_state_comes_out_of_its_measurements_byte_by_byte(tmp_path: Path) -> None:
+    spec = lay_out(tmp_path, PRODUCTION)
+    spec.write_text(spec.read_text() + "\n[output]\nmeasurements = true\n")
+    first = api.run(spec, insecure_key="3c" * 32, processes=2)
+    assert first.plan.counts > 40_000_000
+    verified = api.verify(first.release)
+    assert verified.ok, verified.findings
+    second = api.run(again(tmp_path, first), processes=2)
+    for name in ("records", "mdf"):
+        assert table(second.release, name) == table(first.release, name)
+    assert api.verify(second.release).ok
