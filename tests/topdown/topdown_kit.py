@@ -42,6 +42,7 @@ def write_spec(
     spine: str = "optimised",
     areas: str = AREAS,
     output: str = "",
+    around: list[str] | None = None,
 ) -> Path:
     """A spec over files in ``folder``, with the production budget unless told, and a ledger with more than enough."""
     path = folder / "spec.toml"
@@ -67,6 +68,7 @@ budget = "{budget or load_strategy(product, root="state").budget}"
 strategy = "{product}"
 root = "state"
 spine = "{spine}"
+{"" if around is None else f"around = {json.dumps(around)}"}
 
 [output]
 {output}
