@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.runs.rows import RowsInOrder
+
 WHOLE_NUMBERS = ("count", "noise_margin")
 _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 17
@@ -20,22 +22,12 @@ class Rows:
 
     def __init__(self, path: Path):
         self.path = path
-        self.names, self._batches = _open(path)
-        self._held: list[pa.Table] = []
-        self._rows = 0
+        self.names, batches = _open(path)
+        self._rows = RowsInOrder(batches, pa.table({name: [] for name in self.names}))
 
     def take(self, rows: int) -> pa.Table:
         """The next ``rows`` rows, or as many as are left."""
-        while self._rows < rows:
-            batch = next(self._batches, None)
-            if batch is None:
-                break
-            self._held.append(batch)
-            self._rows += batch.num_rows
-        whole = pa.concat_tables(self._held) if self._held else pa.table({name: [] for name in self.names})
-        taken, rest = whole.slice(0, rows), whole.slice(rows)
-        self._held, self._rows = [rest], rest.num_rows
-        return taken.combine_chunks()
+        return self._rows.take(rows)
 
 
 def _open(path: Path) -> tuple[list[str], Iterator[pa.Table]]:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.runs.rows import RowsInOrder
+
 _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 16
 
@@ -21,22 +23,11 @@ class Rows:
     def __init__(self, path: Path, schema: pa.Schema):
         self.schema = pa.schema([pa.field(field.name, field.type) for field in schema])
         self.fits = True
-        self._batches = self._open(path)
-        self._held: list[pa.Table] = []
-        self._rows = 0
+        self._rows = RowsInOrder(self._open(path), self.schema.empty_table())
 
     def take(self, rows: int) -> pa.Table:
         """The next ``rows`` rows, or as many as are left."""
-        while self._rows < rows:
-            batch = next(self._batches, None)
-            if batch is None:
-                break
-            self._held.append(batch)
-            self._rows += batch.num_rows
-        whole = pa.concat_tables(self._held) if self._held else self.schema.empty_table()
-        taken, rest = whole.slice(0, rows), whole.slice(rows)
-        self._held, self._rows = [rest], rest.num_rows
-        return taken.combine_chunks()
+        return self._rows.take(rows)
 
     def _open(self, path: Path) -> Iterator[pa.Table]:
         if path.suffix == ".parquet":
