@@ -39,6 +39,9 @@ class PostprocessPart(TopDownPart):
 
     spine: ClassVar[Literal["plain"]] = "plain"  # type: ignore[misc]
     split_aian: ClassVar[bool] = False  # type: ignore[misc]
+    around: ClassVar[None] = None  # type: ignore[misc]
+    fanout: ClassVar[int] = 0  # type: ignore[misc]
+    entity_threshold: ClassVar[int] = 0  # type: ignore[misc]
 
 
 class PostprocessSpec(TopDownSpec):
