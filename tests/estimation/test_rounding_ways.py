@@ -15,7 +15,7 @@ from rounding_kit import keeps, random_problem, value
 from scipy.optimize import linprog
 
 from confide.errors import ParameterError
-from confide.estimation import network, network_simplex, rounding
+from confide.estimation import network, network_simplex
 from confide.estimation.leftover import leftover, objective, round_half_even
 from confide.estimation.network import Prices, build
 from confide.estimation.network_simplex import minimise
@@ -113,7 +113,7 @@ def test_a_result_that_breaks_a_sum_is_never_handed_back(monkeypatch: pytest.Mon
     """A solver that returns its first flow, the largest remainders, misses group totals: the check notices."""
     problem = random_problem(8, cells=30, children=6, groups=True)
     expected = round_counts(problem)
-    monkeypatch.setattr(rounding, "minimise", lambda net: (net.flow.astype(np.int64), 0))
+    monkeypatch.setattr(network_simplex, "minimise", lambda net: (net.flow.astype(np.int64), 0))
     result = round_counts(problem)
     assert (expected.report.outcome, result.report.outcome) == (Outcome.NETWORK, Outcome.LINEAR)
     assert value(problem, result.counts) == value(problem, expected.counts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from confide.errors import ConfideError, Finding, Place
 from confide.estimation.prepare import Prepared
@@ -48,6 +47,8 @@ def clashes(prepared: Prepared) -> list[Finding]:
     lower = sp.hstack([-matrix, nothing, -give], format="csr")[below]
     cost = np.concatenate([np.zeros(count), np.ones(2 * rows.count)])
     limits = np.concatenate([rows.high[above], -rows.low[below]])
+    from scipy.optimize import linprog  # slow to load, and needed only where nothing else was found
+
     result = linprog(cost, sp.vstack([upper, lower], format="csr"), limits, equations, right, method="highs")
     if result.x is None:
         raise ConfideError(Finding("feasibility", "the linear program was not solved", found=str(result.message)))

@@ -30,8 +30,6 @@ import numpy as np
 from confide.errors import Finding, RunError
 from confide.estimation.leftover import Leftover, leftover, objective, violations
 from confide.estimation.network import Prices, build
-from confide.estimation.network_simplex import minimise
-from confide.estimation.rounding_lp import solve_linear
 from confide.estimation.rounding_problem import MILLION, Ints, Partition, RoundingProblem, crossings
 
 __all__ = [
@@ -134,6 +132,8 @@ def _down_or_up(left: Leftover) -> tuple[Outcome, Ints, int] | None:
     if not left.open.any():
         ups = left.settled.astype(np.int64)
         return None if _broken(left, ups) else (Outcome.WHOLE, ups, 0)
+    from confide.estimation.network_simplex import minimise  # half a second to load, for those who round
+
     prices = Prices.of(left)
     solved = None if prices is None else minimise(build(left, prices))
     if solved is not None:
@@ -142,6 +142,8 @@ def _down_or_up(left: Leftover) -> tuple[Outcome, Ints, int] | None:
         ups[left.open] = flow[: np.count_nonzero(left.open)]
         # The flow misses as few bounds as possible: if it misses one, nothing keeps them all.
         return None if _broken(left, ups) else (Outcome.NETWORK, ups, pivots)
+    from confide.estimation.rounding_lp import solve_linear  # HiGHS is the fallback, and slow to load
+
     result = solve_linear(left)
     if result.ups is None or _broken(left, result.ups):
         return None
@@ -150,6 +152,8 @@ def _down_or_up(left: Leftover) -> tuple[Outcome, Ints, int] | None:
 
 def _widened(left: Leftover) -> tuple[Outcome, Ints, int]:
     """Whole counts that leave floors and ceilings as little as possible."""
+    from confide.estimation.rounding_lp import solve_linear
+
     result = solve_linear(left, widened=True)
     if result.ups is None or _broken(left, result.ups):
         raise RunError(_finding(left.problem, result.status))
