@@ -35,7 +35,11 @@ from confide.tables import Tables
 from confide.topdown.measurements.postprocess import Postprocess
 from confide.topdown.pipeline import TopDown
 
-MECHANISMS: dict[str, Mechanism] = {"tables": Tables(), "topdown": TopDown(), "postprocess": Postprocess()}
+MECHANISMS: dict[str, Mechanism | PostProcessing] = {
+    "tables": Tables(),
+    "topdown": TopDown(),
+    "postprocess": Postprocess(),
+}
 """Every mechanism by name."""
 
 DEFAULT_MEMORY = "4GiB"
@@ -227,7 +231,7 @@ def load(path: str | Path) -> LoadedSpec:
     return load_spec(given, {name: mechanism.spec for name, mechanism in MECHANISMS.items()})
 
 
-def _mechanism(loaded: LoadedSpec) -> Mechanism:
+def _mechanism(loaded: LoadedSpec) -> Mechanism | PostProcessing:
     return MECHANISMS[loaded.spec.release.mechanism]
 
 

@@ -59,8 +59,8 @@ class Check:
     detail: str
 
 
-class Mechanism(Protocol):
-    """A way from records to a release."""
+class Publisher(Protocol):
+    """What every way to a release has, wherever its measurements come from."""
 
     @property
     def name(self) -> str:
@@ -79,15 +79,6 @@ class Mechanism(Protocol):
     def bytes_needed(self, question: Any, plan: Plan) -> int:
         """A generous guess of what a run takes on the disk, from public knowledge alone."""
 
-    def check_records(self, question: Any, job: Job) -> list[Finding]:
-        """Every problem of the records."""
-
-    def tabulate(self, question: Any, job: Job) -> None:
-        """True counts into the confidential zone."""
-
-    def measure(self, question: Any, plan: Plan, job: Job, noise: NoiseSource) -> None:
-        """Truth plus noise: the only place where they meet."""
-
     def statistics(self, question: Any, job: Job) -> Mapping[str, Any]:
         """What the manifest says of how the measurements became the release. It follows from measurements and public
         knowledge alone, and is the same whatever machines, processes and interruptions there were. May be empty."""
@@ -98,5 +89,18 @@ class Mechanism(Protocol):
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         """What only this mechanism can check, from the written files alone."""
 
+
+class Mechanism(Publisher, Protocol):
+    """A way from records to a release."""
+
     def records_file(self, question: Any) -> Path:
         """The file whose fingerprint the noise is bound to."""
+
+    def check_records(self, question: Any, job: Job) -> list[Finding]:
+        """Every problem of the records."""
+
+    def tabulate(self, question: Any, job: Job) -> None:
+        """True counts into the confidential zone."""
+
+    def measure(self, question: Any, plan: Plan, job: Job, noise: NoiseSource) -> None:
+        """Truth plus noise: the only place where they meet."""

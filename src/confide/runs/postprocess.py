@@ -23,7 +23,7 @@ from confide.runs.execute import Documents, OpenEngine, RunResult
 from confide.runs.keys import STAMP
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.manifest import FORMAT
-from confide.runs.mechanism import Job, Mechanism
+from confide.runs.mechanism import Job, Publisher
 from confide.runs.plan import Plan
 from confide.runs.progress import Progress
 from confide.runs.release import MANIFEST, ReleaseWriter, sha256_of
@@ -32,11 +32,14 @@ from confide.version import __version__
 
 
 @runtime_checkable
-class PostProcessing(Mechanism, Protocol):
-    """A mechanism without records: its plan measures nothing, and ``check_records`` looks at measurements."""
+class PostProcessing(Publisher, Protocol):
+    """A way from published measurements to a release: its plan measures nothing."""
 
     def source(self, question: Any) -> Mapping[str, Any]:
         """What the measurements are: ``sha256``, and what they say of themselves (release, plan_hash, stamp)."""
+
+    def check_measurements(self, question: Any) -> list[Finding]:
+        """Every problem of the measurements."""
 
     def estimate(self, question: Any, job: Job) -> None:
         """From measurements to estimates. Goes on where it was interrupted."""
@@ -62,7 +65,7 @@ def check(
         findings += room(workspace, mechanism.bytes_needed(question, plan))
     with progress.stage("Checking measurements", 1) as advance:
         try:
-            findings += mechanism.check_records(question, Job(loaded, engine, workspace, progress))
+            findings += mechanism.check_measurements(question)
         except InputError as error:
             findings += error.findings
         advance(1)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from confide.errors import ConfideError, Finding, Place
 from confide.runs.keys import STAMP
 from confide.runs.ledger import Account
-from confide.runs.mechanism import Check, Mechanism
+from confide.runs.mechanism import Check, Publisher
 from confide.runs.plan import read_plan
 from confide.runs.release import MANIFEST, read_manifest, sha256_of
 
@@ -56,7 +56,7 @@ class Verification:
         }
 
 
-def verify(folder: Path, find_mechanism: Callable[[str], Mechanism], account: Account | None = None) -> Verification:
+def verify(folder: Path, find_mechanism: Callable[[str], Publisher], account: Account | None = None) -> Verification:
     """Checks hashes first; content is looked at only in files that are what the manifest says.
 
     Without the ledger this shows that a folder agrees with its manifest; with its ``account``, that the manifest is the

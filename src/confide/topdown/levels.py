@@ -8,6 +8,7 @@ parents. What comes back are the estimates of the children; how they came about 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -45,15 +46,15 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class EstimateGroup:
+class EstimateGroup(ABC):
     """Estimates the children of a group of parents from measurements, wherever these come from."""
 
     rules: NodeRules
     cells: int
 
+    @abstractmethod
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
         """The measurements of the children of each node."""
-        raise NotImplementedError
 
     def __call__(self, _: int, rows: pa.Table) -> pa.Table:
         columns = {name: rows.column(name).to_numpy() for name in ("kind", "parent", "unit", "cell", "n")}

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from confide.errors import SpecError
 from confide.geography.spine import OUTSIDE, Geolevel
 from confide.inputs.shipped import load_shipped, shipped
-from confide.schema import NO_GROUP, Query, Schema
+from confide.schema import Query, Schema
 from confide.topdown.question import Question
-from confide.topdown.strategies.strategy import Strategy, resolve
+from confide.topdown.strategies.strategy import Strategy, groups_of, resolve
 
 MOST_CELLS = 70
 """Queries with more cells are not looked at."""
@@ -77,17 +77,8 @@ def characteristics(strategy: Strategy, also: tuple[str, ...] = ()) -> list[Char
 
 def characteristic(schema: Schema, name: str, query: Query) -> Characteristic:
     """A query as a characteristic."""
-    shape = tuple(attribute.size for attribute in schema.attributes)
-    order = [attribute.name for attribute in schema.attributes]
-    indices = np.indices(shape, sparse=True)
-    groups, left_out = np.zeros(shape, np.int64), np.zeros(shape, bool)
-    for variable in query.variables:
-        assigned = variable.assignment[indices[order.index(variable.attribute.name)]]
-        groups = groups * variable.size + assigned
-        left_out = left_out | (assigned == NO_GROUP)
-    groups[left_out] = NO_GROUP
     labels = (", ".join(parts) for parts in product(*(variable.labels for variable in query.variables)))
-    return Characteristic(name, _title(query), tuple(label or "total" for label in labels), groups.ravel())
+    return Characteristic(name, _title(query), tuple(label or "total" for label in labels), groups_of(schema, query))
 
 
 def _title(query: Query) -> str:

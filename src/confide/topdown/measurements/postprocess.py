@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.errors import Finding, RunError
+from confide.errors import Finding
 from confide.estimation.problem import MeasuredQuery
 from confide.geography.topdown_tree import TopDownLevel
 from confide.runs.load_spec import LoadedSpec
-from confide.runs.mechanism import Check, Job, NoiseSource
+from confide.runs.mechanism import Check, Job
 from confide.runs.plan import Plan
 from confide.runs.release import ReleaseWriter
 from confide.topdown.descent import descend, estimates_folder
@@ -67,7 +67,7 @@ class Postprocess:
     def bytes_needed(self, question: MeasuredQuestion, plan: Plan) -> int:  # noqa: ARG002
         return sum(file.stat().st_size for file in question.folder.all_files) * BYTES_PER_MEASURED_BYTE
 
-    def check_records(self, question: MeasuredQuestion, job: Job) -> list[Finding]:  # noqa: ARG002
+    def check_measurements(self, question: MeasuredQuestion) -> list[Finding]:
         """Measurements that are not whole, not complete or not the strategy's, and constraints that clash."""
         findings = list(clashes_in_blocks(question))
         for reader in question.readers:
@@ -98,15 +98,6 @@ class Postprocess:
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
         yield from checks.verify(folder, manifest)
         yield solver_check(manifest["statistics"])
-
-    def records_file(self, question: MeasuredQuestion) -> Path:
-        raise _no_records(question)
-
-    def tabulate(self, question: MeasuredQuestion, job: Job) -> None:  # noqa: ARG002
-        raise _no_records(question)
-
-    def measure(self, question: MeasuredQuestion, plan: Plan, job: Job, noise: NoiseSource) -> None:  # noqa: ARG002
-        raise _no_records(question)
 
 
 def _measurements(job: Job, level: str) -> Path:
@@ -171,16 +162,3 @@ def _unknown_totals(question: MeasuredQuestion) -> list[Finding]:
             severity="warning",
         )
     ]
-
-
-def _no_records(question: MeasuredQuestion) -> RunError:
-    return RunError(
-        Finding(
-            code="no-records",
-            what="this release was made from measurements: there are no records, no truth and no key",
-            where=question.place,
-            found="post-processing",
-            expected="a release from records",
-            remedy="evaluate or replay the release that the measurements come from",
-        )
-    )

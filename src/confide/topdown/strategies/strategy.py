@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, positive
 from confide.privacy import Definition, Neighbours
-from confide.schema import Query, Schema
+from confide.schema import NO_GROUP, Query, Schema
 from confide.topdown.strategies.constraints import Constraints
 
 DETAILED = "detailed"
@@ -190,13 +190,16 @@ def resolve(schema: Schema, name: str) -> Query:
 
 
 def groups_of(schema: Schema, query: Query) -> NDArray[np.int64]:
-    """For each cell of the histogram, in C order, the cell of ``query`` that it adds to. For complete queries."""
+    """For each cell of the histogram, in C order, the cell of ``query`` that it adds to, or ``NO_GROUP``."""
     shape = tuple(attribute.size for attribute in schema.attributes)
     order = [attribute.name for attribute in schema.attributes]
     indices = np.indices(shape, sparse=True)
-    result = np.zeros(shape, np.int64)
+    result, left_out = np.zeros(shape, np.int64), np.zeros(shape, bool)
     for variable in query.variables:
-        result = result * variable.size + variable.assignment[indices[order.index(variable.attribute.name)]]
+        assigned = variable.assignment[indices[order.index(variable.attribute.name)]]
+        result = result * variable.size + assigned
+        left_out = left_out | (assigned == NO_GROUP)
+    result[left_out] = NO_GROUP
     return result.ravel()
 
 
