@@ -18,6 +18,7 @@ from confide.confidential import Confidential
 from confide.engines.expressions import identifier
 from confide.engines.files import private_folder, whole_file
 from confide.engines.groups import Workers, map_groups
+from confide.engines.lines import Lines, look_at_lines
 from confide.engines.protocol import Advance, GroupFunction
 from confide.engines.source import Source
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
@@ -40,6 +41,7 @@ class LocalEngine:
         self.processes = processes or os.cpu_count() or 1
         self._workers = Workers(self.processes)
         self._scratch = private_folder(scratch)
+        self._lines: dict[tuple[Path, str], tuple[tuple[int, int], Lines]] = {}
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": self.processes,
             "memory_limit": memory,
@@ -68,7 +70,7 @@ class LocalEngine:
         return {name: _kind(str(type_)) for name, type_, *_ in rows}
 
     def sql(self, text: str, **sources: Source | Path) -> Confidential[pa.Table]:
-        query = _with(text, sources)
+        query = self._with(text, sources)
         return Confidential(_in_our_words(lambda: self._connection.sql(query).to_arrow_table(), sources.values()))
 
     def count_by(self, source: Source | Path, keys: Mapping[str, str], into: Path, *, where: str | None = None) -> None:
@@ -80,7 +82,7 @@ class LocalEngine:
 
     def write(self, text: str, into: Path, *, rows_per_group: int | None = None, **sources: Source | Path) -> None:
         private_folder(into.parent)
-        query = _with(text, sources)
+        query = self._with(text, sources)
         with whole_file(into) as temporary:
             size = "" if rows_per_group is None else f", ROW_GROUP_SIZE {rows_per_group}"
             copy = f"COPY ({query}) TO {_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd{size})"
@@ -105,9 +107,9 @@ class LocalEngine:
         number = "file_row_number + 1" if of_the_file else "row_number() OVER ()"
         options = ", file_row_number = true" if of_the_file else ""
         # The number comes first and under a name of ours: a column of the records must never be taken for it.
-        numbered = f"SELECT {number} AS {identifier(_ROW)}, * FROM {_from(source, options)}"
+        numbered = f"SELECT {number} AS {identifier(_ROW)}, * FROM {self._from(source, options)}"
         text = f"SELECT {identifier(_ROW)} FROM ({numbered}) WHERE {where} ORDER BY 1 LIMIT {limit}"
-        query = _with(text, others)
+        query = self._with(text, others)
         rows = _in_our_words(lambda: self._connection.execute(query).fetchall(), [source])
         return [int(row) for (row,) in rows]
 
@@ -115,6 +117,34 @@ class LocalEngine:
         return (
             rf"TRY_CAST(CASE WHEN regexp_full_match({column}, '\s*[+-]?[0-9]{{1,18}}\s*') THEN {column} END AS BIGINT)"
         )
+
+    def _with(self, text: str, sources: Mapping[str, Source | Path]) -> str:
+        views = ", ".join(
+            f"{identifier(name)} AS (SELECT * FROM {self._from(source)})" for name, source in sources.items()
+        )
+        return f"WITH {views} {text}" if views else text
+
+    def _from(self, source: Source | Path, options: str = "") -> str:
+        return _from(source, options, mixed_ends=isinstance(source, Source) and self._has_mixed_ends(source))
+
+    def _has_mixed_ends(self, source: Source) -> bool:
+        """Looks at the lines of an unquoted text, once and again when it has changed; all the bad ones are one error.
+
+        Such a text is read strictly and by several threads, but for one whose line ends differ: DuckDB reads that
+        leniently and by one thread, or not at all.
+        """
+        if source.format == "parquet" or source.quoted:
+            return False
+        values, status = len(csv_header(source)), source.path.stat()
+        state = status.st_size, status.st_mtime_ns
+        before, lines = self._lines.get((source.path, source.delimiter), (None, Lines()))
+        if before != state:
+            lines = look_at_lines(source, values)
+            self._lines[source.path, source.delimiter] = state, lines
+        findings = lines.findings(source, values)
+        if findings:
+            raise InputError(findings)
+        return lines.mixed
 
 
 def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> T:
@@ -188,21 +218,18 @@ def _kind(type_: str) -> str:
     return "text" if type_.startswith(("VARCHAR", "ENUM")) else "other"
 
 
-def _with(text: str, sources: Mapping[str, Source | Path]) -> str:
-    views = ", ".join(f"{identifier(name)} AS (SELECT * FROM {_from(source)})" for name, source in sources.items())
-    return f"WITH {views} {text}" if views else text
-
-
-def _from(source: Source | Path, options: str = "") -> str:
+def _from(source: Source | Path, options: str = "", *, mixed_ends: bool = False) -> str:
     if isinstance(source, Path):
         files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
         return f"read_parquet([{', '.join(_one_file(file) for file in files)}]{options})"
     if source.format == "parquet":
         return f"read_parquet({_one_file(source.path)}{options})"
     delimiter = source.delimiter.replace("'", "''")
+    mark = "'\"'" if source.quoted else "''"
+    ends = "strict_mode = false, parallel = false" if mixed_ends else "strict_mode = true"
     return (
         f"read_csv({_one_file(source.path)}, header = true, all_varchar = true, delim = '{delimiter}', "
-        "quote = '\"', escape = '\"', strict_mode = true, null_padding = false, auto_detect = false, "
+        f"quote = {mark}, escape = {mark}, {ends}, null_padding = false, auto_detect = false, "
         f"columns = {{{_csv_columns(source)}}})"
     )
 
@@ -216,7 +243,10 @@ def csv_header(source: Source) -> list[str]:
     try:
         with source.path.open("rb") as file:
             first = re.split(rb"[\r\n]", file.read(_LONGEST_LINE), maxsplit=1)[0].decode("utf-8-sig")
-        names = next(csv.reader([first], delimiter=source.delimiter, strict=True), [])
+        if source.quoted:
+            names = next(csv.reader([first], delimiter=source.delimiter, strict=True), [])
+        else:
+            names = first.split(source.delimiter)
     except UnicodeDecodeError:
         problem = "the first line is not UTF-8 text", "other bytes", "a CSV in UTF-8"
     except csv.Error:

@@ -15,12 +15,15 @@ class Source:
     """A Parquet or CSV file, and our names for its columns (``columns`` maps ours to theirs).
 
     A CSV is read as text, every column: a code keeps its leading zeros, and what is a number is said by the schema.
+    Where it is not ``quoted`` there is no way to quote: a quotation mark is a character like any other, and a value
+    holds neither delimiter nor line end.
     """
 
     path: Path
     format: Format
     columns: Mapping[str, str] = field(default_factory=dict)
     delimiter: str = ","
+    quoted: bool = True
 
     @property
     def file(self) -> str:
