@@ -90,19 +90,19 @@ class Law(ABC):
 
     def pmf(self, x: int) -> float:
         """``P(X = x)``, correctly rounded."""
-        return _nearest_float(lambda bits: self.pmf_bounds(x, bits))
+        return nearest_float(lambda bits: self.pmf_bounds(x, bits))
 
     def cdf(self, x: int) -> float:
         """``P(X <= x)``, correctly rounded."""
-        return _nearest_float(lambda bits: self.cdf_bounds(x, bits))
+        return nearest_float(lambda bits: self.cdf_bounds(x, bits))
 
     def tail(self, x: int) -> float:
         """``P(X > x)``, correctly rounded: also where ``1 - cdf(x)`` would have lost every digit."""
-        return _nearest_float(lambda bits: self.tail_bounds(x, bits))
+        return nearest_float(lambda bits: self.tail_bounds(x, bits))
 
     def variance(self) -> float:
         """The variance, correctly rounded. For the discrete Gaussian it is below ``sigma2``."""
-        return _nearest_float(self.variance_bounds)
+        return nearest_float(self.variance_bounds)
 
     def quantile(self, p: Exact) -> int:
         """The smallest ``x`` with ``P(X <= x) >= p``, decided exactly."""
@@ -264,7 +264,7 @@ def _narrowed(evaluate: Callable[[int], Enclosure], bits: int) -> Enclosure:
         work *= 2
 
 
-def _nearest_float(enclose: Callable[[int], Enclosure]) -> float:
+def nearest_float(enclose: Callable[[int], Enclosure]) -> float:
     """The float nearest to the enclosed number: bits are added until both ends round to the same one.
 
     A number closer than ``2**-4096`` to the middle between two floats gets the lower of the two.
