@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from confide.exact import Exact
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
 from confide.privacy import (
     ZCDP,
+    BoundedDegree,
     Definition,
     Event,
     Loss,
@@ -72,6 +73,32 @@ class Measure:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Measurements of groups that overlap: a record is in at most ``degree`` of the groups.
+
+    ``members`` are the kinds of groups: the numbers of the measurements that a group of that kind takes part in, one
+    after the other. ``copies`` says how many groups there are of each kind. Proof: ``docs/proofs/accounting.md``,
+    section 3 (Lemma 5).
+    """
+
+    degree: int
+    members: tuple[tuple[int, ...], ...]
+    copies: tuple[int, ...]
+
+    @property
+    def measures(self) -> frozenset[int]:
+        """The numbers of all its measurements."""
+        return frozenset(number for member in self.members for number in member)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "degree": self.degree,
+            "members": [list(member) for member in self.members],
+            "copies": list(self.copies),
+        }
+
+
 @dataclass(frozen=True)
 class Plan:
     """The measurements of a release under one definition and one neighbour relation.
@@ -88,6 +115,8 @@ class Plan:
     question: Mapping[str, Any]
     paths: tuple[tuple[int, ...], ...] = ()
     """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
+    families: tuple[Family, ...] = ()
+    """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
 
     @cached_property
     def event(self) -> Event:
@@ -98,12 +127,29 @@ class Plan:
         """The chosen measurements: on the same records, or, with paths, on those of each kind of place.
 
         A record counts in the measurements of its own path and in no others, so a changed record costs at most half of
-        its old path and half of its new one (``docs/proofs/topdown.md``, section 1).
+        its old path and half of its new one (``docs/proofs/topdown.md``, section 1). A family is one event: of its
+        groups the ``degree`` costliest count.
         """
-        if not self.paths:
-            return Sequential([measure.event for measure in self.measures if chosen(measure)])
-        on_paths = [[self.measures[number] for number in path] for path in self.paths]
-        return Parallel([Sequential([m.event for m in path if chosen(m)]) for path in on_paths])
+        paths = self.paths or (tuple(range(len(self.measures))),)
+        on_paths = [Sequential(self._on_path(frozenset(path), chosen)) for path in paths]
+        return Parallel(on_paths) if self.paths else on_paths[0]
+
+    def _on_path(self, path: frozenset[int], chosen: Callable[[Measure], bool]) -> Iterator[Event]:
+        """The chosen measurements of one kind of place, in the order of the plan; a family stands where it begins."""
+        taken = {number for number in path if chosen(self.measures[number])}
+        family_of = {number: family for family in self.families for number in family.measures}
+        begun: set[int] = set()
+        for number in sorted(taken):
+            family = family_of.get(number)
+            if family is None:
+                yield self.measures[number].event
+            elif id(family) not in begun:
+                begun.add(id(family))
+                members = [
+                    Sequential([self.measures[each].event for each in member if each in taken])
+                    for member in family.members
+                ]
+                yield BoundedDegree(members, family.degree, family.copies)
 
     @cached_property
     def loss(self) -> Loss:
@@ -151,7 +197,16 @@ class Plan:
             "spine": list(self.spine),
             "question": dict(self.question),
             "measures": [measure.as_dict() for measure in self.measures],
-        } | ({"paths": [list(path) for path in self.paths]} if self.paths else {})
+        } | self._structure()
+
+    def _structure(self) -> dict[str, Any]:
+        """How measurements share records, where it is not simply all of them in all."""
+        structure: dict[str, Any] = {}
+        if self.paths:
+            structure["paths"] = [list(path) for path in self.paths]
+        if self.families:
+            structure["families"] = [family.as_dict() for family in self.families]
+        return structure
 
     @cached_property
     def hash(self) -> str:
@@ -208,4 +263,8 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
     neighbours, definition = Neighbours(values["neighbours"]), Definition(values["definition"])
     spine, question = tuple(values["spine"]), values["question"]
     paths = tuple(tuple(path) for path in values.get("paths", ()))
-    return Plan(values["mechanism"], neighbours, definition, measures, spine, question, paths)
+    families = tuple(
+        Family(family["degree"], tuple(tuple(member) for member in family["members"]), tuple(family["copies"]))
+        for family in values.get("families", ())
+    )
+    return Plan(values["mechanism"], neighbours, definition, measures, spine, question, paths, families)

@@ -78,10 +78,22 @@ class ReleaseWriter:
         self._write(paths, schema, batches, title)
 
     def part(
-        self, place: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], title: str, rows_per_group: int
+        self,
+        place: str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        title: str,
+        rows_per_group: int | None = None,
     ) -> None:
         """One Parquet file at a place of its own (a path without ending), such as a part of a data set in folders."""
         self._write({"parquet": self._path(place, "parquet")}, schema, batches, title, rows_per_group)
+
+    def text(
+        self, place: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], title: str, delimiter: str
+    ) -> None:
+        """One text file at a place of its own, with ``delimiter`` between values and no quotes anywhere: for layouts
+        whose values never need them."""
+        self._write({"csv": self._path(place, "csv")}, schema, batches, title, delimiter=delimiter)
 
     def _write(
         self,
@@ -90,6 +102,7 @@ class ReleaseWriter:
         batches: Iterable[pa.RecordBatch],
         title: str,
         size: int | None = None,
+        delimiter: str | None = None,
     ) -> None:
         """The same rows to a file for each format, ``size`` at a time."""
         if isinstance(batches, Confidential):
@@ -97,7 +110,7 @@ class ReleaseWriter:
         schema = schema.with_metadata({**(schema.metadata or {}), **self._metadata, "title": title})
         writers = self._open = []
         for format_, path in paths.items():
-            writers.append(_open_writer(format_, self._partial / path, schema))
+            writers.append(_open_writer(format_, self._partial / path, schema, delimiter))
         rows = 0
         for batch in _same_size(batches, size or min(ROWS_PER_GROUP, VALUES_PER_GROUP // len(schema))):
             rows += batch.num_rows
@@ -196,10 +209,13 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _open_writer(format_: str, path: Path, schema: pa.Schema) -> Any:
+def _open_writer(format_: str, path: Path, schema: pa.Schema, delimiter: str | None) -> Any:
     if format_ == "parquet":
         return pq.ParquetWriter(path, schema, compression="zstd")
-    return pyarrow.csv.CSVWriter(path, schema, write_options=pyarrow.csv.WriteOptions(quoting_style="needed"))
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    if delimiter is not None:
+        options = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
+    return pyarrow.csv.CSVWriter(path, schema, write_options=options)
 
 
 def _description(column: pa.Field) -> str:
