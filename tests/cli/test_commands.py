@@ -156,6 +156,14 @@ def test_synthesize_writes_person_and_block_files(tmp_path: Path) -> None:
     )
 
 
+def test_synthesize_detailed_adds_the_official_folders(tmp_path: Path) -> None:
+    made = confide_json("synthesize", "--persons", 1_000, "--seed", 7, "--out", tmp_path, "--detailed")
+    names = ["persons.parquet", "blocks.parquet", "parameters", "data"]
+    assert made["files"] == [str(tmp_path / name) for name in names]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    assert len((tmp_path / "data/person-records.txt").read_text().splitlines()) == 1_001
+
+
 def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path, tmp_path: Path) -> None:
     schema = json.loads(confide("schema"))
     jsonschema.Draft202012Validator.check_schema(schema)

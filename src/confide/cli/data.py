@@ -34,10 +34,20 @@ def synthesize(
     folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
     persons: Annotated[int, typer.Option(help="How many persons.")] = 100_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people.")] = 7,
+    detailed: Annotated[
+        bool,
+        typer.Option(
+            "--detailed",
+            help="Also with detailed race and ethnicity codes, as the input folders of SafeTab-P: parameters/, data/.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person."""
-    paths = api.synthesize(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
+    shown = Display(quiet=as_json)
+    paths: tuple[Path, ...] = api.synthesize(folder, persons=persons, seed=seed, progress=shown)
+    if detailed:
+        paths += api.synthesize_detailed(folder, persons=persons, seed=seed, progress=shown)
     if as_json:
         print_json({"persons": persons, "seed": seed, "files": [str(path) for path in paths]})
     else:

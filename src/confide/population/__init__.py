@@ -4,9 +4,12 @@
 >>> write_population(Population(persons=100_000, seed=7), "made-up")    # doctest: +SKIP
 """
 
+from confide.population.detailed import DetailedOrigins
 from confide.population.frame import BLOCKS_SCHEMA
 from confide.population.generate import Population
 from confide.population.landscape import Unit
+from confide.population.official import OfficialFiles, write_official
+from confide.population.origins import OriginCodes, load_origins, write_code_files
 from confide.population.profile import dissimilarity, profile
 from confide.population.races import RACES, SUBSETS
 from confide.population.records import PERSONS_SCHEMA
@@ -18,13 +21,19 @@ __all__ = [
     "PERSONS_SCHEMA",
     "RACES",
     "SUBSETS",
+    "DetailedOrigins",
+    "OfficialFiles",
+    "OriginCodes",
     "Population",
     "PopulationFiles",
     "Progress",
     "Settings",
     "Unit",
     "dissimilarity",
+    "load_origins",
     "load_settings",
     "profile",
+    "write_code_files",
+    "write_official",
     "write_population",
 ]

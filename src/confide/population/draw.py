@@ -19,7 +19,7 @@ GENERATOR = 1
 """Version of the generator: raised whenever the same persons, seed and settings would give other people."""
 
 # What a stream is for: the second element of its name.
-LAND, COUNTY, UNIT_FRAME, UNIT_PEOPLE = range(4)
+LAND, COUNTY, UNIT_FRAME, UNIT_PEOPLE, COUNTY_ORIGINS, UNIT_ORIGINS = range(6)
 
 
 def stream(seed: int, purpose: int, index: int = 0) -> np.random.Generator:

@@ -87,6 +87,10 @@ class Population:
         mixture = self._land.mixture[self._land.kind[unit.county]]
         return blocks, self._records.batch(unit, frame, blocks.column("geocode"), mixture, self.seed)
 
+    def county(self, index: int) -> County:
+        """The county with this index, with its neighbourhoods."""
+        return self._county(index)
+
     def _make_county(self, index: int) -> County:
         return make_county(self._land, index, self.seed, self.settings)
 
