@@ -13,19 +13,18 @@ import argparse
 import json
 import os
 import platform
-import resource
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.processes import Memory, processor_time
 from confide.engines import Advance, Engine, LocalEngine
 from confide.noise import ReleaseKey
 from confide.population import Population, write_population
@@ -102,11 +101,11 @@ class Timed:
     """A display of stages that times them."""
 
     stages: list[Stage] = field(default_factory=list)
-    _last: tuple[float, float] = field(default_factory=lambda: (time.perf_counter(), _processor_time()))
+    _last: tuple[float, float] = field(default_factory=lambda: (time.perf_counter(), processor_time()))
 
     def end(self, title: str) -> None:
         """All that happened since the last end belongs to ``title``."""
-        now = time.perf_counter(), _processor_time()
+        now = time.perf_counter(), processor_time()
         self.stages.append(Stage(title, now[0] - self._last[0], now[1] - self._last[1]))
         self._last = now
 
@@ -118,54 +117,6 @@ class Timed:
 
     def note(self, text: str) -> None:
         """See :class:`confide.runs.progress.Progress`."""
-
-
-class Memory(threading.Thread):
-    """Looks once a second at the memory of this process and its workers together (Linux: shared pages count once)."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.largest = 0
-        self._done = threading.Event()
-
-    def run(self) -> None:
-        """Looks until :meth:`stop`."""
-        while not self._done.wait(1.0):
-            self.largest = max(self.largest, sum(_memory_of(process) for process in _family(os.getpid())))
-
-    def stop(self) -> int:
-        """The largest sum, in bytes; 0 where the system does not tell."""
-        self._done.set()
-        self.join()
-        return self.largest
-
-
-def _family(process: int) -> list[int]:
-    found = [process]
-    for task in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            found += [member for child in task.read_text().split() for member in _family(int(child))]
-    return found
-
-
-def _memory_of(process: int) -> int:
-    with suppress(OSError):
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    return 0
-
-
-def _processor_time() -> float:
-    """Of this process, of workers that have ended, and of those that live."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(part.ru_utime + part.ru_stime for part in used) + sum(map(_time_of, _family(os.getpid())[1:]))
-
-
-def _time_of(process: int) -> float:
-    with suppress(OSError):
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
 
 
 class Watched(TopDown):

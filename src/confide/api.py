@@ -16,28 +16,30 @@ from typing import Any
 from confide.engines import LocalEngine
 from confide.errors import Finding, Place, RunError, SpecError
 from confide.noise import ReleaseKey
-from confide.population import Population, PopulationFiles, write_population
-from confide.report import certificate, tables_dossier, topdown_dossier
+from confide.population import OfficialFiles, Population, PopulationFiles, write_official, write_population
+from confide.report import certificate, safetab_dossier, tables_dossier, topdown_dossier
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating, Evaluator
-from confide.runs import checking, evaluating, execute, finality, postprocess, verifying
+from confide.runs import checking, evaluating, execute, finality, unpriced, verifying
 from confide.runs.checking import Checked
 from confide.runs.execute import OpenEngine, RunResult
 from confide.runs.finality import Replay
 from confide.runs.ledger import Ledger, RunRecord
 from confide.runs.load_spec import LoadedSpec, load_spec
 from confide.runs.mechanism import Mechanism
-from confide.runs.postprocess import PostProcessing
 from confide.runs.progress import Progress, Silent
 from confide.runs.release import MANIFEST, sha256_of
+from confide.runs.unpriced import Unpriced
 from confide.runs.verifying import Verification
 from confide.runs.workspace import Workspace
+from confide.safetab.pipeline import SafeTab
 from confide.tables import Tables
 from confide.topdown.measurements.postprocess import Postprocess
 from confide.topdown.pipeline import TopDown
 
-MECHANISMS: dict[str, Mechanism | PostProcessing] = {
+MECHANISMS: dict[str, Mechanism | Unpriced] = {
     "tables": Tables(),
     "topdown": TopDown(),
+    "safetab": SafeTab(),
     "postprocess": Postprocess(),
 }
 """Every mechanism by name."""
@@ -48,6 +50,7 @@ DEFAULT_MEMORY = "4GiB"
 EVALUATORS: dict[str, Evaluator] = {
     "tables": tables_dossier.evaluate_tables,
     "topdown": topdown_dossier.evaluate_topdown,
+    "safetab": safetab_dossier.evaluate_safetab,
 }
 """For each mechanism, what holds its releases against the truth."""
 
@@ -64,8 +67,8 @@ def check(
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
         mechanism, shown = _mechanism(loaded), progress or Silent()
-        if isinstance(mechanism, PostProcessing):
-            return postprocess.check(loaded, mechanism, engine, workspace, shown)
+        if isinstance(mechanism, Unpriced):
+            return unpriced.check(loaded, mechanism, engine, workspace, shown)
         return checking.check(loaded, mechanism, engine, workspace, shown)
 
 
@@ -84,10 +87,10 @@ def run(
     """
     loaded = load(spec)
     mechanism, engine, shown = _mechanism(loaded), _local(processes, memory), progress or Silent()
-    if isinstance(mechanism, PostProcessing):
+    if isinstance(mechanism, Unpriced):
         if insecure_key is not None:
             raise _no_records(loaded, "a key is given, and a release from measurements draws no noise")
-        return postprocess.run(loaded, mechanism, open_engine=engine, documents=certificate.documents, progress=shown)
+        return unpriced.run(loaded, mechanism, open_engine=engine, documents=certificate.documents, progress=shown)
     return execute.run(
         loaded,
         mechanism,
@@ -191,6 +194,13 @@ def synthesize(folder: str | Path, *, persons: int, seed: int, progress: Progres
     return write_population(Population(persons, seed), folder, progress=progress)
 
 
+def synthesize_detailed(
+    folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None
+) -> OfficialFiles:
+    """The same people with detailed race and ethnicity codes, written as the official input folders of SafeTab-P."""
+    return write_official(Population(persons, seed), folder, progress=progress)
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the spec: one form for each mechanism, with definitions of its own."""
     definitions: dict[str, Any] = {}
@@ -231,14 +241,14 @@ def load(path: str | Path) -> LoadedSpec:
     return load_spec(given, {name: mechanism.spec for name, mechanism in MECHANISMS.items()})
 
 
-def _mechanism(loaded: LoadedSpec) -> Mechanism | PostProcessing:
+def _mechanism(loaded: LoadedSpec) -> Mechanism | Unpriced:
     return MECHANISMS[loaded.spec.release.mechanism]
 
 
 def _of_records(loaded: LoadedSpec) -> Mechanism:
     """The mechanism of a release that was made from records; raises for one that was made from measurements."""
     mechanism = _mechanism(loaded)
-    if isinstance(mechanism, PostProcessing):
+    if isinstance(mechanism, Unpriced):
         raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
     return mechanism
 

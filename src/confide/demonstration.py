@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from confide import api
+from confide import api, official_safetab
 from confide.engines.files import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.report.dossier import Evaluated
@@ -17,6 +17,8 @@ from confide.runs.ledger import Ledger
 from confide.runs.progress import Progress, Silent
 from confide.runs.verifying import Verification
 from confide.runs.workspace import no_room_is_an_error
+from confide.safetab.official.folder import DATA, PARAMETERS
+from confide.safetab.tuning.production import production_settings
 from confide.topdown.strategies.file import load_strategy
 from confide.topdown.strategies.strategy import Strategy
 
@@ -24,6 +26,8 @@ LEDGER = "data-set.ledger"
 DATA_SET = "made-up state"
 PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
 """The products of ``topdown``: strategies that ship, and what they are about."""
+WITH_TEMPLATES = ("tables", "topdown", "safetab")
+"""The mechanisms that :func:`new` writes a spec for."""
 QUARTERS = tuple(f"gq{kind}" for kind in range(1, 8))
 
 
@@ -61,13 +65,19 @@ class New:
 def new(
     mechanism: str, folder: Path, *, product: str | None = None, open_ledger: bool | None = None, **values: str
 ) -> New:
-    """A commented spec to start from, in ``folder``; for TopDown, which has a budget, with a ledger of that budget."""
-    _known("mechanism", "mechanism", mechanism, api.MECHANISMS)
+    """A commented spec to start from, in ``folder``; where it comes with a budget, with a ledger of that budget."""
+    _known("mechanism", "mechanism", mechanism, WITH_TEMPLATES)
     path = folder / "spec.toml"
     if mechanism == "topdown":
         strategy = load_strategy(_known("product", "product", product or "pl94-persons", PRODUCTS), root="state")
         text = _topdown(strategy, path, **values)
         amount = strategy.budget
+    elif mechanism == "safetab" and product is None:
+        settings = replace(production_settings(), puerto_rico=False)
+        settings = replace(settings, levels=settings.passes["US"])
+        files = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+        named = {"name": "detailed-groups", "title": "Detailed race and ethnicity groups"} | values
+        text = official_safetab.spec_text(settings, files, **named, ledger=LEDGER, file=path.name)
     elif product is not None:
         raise _unknown("product", f"the mechanism {mechanism!r} has no products", product, "no --product")
     else:
@@ -81,9 +91,11 @@ def new(
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _write(path, text)
-        opened = mechanism == "topdown" if open_ledger is None else open_ledger
+        opened = mechanism != "tables" if open_ledger is None else open_ledger
         if not opened or (folder / LEDGER).exists():
             return New(path, None)
+        if mechanism == "safetab":
+            return New(path, official_safetab.open_ledger(folder / LEDGER, settings, "my-data-set"))
         return New(path, _open_ledger(folder / LEDGER, "my-data-set", amount, "opened by confide new for one release"))
 
 
@@ -91,8 +103,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     """Made-up people, a ledger, and the persons and units of the redistricting data: released, verified, evaluated."""
     shown = progress or Silent()
     specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
-    if folder.exists() and any(folder.iterdir()):
-        raise _there_already(folder, "something in the folder")
+    _only_new(folder)
     api.synthesize(folder, persons=persons, seed=seed, progress=shown)
     strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
     for about, path in specs.items():
@@ -106,6 +117,19 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         result = api.run(path, progress=shown)
         releases[about] = Made(result, api.verify(result.release), api.evaluate(path, progress=shown))
     return Demonstration(folder, persons, releases)
+
+
+def demo_safetab(
+    folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Made-up people with detailed race and ethnicity codes, in the official layout: released, verified, evaluated."""
+    shown = progress or Silent()
+    _only_new(folder)
+    official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=shown)
+    spec = official_safetab.convert(official.parameters, official.data, folder)
+    result = api.run(spec, progress=shown)
+    made = Made(result, api.verify(result.release), api.evaluate(spec, progress=shown))
+    return Demonstration(folder, persons, {"detailed groups": made})
 
 
 def _topdown(strategy: Strategy, path: Path, *, facilities: str = "", **values: str) -> str:
@@ -122,6 +146,11 @@ def _topdown(strategy: Strategy, path: Path, *, facilities: str = "", **values: 
         budget=str(strategy.budget),
         file=path.name,
     )
+
+
+def _only_new(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        raise _there_already(folder, "something in the folder")
 
 
 def _write(path: Path, text: str) -> None:

@@ -25,7 +25,8 @@ def show_headline(accuracy: Numbers, title: str) -> None:
         for row in chosen
     ]
     if rows:
-        columns = [named, "areas ", "mean count ", "mean absolute error ", "by noise alone "]
+        units = f"{accuracy.get('units', 'areas')} "
+        columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
         table(columns, rows, title=title)
 
 

@@ -15,12 +15,16 @@ from confide.report.render import fraction_up
 
 
 def new(
-    mechanism: Annotated[str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables, topdown.")],
+    mechanism: Annotated[
+        str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables, topdown, safetab.")
+    ],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
     ledger: Annotated[
         bool | None,
-        typer.Option("--ledger/--no-ledger", help="Open a ledger with the budget of the spec; for topdown: yes."),
+        typer.Option(
+            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: for all but tables."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -34,7 +38,13 @@ def new(
     out.print(escape(f"Wrote {made.spec}. Edit it, then: confide check {made.spec}"))
 
 
+DEMONSTRATIONS = {"topdown": demonstration.demo, "safetab": demonstration.demo_safetab}
+
+
 def demo(
+    mechanism: Annotated[
+        str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), or safetab.")
+    ] = "topdown",
     folder: Annotated[Path, typer.Option("--out", help="A new folder for everything the demonstration makes.")] = Path(
         "demo"
     ),
@@ -42,9 +52,15 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
     as_json: Json = False,
 ) -> None:
-    """Two whole releases of a made-up state, persons and housing units: records in, protected records and tables out,
-    with ledger, certificate, verification, and a dossier with pictures."""
-    made = demonstration.demo(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
+    """Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.
+
+    topdown: persons and housing units, records in, protected records and tables out. safetab: detailed race and
+    ethnicity groups, from the Census Bureau's input layout to its tables.
+    """
+    if mechanism not in DEMONSTRATIONS:
+        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(DEMONSTRATIONS)}")
+    make = DEMONSTRATIONS[mechanism]
+    made = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
     if as_json:
         print_json(
             {"ok": made.ok, "persons": made.persons, "releases": {k: _plain(v) for k, v in made.releases.items()}}

@@ -13,13 +13,15 @@ from rich.markup import escape
 
 import confide
 from confide import api
-from confide.cli import account, data, demo, noise
+from confide.cli import account, data, demo, noise, ptable, risk, safetab, tune
 from confide.cli import ledger as ledgers
 from confide.cli.accuracy import show_headline
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
 from confide.errors import ConfideError
+from confide.privacy import Neighbours, price
 from confide.report.certificate import levels
 from confide.report.render import fraction_up
+from confide.report.safetab_levels import group_levels, passes
 from confide.runs.plan import Plan
 
 DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
@@ -68,6 +70,9 @@ def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, me
 
 
 def _show_plan(plan: Plan) -> None:
+    if plan.mechanism == "safetab":
+        _show_groups(plan)
+        return
     rows = []
     for row in levels(plan):
         laws = {measure.law for measure in plan.measures if measure.level == row["name"]}
@@ -77,6 +82,38 @@ def _show_plan(plan: Plan) -> None:
         table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
     counts = _counts(plan)
     out.print(f"\nThe release has {counts} and costs {plan.loss} ({plan.neighbours.value}).")
+
+
+def _show_groups(plan: Plan) -> None:
+    """The population group levels of SafeTab."""
+    rows = [
+        (
+            row["region"],
+            row["iterations"],
+            f"{row['areas']:,}",
+            f"{row['groups']:,}",
+            row["budget"],
+            "" if row["margin"] is None else f"±{row['margin']:,}",
+            ", ".join(map(str, row["thresholds"])),
+            "" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
+        )
+        for row in group_levels(plan)
+    ]
+    columns = [
+        "areas",
+        "iterations",
+        "areas ",
+        "groups ",
+        "budget ",
+        "noise margin (95 %) ",
+        "tables from ",
+        "left out to ",
+    ]
+    table(columns, rows)
+    for row in passes(plan):
+        out.print(f"{row['name']}: the levels cost {row['budget']} together.")
+    changed = price(plan.event, Neighbours.CHANGE_ONE, plan.definition)
+    out.print(f"\nThe release costs {plan.loss} (add-remove), {changed} for a changed record (change-one).")
 
 
 def _counts(plan: Plan) -> str:
@@ -223,6 +260,10 @@ app.add_typer(data.imports, name="import")
 app.add_typer(ledgers.app, name="ledger")
 app.add_typer(account.app, name="account")
 app.add_typer(noise.app, name="noise")
+app.add_typer(tune.app, name="tune")
+app.add_typer(risk.app, name="risk")
+app.add_typer(safetab.app, name="safetab")
+app.command("ptable")(ptable.ptable)
 
 
 @app.callback(invoke_without_command=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from confide.privacy import ZCDP, PrivacyLoss, cks_epsilon, loss_from_dict
+from confide.privacy import ZCDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict
 from confide.report.invariants import invariants, invariants_note
 from confide.report.postprocess import statement
 from confide.report.render import fraction_up, render, up
+from confide.report.safetab_levels import both_neighbours, group_levels, passes
 from confide.runs.plan import Plan, read_plan
 from confide.topdown.statistics import problems, solver_words
 
@@ -25,6 +26,7 @@ NEIGHBOURS = {
 COUNTS = {
     "tables": "published counts, every one with noise",
     "topdown": "noisy counts, at most, that the records were estimated from",
+    "safetab": "noisy counts, at most, that the tables were made from",
 }
 
 
@@ -58,6 +60,11 @@ def certificate(manifest: Mapping[str, Any]) -> str:
         levels=list(levels(plan)),
         has_paths=bool(plan.paths),
         estimates=estimates(manifest["statistics"]),
+        groups=list(group_levels(plan)) if plan.mechanism == "safetab" else [],
+        passes=passes(plan) if plan.mechanism == "safetab" else [],
+        both=both_neighbours(plan, Fraction(epsilon["delta"]) if epsilon else Fraction(1))
+        if plan.neighbours is Neighbours.ADD_REMOVE
+        else [],
     )
 
 

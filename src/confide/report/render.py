@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 
 def environment() -> Environment:
@@ -15,7 +17,9 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("confide", "data/templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    made.filters |= {"grouped": grouped, "fixed": fixed, "signed": signed, "up": up}
+    made.filters |= {
+        "grouped": grouped, "fixed": fixed, "signed": signed, "up": up, "exact": exact_text, "quoted": quoted,
+    }  # fmt: skip
     return made
 
 
@@ -47,6 +51,21 @@ def fraction_up(value: Fraction, digits: int = 6) -> str:
     scaled = math.ceil(value * 10**digits)
     whole, rest = divmod(scaled, 10**digits)
     return f"{whole:,}.{rest:0{digits}d}".rstrip("0").rstrip(".")
+
+
+def exact_text(value: Fraction) -> str:
+    """An exact number as it would be typed: a decimal where it has an end, otherwise a fraction."""
+    digits = 0
+    while value * 10**digits % 1 and digits < 30:
+        digits += 1
+    if value * 10**digits % 1:
+        return str(value)
+    return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200))) if digits else str(value)
+
+
+def quoted(value: str) -> Markup:
+    """Text as a TOML string, whatever is in it."""
+    return Markup(json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f"))  # noqa: S704 - TOML, no page
 
 
 def render(template: str, **values: Any) -> str:

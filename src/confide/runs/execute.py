@@ -48,7 +48,7 @@ class RunResult:
     workspace: Workspace
     plan: Plan
     account: Account | None
-    """The account after the run; none where nothing is spent (``runs.postprocess``)."""
+    """The account after the run; none where nothing is spent (``runs.unpriced``)."""
     manifest_sha256: str
     was_sealed_before: bool
 

@@ -22,6 +22,7 @@ from confide.engines import Engine
 from confide.errors import Finding
 from confide.estimation.problem import MeasuredQuery
 from confide.geography.topdown_tree import TopDownLevel
+from confide.runs.keys import STAMP
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.mechanism import Check, Job
 from confide.runs.plan import Plan
@@ -46,7 +47,7 @@ BYTES_PER_MEASURED_BYTE = 6
 
 
 class Postprocess:
-    """See :class:`confide.runs.postprocess.PostProcessing` for the verbs."""
+    """See :class:`confide.runs.unpriced.Unpriced` for the verbs."""
 
     name = "postprocess"
     spec = PostprocessSpec
@@ -61,13 +62,27 @@ class Postprocess:
         names = tuple(question.spine.names)
         return Plan(self.name, strategy.neighbours, strategy.definition, (), names, facts)
 
-    def source(self, question: MeasuredQuestion) -> Mapping[str, Any]:
-        return question.source
+    def fingerprint(self, question: MeasuredQuestion) -> str:
+        return str(question.source["sha256"])
+
+    def stated(self, question: MeasuredQuestion, plan: Plan) -> Mapping[str, Any]:
+        """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
+        stamped = question.source.get("stamp") == STAMP
+        return {
+            **({"stamp": STAMP} if stamped else {}),
+            "source": dict(question.source),
+            "privacy": {
+                "neighbours": plan.neighbours.value,
+                "loss": plan.loss.as_dict(),
+                "in_words": in_words(question.source),
+            },
+            "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
+        }
 
     def bytes_needed(self, question: MeasuredQuestion, plan: Plan) -> int:  # noqa: ARG002
         return sum(file.stat().st_size for file in question.folder.all_files) * BYTES_PER_MEASURED_BYTE
 
-    def check_measurements(self, question: MeasuredQuestion) -> list[Finding]:
+    def check_inputs(self, question: MeasuredQuestion, job: Job) -> list[Finding]:  # noqa: ARG002
         """Measurements that are not whole, not complete or not the strategy's, and constraints that clash."""
         findings = list(clashes_in_blocks(question))
         for reader in question.readers:
@@ -75,7 +90,7 @@ class Postprocess:
             findings += _left_out(reader)
         return findings + _unknown_totals(question)
 
-    def estimate(self, question: MeasuredQuestion, job: Job) -> None:
+    def make(self, question: MeasuredQuestion, job: Job) -> None:
         """Measurements in order, then the descent."""
         with job.progress.stage("Reading measurements", len(question.readers)) as advance:
             for reader in question.readers:
@@ -98,6 +113,18 @@ class Postprocess:
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
         yield from checks.verify(folder, manifest)
         yield solver_check(manifest["statistics"])
+
+
+def in_words(source: Mapping[str, Any]) -> list[str]:
+    """What is promised, which is nothing of its own."""
+    whose = f"of the release {source['release']!r}" if "release" in source else "that were published before"
+    return [
+        f"This release was made from noisy measurements {whose}, and from nothing else that is confidential: "
+        "no record was read and no noise was drawn.",
+        "It makes no promise of its own. Whatever is promised of those measurements holds for this release just as "
+        "well, because it is a function of them (post-processing); having both costs no more than having the "
+        "measurements.",
+    ]
 
 
 def _measurements(job: Job, level: str) -> Path:

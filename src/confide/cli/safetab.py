@@ -1,0 +1,111 @@
+"""``confide safetab``: the Census Bureau's program, as its operators know it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from confide import official_safetab
+from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings
+from confide.report.render import fraction_up
+
+app = typer.Typer(
+    help="SafeTab-P with the folders and arguments of the Census Bureau's own program.", no_args_is_help=True
+)
+
+Parameters = Annotated[
+    Path, typer.Argument(metavar="PARAMETERS", help="The folder with config.json and the four code files.")
+]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="The folder with person-records and GRF-C.")]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="The ledger of the data set. Without it, one is opened with this run's budget."),
+]
+
+
+@app.command()
+def validate(
+    parameters: Parameters, data: Data, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB"
+) -> None:
+    """Find every problem of an official input at once. Nothing is written and nothing spent; exits 1 on findings."""
+    display = Display(quiet=as_json)
+    found = official_safetab.validate(parameters, data, processes=processes, memory=memory, progress=display)
+    show_findings(found.findings, as_json=as_json)
+    if found.ok and not as_json:
+        out.print("[bold green]No problems found.[/] Nothing was spent.")
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@app.command()
+def execute(
+    parameters: Parameters,
+    data: Data,
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the tables: t1/, t2/, tables/.")],
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+    processes: Processes = None,
+    memory: Memory = "4GiB",
+) -> None:
+    """Make the tables of an official input. On invalid input nothing is written, and the exit code is 1.
+
+    OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
+    After a crash, run the same command again: it goes on and costs nothing more.
+    """
+    made = official_safetab.execute(
+        parameters,
+        data,
+        folder,
+        ledger=ledger,
+        processes=processes,
+        memory=memory,
+        progress=Display(quiet=as_json),
+    )
+    loss = made.run.plan.loss
+    if as_json:
+        print_json(
+            {
+                "ok": True,
+                "folder": str(made.folder),
+                "kept": str(made.kept),
+                "not_for_release": made.infinite,
+                "cost": loss.as_dict(),
+                "was_sealed_before": made.run.was_sealed_before,
+                "findings": [warning.as_dict() for warning in made.warnings],
+            }
+        )
+        return
+    show_findings(made.warnings)
+    if made.run.was_sealed_before:
+        out.print("This run was sealed before; nothing was done and nothing charged.")
+    if made.infinite:
+        err.print(
+            "[bold yellow]NOT FOR RELEASE[/]: a budget is infinite, so counts are published as they are. "
+            "Every file says so."
+        )
+    (number,) = loss.parameters().values()
+    name = next(iter(loss.parameters()))
+    if not made.infinite:
+        out.print(f"cost      {name} = {fraction_up(number)} ({made.run.plan.neighbours.value})")
+    if ledger is None:
+        out.print("ledger    one of its own: name the data set's with --ledger, to keep account of what is spent")
+    out.print(f"tables    {escape(str(made.folder))}")
+    out.print(f"kept      {escape(str(made.kept))}  (confidential: key, counts and spec)")
+
+
+@app.command()
+def convert(
+    parameters: Parameters,
+    data: Data,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
+    ledger: LedgerFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write a spec of ours for an official input, from its config.json; with a ledger of its budget."""
+    spec = official_safetab.convert(parameters, data, folder, ledger=ledger)
+    if as_json:
+        print_json({"ok": True, "spec": str(spec)})
+        return
+    out.print(escape(f"Wrote {spec}. Then: confide check {spec}"))

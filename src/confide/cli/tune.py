@@ -1,0 +1,196 @@
+"""``confide tune``: what budgets buy, before any is spent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from confide.cli import tune_show
+from confide.cli.show import Json, out, print_json
+from confide.cli.tune_cellkey import cellkey
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import exact
+from confide.official_safetab import settings_of
+from confide.privacy import Definition
+from confide.safetab.tuning import LevelQuestion, Rule, compare, production_question, question_of, tune
+
+app = typer.Typer(help="Choose budgets: what they buy and what they cost. No records are read.", no_args_is_help=True)
+
+_FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
+
+
+@app.callback()
+def group() -> None:
+    """Choose budgets: what they buy and what they cost. No records are read."""
+
+
+app.command()(cellkey)
+
+
+@app.command()
+def safetab(
+    settings: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE", help="Begin with those of a spec.toml, or of a config.json."),
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION:LEVEL=BUDGET", help="A level with its budget, such as STATE:2=2.134; repeatable."),
+    ] = None,
+    moe: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION:LEVEL=PERSONS", help="A level with its target margin, as STATE:2=3; repeatable."),
+    ] = None,
+    add: Annotated[
+        bool, typer.Option("--add", help="Change or add these levels; the others stay those of 2020. Budget 0: none.")
+    ] = False,
+    from_targets: Annotated[
+        bool, typer.Option("--from-targets", help="For the levels of 2020: find budgets from the published targets.")
+    ] = False,
+    definition: Annotated[
+        str | None, typer.Option(show_default="zcdp", help="zcdp (discrete Gaussian) or pure (two-sided geometric).")
+    ] = None,
+    gamma: Annotated[str | None, typer.Option(show_default="0.1", help="The share of stage 1.")] = None,
+    race_codes: Annotated[
+        int | None, typer.Option(show_default="8", help="How many race codes of a person count.")
+    ] = None,
+    stability: Annotated[
+        int | None, typer.Option(help="Groups of a level that a person can be in, if unusual.")
+    ] = None,
+    suppression: Annotated[
+        str | None, typer.Option(show_default="0.9999", help="The probability of suppressing a true zero.")
+    ] = None,
+    relative_error: Annotated[
+        str, typer.Option(help="The largest relative error of a cell that is accepted.")
+    ] = "0.05",
+    size: Annotated[list[int] | None, typer.Option(help="A size of a group to look at; repeatable.")] = None,
+    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
+    rule: Annotated[
+        Rule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
+    ] = Rule.formula,
+    decimals: Annotated[int, typer.Option(help="Decimals of a budget that is found.")] = 3,
+    puerto_rico: Annotated[bool, typer.Option("--puerto-rico", help="The Puerto Rico levels of 2020 as well.")] = False,
+    comparison: Annotated[
+        bool, typer.Option("--compare", help="Compare with geometric noise that is as accurate.")
+    ] = False,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw suppression, bias and margins into this folder (SVG).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Budgets and noise margins of a SafeTab-P release, either from the other; suppression, bias, and the total.
+
+    Without options: the production settings of the 2020 Census, United States.
+    """
+    if settings is None:
+        kind = _definition(definition or "zcdp")
+        by = "target" if from_targets or kind is Definition.PURE else "budget"
+        begin = production_question(puerto_rico=puerto_rico, by=by)
+    else:
+        begin = question_of(settings_of(settings))
+        kind = begin.definition if definition is None else _definition(definition)
+    question = replace(
+        begin,
+        definition=kind,
+        levels=_levels(level or [], moe or [], begin.levels if add or not (level or moe) else ()),
+        stage_1_fraction=begin.stage_1_fraction if gamma is None else exact(gamma, "gamma"),
+        max_race_codes=begin.max_race_codes if race_codes is None else race_codes,
+        zero_suppression=begin.zero_suppression if suppression is None else exact(suppression, "suppression"),
+        relative_error=exact(relative_error, "relative error"),
+        sizes=tuple(size) if size else begin.sizes,
+        delta=exact(delta, "delta"),
+        rule=rule,
+        decimals=decimals,
+        stability=stability,
+    )
+    answer = tune(question)
+    compared = compare(answer) if comparison else None
+    drawn = None if plots is None else tune_show.draw(answer, plots)
+    if as_json:
+        result = answer.as_dict()
+        if compared is not None:
+            result["comparison"] = [row.as_dict() for row in compared]
+        if drawn is not None:
+            result["plots"] = [str(path) for path in drawn]
+        print_json(result)
+        return
+    tune_show.show(answer)
+    if compared is not None:
+        tune_show.show_comparison(compared, question)
+    for path in drawn or ():
+        out.print(f"Drawn: {escape(str(path))}")
+
+
+def _definition(text: str) -> Definition:
+    if text in (Definition.ZCDP, Definition.PURE):
+        return Definition(text)
+    raise ParameterError(
+        Finding(
+            code="unknown-definition",
+            what="this is not a definition that SafeTab-P has noise for",
+            where=Place(path="--definition"),
+            found=text[:40],
+            expected="zcdp or pure",
+            remedy="correct --definition",
+        )
+    )
+
+
+def _levels(budgets: list[str], targets: list[str], begin: tuple[LevelQuestion, ...]) -> tuple[LevelQuestion, ...]:
+    """The levels that were typed, on top of those to begin with; every mistake is reported."""
+    findings: list[Finding] = []
+    given: dict[tuple[str, int], LevelQuestion] = {}
+    thresholds = {(level.region_type, level.iteration_level): level.thresholds for level in begin}
+    for option, texts in (("level", budgets), ("moe", targets)):
+        for text in texts:
+            try:
+                key, number = _parsed(option, text)
+            except ParameterError as error:
+                findings += error.findings
+                continue
+            if key in given:
+                findings.append(_twice(key, given[key], option))
+            elif option == "level":
+                given[key] = LevelQuestion(*key, number, None, thresholds.get(key))
+            else:
+                given[key] = LevelQuestion(*key, None, int(number), thresholds.get(key))
+    if findings:
+        raise ParameterError(findings)
+    kept = {(level.region_type, level.iteration_level): level for level in begin} | given
+    return tuple(level for level in kept.values() if level.budget is None or level.budget != 0)
+
+
+def _parsed(option: str, text: str) -> tuple[tuple[str, int], Fraction]:
+    name, equals, number = text.partition("=")
+    region_type, colon, iteration_level = name.strip().rpartition(":")
+    whole = iteration_level.isascii() and iteration_level.isdigit() and len(iteration_level) < 9
+    value = exact(number, f"--{option} {name[:40]}") if equals and colon and whole else None
+    if value is None or (option == "moe" and value.denominator != 1):
+        raise ParameterError(
+            Finding(
+                code="not-a-level",
+                what="this is not a level with a number",
+                where=Place(path=f"--{option}"),
+                found=text[:60],
+                expected=_FORM if option == "level" else "REGION_TYPE:ITERATION_LEVEL=PERSONS, such as STATE:2=3",
+                remedy=f"correct --{option}",
+            )
+        )
+    return (region_type.upper(), int(iteration_level)), value
+
+
+def _twice(key: tuple[str, int], before: LevelQuestion, option: str) -> Finding:
+    both = (before.target is None) is (option == "moe")
+    return Finding(
+        code="budget-and-target" if both else "level-twice",
+        what="a level has both a budget and a target margin" if both else "a level is given twice",
+        where=Place(path=f"--{option}"),
+        found=f"{key[0]}:{key[1]}",
+        expected="a budget or a target for each level, once; each determines the other",
+        remedy="leave one of them out",
+    )

@@ -1,0 +1,145 @@
+"""``confide tune cellkey``: bound and variance of a cell key release, from what its programme would give away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from confide.cli.risk import Alpha, Areas, Country, LeaveOut, Plots, ProgrammeName, RuleOption, Unit, areas_of, level
+from confide.cli.risk_show import write
+from confide.cli.show import Json, out, print_json, table
+from confide.exact import exact
+from confide.report import risk_plots
+from confide.risk import curves
+from confide.risk.averaging import Optimum, target_name
+from confide.risk.programme import Rule, load_programme
+from confide.risk.region import Question, Region
+
+
+def cellkey(
+    programme: ProgrammeName = "eu-2021",
+    country: Country = None,
+    areas: Areas = None,
+    unit: Unit = None,
+    leave_out: LeaveOut = None,
+    rule: RuleOption = Rule.INNER_LEVELS,
+    optimum: Annotated[Optimum, typer.Option("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
+    largest_noise: Annotated[
+        int, typer.Option("--largest-noise", min=1, max=100, help="The largest noise that users accept.")
+    ] = 10,
+    small_areas: Annotated[
+        int | None, typer.Option("--small-areas", min=1, help="How many small areas; default: the finest geography.")
+    ] = None,
+    area_bound: Annotated[
+        int, typer.Option("--area-bound", min=1, help="The noise that no small area should exceed, for ε.")
+    ] = 20,
+    alpha: Alpha = "0.68",
+    relaxed: Annotated[
+        str, typer.Option("--relaxed", help="The averaging success that relaxed limits accept.")
+    ] = "0.8",
+    plots: Plots = None,
+    as_json: Json = False,
+) -> None:
+    """Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.
+
+    A recommended pair, and the band that is left for the ε of noise without a bound.
+    """
+    chosen = load_programme(programme).leave_out(leave_out or ())
+    last = max(15, largest_noise)
+    region = Region(
+        Question(
+            chosen,
+            areas_of(chosen, country, areas),
+            rule=rule,
+            optimum=optimum,
+            unit=unit,
+            level=level(alpha),
+            relaxed_level=float(exact(relaxed, "--relaxed")),
+            largest_noise=largest_noise,
+            bounds=tuple(range(1, last + 1)),
+            small_areas=small_areas,
+            small_area_bound=area_bound,
+        )
+    )
+    answer = region.as_dict() | {"country": country or chosen.country}
+    drawn = [] if plots is None else _draw(region, plots)
+    if as_json:
+        print_json(answer | ({"plots": [str(path) for path in drawn]} if drawn else {}))
+        return
+    _show(region)
+    for path in drawn:
+        out.print(f"Drawn: {escape(str(path))}")
+
+
+def _show(region: Region) -> None:
+    question, worst = region.question, region.with_same_noise[0]
+    where = ", ".join(f"{number:,} {name}" for name, number in question.areas.items())
+    out.print(f"[bold]{question.programme.title or question.programme.id}[/]{', ' + where if where else ''}.\n")
+    mean = worst.mean(question.optimum)
+    low = region.least_variance(question.optimum)
+    out.print(
+        f"Averaging: the riskiest statistic is {target_name(worst.target)}, k/t² = {mean.ratio:.4g} "
+        f"({mean.t:,} representations, {mean.k:,} cells): V at least {float(low):g}."
+    )
+    best = region.least_variance(Optimum.INVERSE_VARIANCE)
+    if best > low:
+        out.print(f"  An attacker who weights representations by their size is withstood from V {float(best):g} on.")
+    out.print(f"Revealing the bound: {region.triples:,} triples F + M = T; V at most, by D, below.")
+    out.print(f"Utility: D at most {question.largest_noise}.\n")
+    rows = [
+        (row.bound, _span(row.low, row.high, ok=row.strict), _span(row.relaxed_low, row.relaxed_high, ok=row.relaxed))
+        for row in region.rows
+        if row.useful
+    ]
+    table(["D ", "V, all limits", "V, relaxed limits"], rows)
+    found = region.recommended
+    if found is None:
+        out.print("\n[bold red]Nothing is left.[/] Publish less, or accept more noise.")
+    else:
+        limits = "all limits" if found.strict else "relaxed limits alone"
+        out.print(
+            f"\n[bold green]D = {found.risk.row.bound}, V = {float(found.variance):g}[/] satisfies {limits}: "
+            f"the bound is revealed with probability {found.risk.revealed(region.triples):.2g}."
+        )
+    _show_epsilon(region)
+
+
+def _show_epsilon(region: Region) -> None:
+    limits, bound = region.epsilon, region.question.small_area_bound
+    least, most = limits["utility_at_least"], limits["averaging_at_most"]
+    second = limits["relaxed_averaging_at_most"]
+    assert most is not None
+    assert second is not None
+    text = f"Noise without a bound (Laplace, noise of its own in every table): averaging allows ε up to {most:.3f}"
+    if second != most:
+        text += f" ({second:.3f} for the second statistic)"
+    if least is not None:
+        text += f"; small areas stay within ±{bound} from ε {least:.3f} on"
+        text += ": a band is left." if least <= most else ": no ε satisfies both."
+    out.print(text)
+
+
+def _span(low: object, high: object, *, ok: bool) -> str:
+    return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"  # type: ignore[arg-type]
+
+
+def _draw(region: Region, folder: Path) -> list[Path]:
+    answer = region.as_dict()
+    question = region.question
+    areas = question.small_areas
+    if areas is None and question.programme.geography:
+        areas = question.areas.get(question.programme.geography[-1])
+    pictures = {
+        "region.svg": lambda: risk_plots.region(
+            answer["region"], largest_noise=question.largest_noise, recommended=answer["recommended"]
+        )
+    }
+    if areas is not None:
+        known = areas
+        pictures["epsilon-band.svg"] = lambda: risk_plots.epsilon_band(
+            region.epsilon, curves.bound_curve(known, question.level), bound=question.small_area_bound
+        )
+    return write(folder, pictures)

@@ -1,0 +1,275 @@
+"""SafeTab-P as the operators of the Census Bureau's program know it: two folders in, a folder of tables out.
+
+``validate`` and ``execute`` take the very folders that the Bureau's program takes. Behind them is an ordinary run: a
+spec of ours is written from ``config.json``, the ledger is charged, the release is sealed. What may leave is copied to
+the folder that was asked for; all that is confidential is kept beside it, in a folder that says so.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from confide import api
+from confide.engines.files import private_folder, write_text
+from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
+from confide.privacy import Definition
+from confide.report.render import render
+from confide.runs.execute import RunResult
+from confide.runs.ledger import Ledger
+from confide.runs.progress import Progress, Silent
+from confide.runs.workspace import no_room_is_an_error
+from confide.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
+from confide.safetab.settings import ITERATION_LEVELS, Settings
+from confide.safetab.spec import SafeTabSpec
+from confide.safetab.tuning.production import production_settings
+
+LEDGER = "data-set.ledger"
+SPEC = "spec.toml"
+RELEASE_NAME = "safetab"
+KEPT = "-confidential"
+NO_KEY = "00" * 32
+"""The chosen key of runs with an infinite budget: everything made with it is stamped, whatever the noise."""
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What was found in the two folders."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether ``execute`` would run."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What an execution made: the tables, and the run behind them."""
+
+    folder: Path
+    run: RunResult
+    kept: Path
+    warnings: tuple[Finding, ...]
+    infinite: bool
+
+
+def spec_text(settings: Settings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str) -> str:
+    """A spec of ours with the given settings and paths."""
+    return render(
+        "safetab.toml.j2",
+        settings=settings,
+        files=files,
+        name=name,
+        title=title,
+        ledger=ledger,
+        file=file,
+        names=ITERATION_LEVELS,
+    )
+
+
+def settings_of(path: Path) -> Settings:
+    """The settings in a spec of ours, or in a ``config.json``."""
+    if path.suffix == ".json":
+        return read_config(path).settings
+    loaded = api.load(path)
+    if not isinstance(loaded.spec, SafeTabSpec):
+        raise SpecError(
+            Finding(
+                code="not-safetab",
+                what="the spec is not one of SafeTab-P",
+                where=loaded.place("release", "mechanism"),
+                found=loaded.spec.release.mechanism,
+                expected="safetab",
+                remedy="name the spec of a SafeTab-P release, or a config.json",
+            )
+        )
+    return loaded.spec.settings
+
+
+def convert(parameters: Path, data: Path, folder: Path, *, ledger: Path | None = None) -> Path:
+    """A spec of ours for an official input, in ``folder``; with a ledger of its budget, unless one is named."""
+    official, config = _read(parameters, data)
+    with no_room_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / SPEC
+        if path.exists():
+            raise _there_already(path)
+        _write_spec(folder, official, config, ledger)
+        if ledger is None and not (folder / LEDGER).exists():
+            open_ledger(folder / LEDGER, config.settings, data.name)
+    return path
+
+
+def validate(
+    parameters: Path, data: Path, *, processes: int | None = None, memory: str, progress: Progress | None = None
+) -> Validated:
+    """Every problem of the two folders. Nothing is kept."""
+    try:
+        official, config = _read(parameters, data)
+    except ConfideError as error:
+        return Validated(tuple(error.findings))
+    return Validated((*config.warnings, *_check(official, config, memory, processes, progress)))
+
+
+def execute(
+    parameters: Path,
+    data: Path,
+    out: Path,
+    *,
+    ledger: Path | None = None,
+    processes: int | None = None,
+    memory: str,
+    progress: Progress | None = None,
+) -> Executed:
+    """The tables of an official input, in ``out``. On invalid input nothing is written.
+
+    Without ``ledger`` the run is charged to a ledger of its own, which has exactly its budget: the account of the data
+    set is then kept by nobody.
+    """
+    official, config = _read(parameters, data)
+    out = out.resolve()
+    kept = out.with_name(out.name + KEPT) if out.name else out
+    _check_out(out, kept)
+    spec = _spec_of(kept, official, config, ledger)
+    begun = kept.exists()
+    new = [folder for folder in out.parents if not folder.exists()]
+    with no_room_is_an_error(out):
+        if not begun:
+            private_folder(kept)
+        try:
+            path = _resumable(kept, spec)
+            if ledger is None and not (kept / LEDGER).exists():
+                open_ledger(kept / LEDGER, config.settings, data.name)
+            key = NO_KEY if config.infinite else None
+            run = api.run(path, processes=processes, memory=memory, insecure_key=key, progress=progress)
+        except ConfideError:
+            if not begun and not (kept / RELEASE_NAME / "confidential" / "run.json").exists():
+                shutil.rmtree(kept, ignore_errors=True)
+                with suppress(OSError):
+                    for folder in new:
+                        folder.rmdir()
+            raise
+        _copy(run.release, out)
+    return Executed(out, run, kept, config.warnings, config.infinite)
+
+
+def open_ledger(path: Path, settings: Settings, data_set: str) -> Path:
+    """A ledger with exactly the budget of one release."""
+    Ledger.open_new(
+        path,
+        data_set=data_set or "persons",
+        definition="pure" if settings.definition is Definition.PURE else "zcdp",
+        neighbours="add-remove",
+        budget=settings.total,
+        note="opened for one release of SafeTab-P, with its budget",
+    )
+    return path
+
+
+def _read(parameters: Path, data: Path) -> tuple[OfficialFolder, OfficialConfig]:
+    """Folder and configuration. If the latter is wrong, the other files are looked at all the same: all at once."""
+    official = find_folder(parameters, data)
+    try:
+        return official, read_config(official.config)
+    except InputError as error:
+        states, puerto_rico = filter_of(official.config)
+        settings = replace(production_settings(), states=states, puerto_rico=puerto_rico)
+        passes = [name for name, runs in (("US", bool(states)), ("PR", puerto_rico)) if runs]
+        levels = tuple(level for name in passes for level in settings.passes[name])
+        stand_in = OfficialConfig(replace(settings, levels=levels), False, ())
+        found = _check(official, stand_in, api.DEFAULT_MEMORY, None, None)
+        raise InputError([*error.findings, *found]) from None
+
+
+def _check(
+    official: OfficialFolder,
+    config: OfficialConfig,
+    memory: str,
+    processes: int | None,
+    progress: Progress | None,
+) -> tuple[Finding, ...]:
+    """What a check of the files finds, with nothing kept."""
+    with tempfile.TemporaryDirectory(prefix="confide-validate-") as name:
+        folder = Path(name)
+        _write_spec(folder, official, config, None)
+        open_ledger(folder / LEDGER, config.settings, "persons")
+        return api.check(folder / SPEC, processes=processes, memory=memory, progress=progress or Silent()).findings
+
+
+def _spec_of(folder: Path, official: OfficialFolder, config: OfficialConfig, ledger: Path | None) -> str:
+    """The text of the spec that would stand in ``folder``."""
+    files = {key: os.path.relpath(path.resolve(), folder.resolve()) for key, path in official.files.items()}
+    named = LEDGER if ledger is None else os.path.relpath(ledger.resolve(), folder.resolve())
+    title = "Detailed race and ethnicity groups"
+    return spec_text(config.settings, files, name=RELEASE_NAME, title=title, ledger=named, file=SPEC) + "\n"
+
+
+def _write_spec(folder: Path, official: OfficialFolder, config: OfficialConfig, ledger: Path | None) -> None:
+    write_text(folder / SPEC, _spec_of(folder, official, config, ledger), mode=0o644)
+
+
+def _resumable(kept: Path, spec: str) -> Path:
+    """The spec of the run in ``kept``, written if there is none; another one is another run."""
+    path = kept / SPEC
+    if not path.exists():
+        write_text(path, spec, mode=0o644)
+    elif path.read_text(encoding="utf-8") != spec:
+        raise RunError(
+            Finding(
+                code="run-changed",
+                what="an execution with other parameters was begun for this folder",
+                where=Place(file=str(path)),
+                found="another spec",
+                expected="the parameters it was begun with, to go on with it",
+                remedy="name another output folder; or put the parameters back as they were",
+            )
+        )
+    return path
+
+
+def _check_out(out: Path, kept: Path) -> None:
+    """The output must be new, unless it is that of the same run, which is then found as it is."""
+    if not out.name or out.is_file():
+        raise _there_already(out)
+    if out.is_dir() and any(out.iterdir()) and not _is_copy(kept / RELEASE_NAME / "release", out):
+        raise _there_already(out)
+
+
+def _is_copy(release: Path, out: Path) -> bool:
+    """Whether there is a release, and all of it is in ``out``."""
+    files = [path.relative_to(release) for path in release.rglob("*") if path.is_file()]
+    try:
+        return bool(files) and all(filecmp.cmp(release / file, out / file, shallow=False) for file in files)
+    except FileNotFoundError:
+        return False
+
+
+def _copy(release: Path, out: Path) -> None:
+    """The release, copied beside its place and then given its name: there whole or not at all."""
+    if out.is_dir() and any(out.iterdir()):
+        return
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(release, partial)
+    partial.replace(out)
+
+
+def _there_already(path: Path) -> RunError:
+    return RunError(
+        Finding(
+            code="there-already",
+            what="there is something already",
+            where=Place(file=str(path)),
+            found="files that are not ours to replace",
+            expected="a new or an empty folder",
+            remedy="name another folder, or remove this one yourself",
+        )
+    )

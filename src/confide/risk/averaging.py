@@ -1,0 +1,229 @@
+"""Counting independent redundant representations of a statistic in a static programme (Bach 2020, Annex B).
+
+A table with the breakdowns A_I publishes all its margins. A target A ⊆ A_I can be had from it in as many ways as the
+rest A_I \\ A has subsets S: add up the margin A ∪ S over S, which takes k_S = ∏|b|, b ∈ S, cells (equation 17). If
+every table has noise of its own, each table's subsets count (equations 19, 21). If the same members have the same
+noise (SPSN), the margin A ∪ S is the same numbers in all tables, and only distinct S count (equations 20, 22). t is
+the number of representations and k the number of noisy cells in them.
+
+The mean of the t cheapest is best for an attacker at some t. Four answers are given, each as k/t²:
+
+* ``all``: all representations;
+* ``greedy``: sorted by k_S, until k/t² rises for the first time (the paper's optimum);
+* ``prefix``: the smallest k/t² among all prefixes of the sorted list, which is the best equally weighted mean;
+* ``inverse_variance``: weights 1/k_S over all, which is the best linear estimate: 1/∑ 1/k_S.
+
+Proofs: ``docs/proofs/bounded-noise.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+from confide.errors import Finding, ParameterError, Place
+from confide.risk.programme import Level, Programme, Rule
+
+TOTAL = "total"
+Target = frozenset[str]
+
+
+class Single(StrEnum):
+    """What is done with a level of one category, which has the members of its total."""
+
+    KEEP = "keep"
+    MERGE = "merge"
+
+
+class Optimum(StrEnum):
+    """Which mean an attacker takes."""
+
+    ALL = "all"
+    GREEDY = "greedy"
+    PREFIX = "prefix"
+    INVERSE_VARIANCE = "inverse-variance"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean of ``t`` representations that add up ``k`` noisy cells; its variance is V · ``ratio``."""
+
+    t: int
+    k: int
+    exact_ratio: Fraction
+
+    @property
+    def ratio(self) -> float:
+        return float(self.exact_ratio)
+
+
+@dataclass(frozen=True)
+class Representations:
+    """The representations of one target: what each costs in cells, cheapest first."""
+
+    target: Target
+    costs: tuple[int, ...]
+
+    @property
+    def t(self) -> int:
+        return len(self.costs)
+
+    @property
+    def k(self) -> int:
+        return sum(self.costs)
+
+    def mean(self, optimum: Optimum = Optimum.GREEDY) -> Mean:
+        """The mean that an attacker takes."""
+        if optimum is Optimum.ALL:
+            return Mean(self.t, self.k, Fraction(self.k, self.t**2))
+        if optimum is Optimum.INVERSE_VARIANCE:
+            return Mean(self.t, self.k, 1 / _sum_of_inverses(self.costs))
+        return self._best_prefix(stop=optimum is Optimum.GREEDY)
+
+    def _best_prefix(self, *, stop: bool) -> Mean:
+        best_t, best_k, k = 1, self.costs[0], 0
+        for t, cost in enumerate(self.costs, start=1):
+            k += cost
+            if k * best_t**2 <= best_k * t**2:
+                best_t, best_k = t, k
+            elif stop:
+                break
+        return Mean(best_t, best_k, Fraction(best_k, best_t**2))
+
+
+@dataclass(frozen=True)
+class Count:
+    """How representations are counted: rule, noise, and levels of one category."""
+
+    rule: Rule = Rule.PLAIN
+    same_noise: bool = True
+    single: Single = Single.KEEP
+    unit: str | None = None
+
+
+def representations(
+    programme: Programme, areas: Mapping[str, int], count: Count, target: Iterable[str] | None = None
+) -> dict[Target, Representations]:
+    """The representations of every target of a programme, or of one, by target."""
+    wanted = None if target is None else frozenset(target)
+    costs: dict[Target, list[int]] = {}
+    for found, _, _, cost in _ways(programme, areas, count, wanted):
+        costs.setdefault(found, []).append(cost)
+    if wanted is not None and wanted not in costs:
+        raise _unknown_target(wanted)
+    return {found: Representations(found, tuple(sorted(listed))) for found, listed in costs.items()}
+
+
+def ways(
+    programme: Programme, areas: Mapping[str, int], count: Count, target: Target
+) -> Iterator[tuple[str | None, Target, int]]:
+    """Every representation of one target: the table, if it matters which, what is added up, and its cost in cells."""
+    for _, table, summed, cost in _ways(programme, areas, count, target):
+        yield table, summed, cost
+
+
+def riskiest(found: Mapping[Target, Representations], optimum: Optimum = Optimum.GREEDY) -> list[Representations]:
+    """All targets, those with the smallest k/t² first."""
+    return sorted(found.values(), key=lambda item: (item.mean(optimum).exact_ratio, -item.t, target_name(item.target)))
+
+
+def triples(programme: Programme, areas: Mapping[str, int], count: Count) -> int:
+    """How many independent triples F + M = T a programme has: for every breakdown in two, the margins it is crossed
+    with.
+
+    The k of the target SEX, in a programme where sex alone has two categories (Bach 2020, section 3.2).
+    """
+    halves = {
+        level.name
+        for _, dims in _dimensions(programme, areas, count)
+        for levels in dims
+        for level in levels
+        if level.size == 2  # two halves and their whole
+    }
+    return sum(representations(programme, areas, count, {name})[frozenset({name})].k for name in halves)
+
+
+def target_name(target: Iterable[str]) -> str:
+    """A target in words: its levels, or ``total``."""
+    return " ".join(sorted(target)) or TOTAL
+
+
+def parse_target(text: str) -> Target:
+    """A target as typed: names of levels with spaces, commas, ``*`` or ``+`` in between; ``total`` for none."""
+    words = text.replace(",", " ").replace("*", " ").split()
+    return frozenset() if [word.lower() for word in words] == [TOTAL] else frozenset(words)
+
+
+def _ways(
+    programme: Programme, areas: Mapping[str, int], count: Count, wanted: Target | None
+) -> Iterator[tuple[Target, str | None, Target, int]]:
+    """Every representation that counts: its target, its table or none, what is added up, its cost."""
+    once = count.rule is Rule.INNER_LEVELS
+    seen: set[tuple[Target, Target]] = set()
+    for number, dims in _dimensions(programme, areas, count):
+        if wanted is not None and not wanted <= {level.name for levels in dims for level in levels}:
+            continue
+        for found, summed, cost in _choices(dims, wanted):
+            if not count.same_noise and (summed or not once):
+                yield found, number, summed, cost
+            elif (found, summed) not in seen:
+                seen.add((found, summed))
+                yield found, None if count.same_noise else number, summed, cost
+
+
+def _dimensions(
+    programme: Programme, areas: Mapping[str, int], count: Count
+) -> Iterator[tuple[str, list[tuple[Level, ...]]]]:
+    least = 2 if count.single is Single.MERGE else 1
+    for number, table in programme.of_unit(count.unit).items():
+        kept = (
+            tuple(level for level in programme.levels(name, areas, count.rule) if level.size >= least) for name in table
+        )
+        yield number, [levels for levels in kept if levels]
+
+
+def _choices(dims: Sequence[tuple[Level, ...]], wanted: Target | None) -> Iterator[tuple[Target, Target, int]]:
+    """Every way to use a table: the target, what is added up, and how many cells that takes.
+
+    Each breakdown is left at its total, part of the target, or added up, at one of its levels.
+    """
+    options: list[list[tuple[str | None, Level | None]]] = []
+    for levels in dims:
+        names = [level.name for level in levels]
+        asked = [name for name in names if wanted is None or name in wanted]
+        adding: list[tuple[str | None, Level | None]] = [(None, None), *((None, level) for level in levels)]
+        fixing: list[tuple[str | None, Level | None]] = [(name, None) for name in asked]
+        options.append(fixing if wanted is not None and asked else adding + fixing)
+    for choice in product(*options):
+        found = frozenset(name for name, _ in choice if name is not None)
+        added = [level for _, level in choice if level is not None]
+        yield found, frozenset(level.name for level in added), prod(level.size for level in added)
+
+
+def _sum_of_inverses(costs: Iterable[int]) -> Fraction:
+    """∑ 1/k exactly; costs repeat, and equal ones are added first."""
+    times: dict[int, int] = {}
+    for cost in costs:
+        times[cost] = times.get(cost, 0) + 1
+    # Pairwise, so that the large denominators meet only at the end.
+    terms = [Fraction(number, cost) for cost, number in sorted(times.items())]
+    while len(terms) > 1:
+        terms = [sum(terms[place : place + 2], Fraction(0)) for place in range(0, len(terms), 2)]
+    return terms[0]
+
+
+def _unknown_target(target: Target) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="unknown-target",
+            what="no table of the programme has this statistic",
+            where=Place(path="--target"),
+            found=target_name(target)[:80],
+            expected="levels of breakdowns that one table crosses, such as SEX AGE.M, or total",
+            remedy="correct --target",
+        )
+    )

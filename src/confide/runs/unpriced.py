@@ -1,0 +1,156 @@
+"""A run that spends no budget: no noise is drawn for it, or none whose loss could be accounted for.
+
+::
+
+    check ─► make ─► publish ─► seal
+
+Two kinds of releases are made so. One is made from published measurements, and promises what these promise
+(``docs/proofs/postprocess.md``). The other perturbs counts with bounded noise that belongs to the records for ever, as
+the cell key method does; it promises no differential privacy, and says so. Neither has a key or a place in a ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
+
+from confide.engines import Engine
+from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.runs.checking import Checked, room, taken_folder, unusable_folder
+from confide.runs.execute import Documents, OpenEngine, RunResult
+from confide.runs.keys import STAMP
+from confide.runs.load_spec import LoadedSpec
+from confide.runs.manifest import FORMAT
+from confide.runs.mechanism import Job, Publisher
+from confide.runs.plan import Plan
+from confide.runs.progress import Progress
+from confide.runs.release import MANIFEST, ReleaseWriter, sha256_of
+from confide.runs.workspace import RunIdentity, Workspace, new_run_id, no_room_is_an_error
+from confide.version import __version__
+
+
+@runtime_checkable
+class Unpriced(Publisher, Protocol):
+    """A way to a release whose plan measures nothing."""
+
+    def fingerprint(self, question: Any) -> str:
+        """SHA-256 of what the release is made from, apart from what is in the plan."""
+
+    def check_inputs(self, question: Any, job: Job) -> list[Finding]:
+        """Every problem of what it is made from."""
+
+    def make(self, question: Any, job: Job) -> None:
+        """Everything up to the figures that are published. Goes on where it was interrupted."""
+
+    def stated(self, question: Any, plan: Plan) -> Mapping[str, Any]:
+        """What the manifest says of its promise: ``privacy`` (with ``in_words``), ``noise``, and what else there is to
+        say, such as ``source`` and ``stamp``."""
+
+
+def check(loaded: LoadedSpec, mechanism: Unpriced, engine: Engine, workspace: Workspace, progress: Progress) -> Checked:
+    """Looks at everything a run would look at: spec, inputs, room. Nothing is charged, and no ledger is asked."""
+    findings: list[Finding] = []
+    begun = None
+    try:
+        begun = workspace.identity()
+    except ConfideError as error:
+        findings += error.findings
+    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun)
+    try:
+        question = mechanism.prepare(loaded, engine)
+        plan = mechanism.plan(question)
+    except ConfideError as error:
+        return Checked(None, None, None, None, (*findings, *error.findings))
+    if begun is None:
+        findings += room(workspace, mechanism.bytes_needed(question, plan))
+    with progress.stage("Checking inputs", 1) as advance:
+        try:
+            findings += mechanism.check_inputs(question, Job(loaded, engine, workspace, progress))
+        except InputError as error:
+            findings += error.findings
+        advance(1)
+    return Checked(question, plan, Fraction(0), None, tuple(findings))
+
+
+def run(
+    loaded: LoadedSpec,
+    mechanism: Unpriced,
+    *,
+    open_engine: OpenEngine,
+    documents: Documents,
+    progress: Progress,
+) -> RunResult:
+    """Runs a spec to its sealed release, or goes on with it after an interruption."""
+    workspace = Workspace(loaded.folder)
+    if unusable := unusable_folder(loaded, workspace):
+        raise RunError(unusable)
+    with workspace.locked(), no_room_is_an_error(workspace.root), open_engine(workspace.scratch) as engine:
+        try:
+            checked = check(loaded, mechanism, engine, workspace, progress)
+            if checked.errors or checked.plan is None:
+                raise RunError(checked.findings)
+            for warning in checked.findings:
+                progress.note(f"{warning.severity} {warning}")
+            _identify(loaded, checked.plan, mechanism.fingerprint(checked.question), workspace)
+            sealed = workspace.release.exists()
+            if not sealed:
+                _produce(mechanism, checked, Job(loaded, engine, workspace, progress), documents)
+            manifest = sha256_of(workspace.release / MANIFEST)
+            return RunResult(workspace.release, workspace, checked.plan, None, manifest, sealed)
+        finally:
+            workspace.tidy()
+
+
+def _identify(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Workspace) -> RunIdentity:
+    """The run that this folder holds, begun now if there is none; another plan, or other inputs, are another run."""
+    known = workspace.identity()
+    if known is None:
+        return workspace.begin(
+            RunIdentity(
+                run_id=new_run_id(),
+                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
+                release=loaded.spec.release.name,
+                mechanism=plan.mechanism,
+                plan_hash=plan.hash,
+                records_fingerprint=fingerprint,
+                key_is_chosen=False,
+            )
+        )
+    if (known.plan_hash, known.records_fingerprint) != (plan.hash, fingerprint):
+        raise RunError(
+            Finding(
+                code="run-changed",
+                what="the spec or the inputs are not those this run was begun with",
+                where=Place(file=str(workspace.root)),
+                found=f"plan {plan.hash[:16]}…",
+                expected=f"plan {known.plan_hash[:16]}…, and the same inputs",
+                remedy="put them back as they were; or make a new release, under a new name",
+            )
+        )
+    return known
+
+
+def _produce(mechanism: Unpriced, checked: Checked, job: Job, documents: Documents) -> None:
+    question, plan = checked.question, checked.plan
+    assert plan is not None
+    mechanism.make(question, job)
+    release = job.loaded.spec.release
+    manifest = {
+        "format": FORMAT,
+        "confide": __version__,
+        "release": release.name,
+        "title": release.title or release.name,
+        "mechanism": plan.mechanism,
+        **mechanism.stated(question, plan),
+        "statistics": dict(mechanism.statistics(question, job)),
+        "plan_hash": plan.hash,
+        "plan": plan.as_dict(),
+    }
+    metadata = {"release": release.name, "plan_hash": plan.hash}
+    with ReleaseWriter(job.workspace.release, stamped=manifest.get("stamp") == STAMP, metadata=metadata) as writer:
+        mechanism.publish(question, plan, job, writer)
+        for name, text in documents(manifest).items():
+            writer.document(name, text)
+        writer.seal(manifest)

@@ -1,0 +1,151 @@
+"""Files of a release read again, some rows at a time, in every format at once; groups as whole numbers.
+
+Region types have region identifiers of one width, and iteration codes have four digits, so that a group is one number
+
+    (position of the region type · 10^11 + region identifier) · 10^4 + iteration code,
+
+and the order of these numbers is that of the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.runs.rows import RowsInOrder
+from confide.safetab.settings import REGION_TYPES
+
+Integers = npt.NDArray[np.int64]
+
+WIDTHS = {"USA": 1, "STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}
+"""The digits of a region's identifier; those of Puerto Rico are as wide as the others of their kind."""
+
+CODE_DIGITS = 4
+CODES = 10_000
+REGIONS = 10**11
+UNREADABLE = -1
+"""Stands for a group whose texts are not of the layout."""
+
+ROWS_AT_ONCE = 1 << 18
+_BATCH_BYTES = 1 << 24
+
+
+def width_of(region_type: str) -> int:
+    """The number of digits of a region's identifier."""
+    return WIDTHS[region_type.removeprefix("PR-")]
+
+
+def group_key(region_type: str, region: str, code: str) -> int:
+    """The number of one group."""
+    return (REGION_TYPES.index(region_type) * REGIONS + int(region)) * CODES + int(code)
+
+
+def group_keys(rows: pa.Table) -> Integers:
+    """The number of each row's group, or :data:`UNREADABLE`."""
+    kind = pc.fill_null(pc.index_in(rows.column("REGION_TYPE"), pa.array(REGION_TYPES)), -1).to_numpy()
+    region, region_width = _numbers(rows.column("REGION_ID"))
+    code, code_width = _numbers(rows.column("ITERATION_CODE"))
+    widths = np.array([width_of(name) for name in REGION_TYPES])
+    fits = (kind >= 0) & (region_width == widths[kind]) & (code_width == CODE_DIGITS)
+    return np.where(fits, (kind.astype(np.int64) * REGIONS + region) * CODES + code, UNREADABLE)
+
+
+def region_of(keys: Integers) -> Integers:
+    """The position of each group's region type."""
+    return np.asarray(keys // (REGIONS * CODES))
+
+
+def area_of(keys: Integers) -> Integers:
+    """The region identifier of each group, as a number."""
+    return np.asarray(keys // CODES % REGIONS)
+
+
+def code_of(keys: Integers) -> Integers:
+    """The iteration code of each group, as a number."""
+    return np.asarray(keys % CODES)
+
+
+def find(sorted_keys: Integers, keys: Integers) -> Integers:
+    """The place of each key among sorted ones, or -1."""
+    if not len(sorted_keys):
+        return np.full(len(keys), -1, np.int64)
+    place = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[place] == keys, place, -1).astype(np.int64)
+
+
+def _numbers(texts: pa.ChunkedArray) -> tuple[Integers, Integers]:
+    """Texts of digits as numbers, and how many digits they have: none if there is anything else in them."""
+    coded = texts.combine_chunks().dictionary_encode()
+    used = coded.dictionary
+    digits = pc.match_substring_regex(used, "^[0-9]{1,11}$")
+    number = pc.if_else(digits, used, "0").cast(pa.int64()).to_numpy()
+    width = pc.if_else(digits, pc.binary_length(used), 0).to_numpy().astype(np.int64)
+    at = coded.indices.to_numpy()
+    return number[at], width[at]
+
+
+@dataclass
+class Copies:
+    """The files of one table, one for each format, read together and compared as they are read."""
+
+    files: tuple[RowsInOrder, ...]
+    fits: bool
+    formats: str
+    same: bool = True
+
+    @classmethod
+    def open(cls, folder: Path, paths: Sequence[str], schema: pa.Schema, delimiter: str | None = None) -> Copies:
+        """The files at ``paths``; ``delimiter``: of text without quotes, where it is not a comma."""
+        plain = pa.schema([pa.field(field.name, field.type) for field in schema])
+        opened = [_open(folder / path, plain, delimiter) for path in sorted(paths, key=_parquet_first)]
+        formats = ", ".join(Path(path).suffix[1:] for path in sorted(paths, key=_parquet_first))
+        rows = tuple(RowsInOrder(batches, plain.empty_table()) for batches, _ in opened)
+        return cls(rows, bool(opened) and all(fits for _, fits in opened), formats)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, from the first file. The others are read along."""
+        while True:
+            first, *others = (file.take(ROWS_AT_ONCE) for file in self.files)
+            self.same = self.same and all(other.equals(first) for other in others)
+            if not first.num_rows:
+                return
+            yield first
+
+
+def paths_of(manifest: dict[str, Any], place: str) -> list[str]:
+    """The files that the manifest lists for a table, such as ``t1/t1``, stamped or not."""
+    return [file["path"] for file in manifest["files"] if file["path"].startswith(f"{place}.")]
+
+
+def _parquet_first(path: str) -> tuple[bool, str]:
+    return not path.endswith(".parquet"), path
+
+
+def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> tuple[Iterator[pa.Table], bool]:
+    """The rows of a file, and whether it has the columns that it should have; if not, no rows."""
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
+        if not plain.equals(schema):
+            return iter(()), False
+        return (pa.table(batch).cast(plain) for batch in file.iter_batches(ROWS_AT_ONCE)), True
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter or ",", quote_char=False if delimiter else '"')
+    types: dict[str, Any] = {field.name: field.type for field in schema}
+    reader = pyarrow.csv.open_csv(
+        path,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
+        parse_options=parse,
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    )
+    if reader.schema.names != schema.names:
+        return iter(()), False
+    return (pa.table(batch) for batch in reader), True

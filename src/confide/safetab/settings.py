@@ -1,0 +1,98 @@
+"""The settings of a SafeTab-P release: population group levels with their budgets and thresholds, as plain values.
+
+They are the same whether they come from a spec of ours or from the Census Bureau's ``config.json``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from confide.privacy import Definition
+
+US_REGIONS = ("USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH")
+PR_REGIONS = ("PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE")
+REGION_TYPES = US_REGIONS + PR_REGIONS
+"""The geographic summary levels, in the order in which they are tabulated."""
+
+LARGE_REGIONS = frozenset({"USA", "STATE", "PR-STATE"})
+"""Where total-only iterations are tabulated, coarse-only ones are not, and nothing is suppressed."""
+
+PUERTO_RICO = "72"
+STATES = tuple(f"{number:02d}" for number in range(1, 57) if number not in (3, 7, 14, 43, 52))
+"""The FIPS codes of the fifty states and the District of Columbia."""
+
+ITERATION_LEVELS = {1: "regional", 2: "detailed"}
+"""The characteristic iteration levels by number; level 0, the major races, is never tabulated."""
+
+MOST_RACE_CODES = 8
+LARGEST_THRESHOLD = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSettings:
+    """A population group level: every area of a type crossed with every iteration of a level.
+
+    ``budget`` is the loss of the level when one record is added or removed: rho, or epsilon under pure differential
+    privacy. A group whose first noisy total reaches ``thresholds[k - 1]`` gets the table of statistics level k.
+    """
+
+    region_type: str
+    iteration_level: int
+    budget: Fraction
+    thresholds: tuple[int, int, int]
+
+    @property
+    def name(self) -> str:
+        """The name by which plans, streams and files know the level, such as ``STATE-2``."""
+        return f"{self.region_type}-{self.iteration_level}"
+
+    @property
+    def title(self) -> str:
+        """For people: ``STATE, detailed``."""
+        return f"{self.region_type}, {ITERATION_LEVELS[self.iteration_level]}"
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is of the nation, of states or of Puerto Rico as a whole."""
+        return self.region_type in LARGE_REGIONS
+
+    @property
+    def of_puerto_rico(self) -> bool:
+        """Whether it belongs to the Puerto Rico pass."""
+        return self.region_type in PR_REGIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides a SafeTab-P release, besides code lists, geography and records.
+
+    ``zero_suppression`` is the probability with which a true zero below the states is suppressed; 0: nothing is.
+    ``states`` are those of the US pass, none if there is no such pass.
+    """
+
+    definition: Definition
+    levels: tuple[LevelSettings, ...]
+    stage_1_fraction: Fraction
+    max_race_codes: int
+    zero_suppression: Fraction
+    negative_counts: bool
+    states: tuple[str, ...]
+    puerto_rico: bool
+
+    @property
+    def all_states(self) -> tuple[str, ...]:
+        """The state codes whose records and blocks are read."""
+        return (*self.states, PUERTO_RICO) if self.puerto_rico else self.states
+
+    @property
+    def passes(self) -> dict[str, tuple[LevelSettings, ...]]:
+        """The levels of each pass that runs, by its name: ``US`` and ``PR``. No person is in both."""
+        united_states = tuple(level for level in self.levels if not level.of_puerto_rico)
+        puerto_rico = tuple(level for level in self.levels if level.of_puerto_rico)
+        return {name: levels for name, levels in (("US", united_states), ("PR", puerto_rico)) if levels}
+
+    @property
+    def total(self) -> Fraction:
+        """The larger of the sums of level budgets over the two passes: no person is in both (parallel composition)."""
+        return max(sum((level.budget for level in levels), Fraction(0)) for levels in self.passes.values())

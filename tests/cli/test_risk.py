@@ -1,0 +1,143 @@
+"""``confide risk`` and ``confide tune cellkey`` as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from confide.cli.main import app
+from confide.errors import ConfideError
+from confide.report import plots
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exit_code:
+        raise AssertionError(result.output) from result.exception
+    return result.stdout
+
+
+def run_json(*arguments: object) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+def codes(*arguments: str) -> list[str]:
+    result = CliRunner().invoke(app, list(arguments))
+    assert isinstance(result.exception, ConfideError), result.output
+    return [finding.code for finding in result.exception.findings]
+
+
+def test_the_bound() -> None:
+    found = run_json("risk", "bound", "-D", 5, "-V", 2)
+    assert found["p1"] == pytest.approx(1.52e-7, rel=5e-3)
+    assert found["m"] == 7_488_040
+    assert found["revealed"] > 0.9
+    assert run_json("risk", "bound", "-D", 5, "-V", 2, "--triples", 10)["revealed"] < 1e-5
+    assert "not protected" in run("risk", "bound", "-D", 5, "-V", 2)
+    assert "is protected" in run("risk", "bound", "-D", 5, "-V", 2, "--country", "MT")
+    assert "uniform" in run("risk", "bound", "-D", 2, "-V", 9)
+
+
+def test_averaging_of_every_target() -> None:
+    found = run_json("risk", "averaging", "--programme", "eu-2021")
+    targets = {row["target"]: row for row in found["targets"]}
+    assert len(targets) == 1244
+    assert (targets["total"]["with_spsn"]["t"], targets["total"]["without_spsn"]["t"]) == (1244, 3432)
+    assert targets["AGE.M SEX"]["with_spsn"]["t"] == 221
+    assert found["targets"][0]["target"] == "total"
+    text = run("risk", "averaging", "--target", "total")
+    assert "1,244" in text
+    assert "3,432" in text
+
+
+def test_averaging_of_one_target_with_inner_levels() -> None:
+    found = run_json(
+        "risk", "averaging", "--rule", "inner-levels", "--target", "total", "--target", "SEX,AGE.M", "--country", "MT"
+    )
+    assert [row["target"] for row in found["targets"]] == ["total", "AGE.M SEX"]
+    total = found["targets"][0]
+    assert (total["with_spsn"]["t"], total["without_spsn"]["t"]) == (2775, 6378)
+    assert total["with_spsn"]["k"] == 2_028_088
+
+
+def test_small_areas(tmp_path: Path) -> None:
+    found = run_json("risk", "areas", "--epsilon", "0.4", "--country", "MT")
+    assert found["epsilon_at_least"] == pytest.approx(0.268, abs=5e-4)
+    (tmp_path / "sizes.txt").write_text("12\n70\n\n900\n")
+    found = run_json("risk", "areas", "--epsilon", "0.1", "--populations", tmp_path / "sizes.txt")
+    assert found["areas"] == 3
+    assert sum(row["areas"] for row in found["size_classes"] if row["relative_error"] == 0.5) == 3
+    assert "off by 50%" in run("risk", "areas", "--epsilon", "0.1", "--populations", tmp_path / "sizes.txt")
+    (tmp_path / "bad.txt").write_text("12\nmany\n")
+    assert codes("risk", "areas", "--epsilon", "0.1", "--populations", str(tmp_path / "bad.txt")) == ["bad-populations"]
+
+
+def test_tuning_recommends_bound_and_variance() -> None:
+    found = run_json("tune", "cellkey", "--country", "MT")
+    assert (found["recommended"]["D"], found["recommended"]["V"]) == (6, 3.2)
+    assert found["country"] == "MT"
+    assert set(found["limits"]) == {"averaging", "bound", "utility"}
+    assert "D = 6, V = 3.2" in run("tune", "cellkey", "--country", "MT")
+
+
+def test_a_programme_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('id = "own"\n[breakdowns]\nSEX = 2\nAGE = 2\n[tables.persons]\n1 = ["SEX AGE"]\n')
+    found = run_json("risk", "averaging", "--programme", path)
+    assert {row["target"]: row["with_spsn"]["k_over_t2"] for row in found["targets"]} == {
+        "total": 9 / 16,
+        "SEX": 3 / 4,
+        "AGE": 3 / 4,
+        "AGE SEX": 1.0,
+    }
+    answer = run_json("tune", "cellkey", "--programme", path)
+    assert answer["epsilon"]["utility_at_least"] is None
+    assert answer["recommended"]["D"] == 2
+    assert "relaxed limits alone" in run("tune", "cellkey", "--programme", path, "--largest-noise", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("risk", "bound", "-D", "0", "-V", "2"), "bad-bound"),
+        (("risk", "bound", "-D", "5", "-V", "two"), "not-a-number"),
+        (("risk", "bound", "-D", "5", "-V", "2", "--alpha", "1"), "bad-level"),
+        (("risk", "averaging", "--target", "FOO"), "unknown-target"),
+        (("risk", "averaging", "--country", "XX"), "unknown-country"),
+        (("risk", "averaging", "--areas", "LAU=many"), "not-areas"),
+        (("risk", "averaging", "--programme", "none"), "no-programme"),
+        (("tune", "cellkey", "--unit", "dogs"), "unknown-unit"),
+        (("tune", "cellkey", "--relaxed", "0.5"), "bad-level"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], code: str) -> None:
+    assert codes(*arguments) == [code]
+
+
+@pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+def test_the_picture_of_the_region(tmp_path: Path) -> None:
+    found = run_json("tune", "cellkey", "--country", "MT", "--plots", tmp_path)
+    assert [Path(path).name for path in found["plots"]] == ["epsilon-band.svg", "region.svg"]
+    assert "D 6, V 3.2" in (tmp_path / "region.svg").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+def test_pictures(tmp_path: Path) -> None:
+    (tmp_path / "sizes.txt").write_text("\n".join(map(str, range(1, 400, 3))))
+    run("risk", "bound", "-D", 5, "-V", 2, "--plots", tmp_path)
+    run("risk", "averaging", "--target", "total", "--plots", tmp_path)
+    run("risk", "areas", "--epsilon", "0.1", "--populations", tmp_path / "sizes.txt", "--plots", tmp_path)
+    names = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert names == [
+        "averaging-epsilon.svg",
+        "averaging-variance.svg",
+        "distortions-epsilon-0.1.svg",
+        "epsilon-by-bound.svg",
+        "triples-needed.svg",
+    ]
+    assert all(path.read_text().startswith("<svg") for path in tmp_path.glob("*.svg"))
