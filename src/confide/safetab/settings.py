@@ -30,17 +30,11 @@ LARGEST_THRESHOLD = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class LevelSettings:
-    """A population group level: every area of a type crossed with every iteration of a level.
-
-    ``budget`` is the loss of the level when one record is added or removed: rho, or epsilon under pure differential
-    privacy. A group whose first noisy total reaches ``thresholds[k - 1]`` gets the table of statistics level k.
-    """
+class LevelName:
+    """Which population group level is meant: every area of a type crossed with every iteration of a level."""
 
     region_type: str
     iteration_level: int
-    budget: Fraction
-    thresholds: tuple[int, int, int]
 
     @property
     def name(self) -> str:
@@ -54,13 +48,25 @@ class LevelSettings:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is of the nation, of states or of Puerto Rico as a whole."""
+        """Whether it has total-only groups and nothing is suppressed: nation, states, Puerto Rico as a whole."""
         return self.region_type in LARGE_REGIONS
 
     @property
     def of_puerto_rico(self) -> bool:
         """Whether it belongs to the Puerto Rico pass."""
         return self.region_type in PR_REGIONS
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSettings(LevelName):
+    """A level with what it costs and when its groups get which table.
+
+    ``budget`` is the loss of the level when one record is added or removed: rho, or epsilon under pure differential
+    privacy. A group whose first noisy total reaches ``thresholds[k - 1]`` gets the table of statistics level k.
+    """
+
+    budget: Fraction
+    thresholds: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)

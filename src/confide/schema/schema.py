@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -83,6 +83,12 @@ class Schema:
                 )
             )
         return Query(variables)
+
+    def ordered_query(self, names: Sequence[str]) -> Query:
+        """The cross-classification of some variables, in the order of the schema, whatever order they are named in."""
+        order = list(self.variables)
+        query = self.query("*".join(names) or TOTAL)
+        return Query(tuple(sorted(query.variables, key=lambda variable: order.index(variable.name))))
 
 
 def parse_schema(document: dict[str, Any]) -> Schema:

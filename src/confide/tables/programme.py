@@ -11,7 +11,7 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from confide.engines import Source
@@ -97,18 +97,14 @@ def build_tables(
             if spine is not None:
                 tables.append(_build(part, query, spine))
         except ConfideError as error:
-            place = loaded.place("tables", position, "variables")
             findings += [
-                Finding(found.code, found.what, place, found.found, found.expected, found.remedy)
-                for found in error.findings
+                replace(found, where=loaded.place("tables", position, "variables")) for found in error.findings
             ]
     return tables, findings
 
 
 def _query(part: TablePart, schema: Schema) -> Query:
-    query = schema.query("*".join(part.variables) or "total")
-    order = list(schema.variables)
-    query = Query(tuple(sorted(query.variables, key=lambda variable: order.index(variable.name))))
+    query = schema.ordered_query(part.variables)
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
         raise ConfideError(

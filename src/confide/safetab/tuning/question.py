@@ -12,10 +12,9 @@ from confide.errors import Finding, ParameterError, Place
 from confide.privacy import Definition
 from confide.safetab.settings import (
     ITERATION_LEVELS,
-    LARGE_REGIONS,
     MOST_RACE_CODES,
-    PR_REGIONS,
     REGION_TYPES,
+    LevelName,
     Settings,
 )
 
@@ -34,30 +33,13 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LevelQuestion:
+class LevelQuestion(LevelName):
     """A population group level with a budget, a target margin, or both: then the budget decides and the target is
     compared. ``budget`` is rho or epsilon when one record is added or removed."""
 
-    region_type: str
-    iteration_level: int
     budget: Fraction | None = None
     target: int | None = None
     thresholds: tuple[int, int, int] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name by which plans and files know the level, such as ``STATE-2``."""
-        return f"{self.region_type}-{self.iteration_level}"
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it has total-only groups and nothing is suppressed: nation, states, Puerto Rico as a whole."""
-        return self.region_type in LARGE_REGIONS
-
-    @property
-    def of_puerto_rico(self) -> bool:
-        """Whether it belongs to the Puerto Rico pass."""
-        return self.region_type in PR_REGIONS
 
 
 @dataclass(frozen=True, slots=True)

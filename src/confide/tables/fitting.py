@@ -1,0 +1,127 @@
+"""Noise of a wanted size: the law of a kind that has a variance, or a noise margin, at most as asked for.
+
+The spread of each kind rises with its scale: with sigma2, and with 1/epsilon. So there is one widest law that keeps a
+limit; its parameter is given with nine significant digits, rounded to the side that keeps the limit, which is decided
+exactly. A bounded law has a variance below ``E (E + 1) / 3``, that of the uniform law.
+
+Reference: Bach (2020), section 2.4, on utility-driven parametrisations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from fractions import Fraction
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, exact, positive
+from confide.noise import (
+    CountNoise,
+    DiscreteGaussian,
+    Enclosure,
+    TruncatedGaussian,
+    TruncatedGeometric,
+    TwoSidedGeometric,
+)
+
+_DIGITS = 9
+_DECADES = 30
+_DEEPEST = 4096
+
+
+class Kind(StrEnum):
+    """The kinds of noise with one scale, by the names that laws have."""
+
+    GEOMETRIC = TwoSidedGeometric.name
+    GAUSSIAN = DiscreteGaussian.name
+    TRUNCATED_GEOMETRIC = TruncatedGeometric.name
+    TRUNCATED_GAUSSIAN = TruncatedGaussian.name
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the kind has a bound."""
+        return self in (Kind.TRUNCATED_GEOMETRIC, Kind.TRUNCATED_GAUSSIAN)
+
+    @property
+    def falling(self) -> bool:
+        """Whether noise becomes smaller as the parameter rises."""
+        return self in (Kind.GEOMETRIC, Kind.TRUNCATED_GEOMETRIC)
+
+
+def make_noise(kind: Kind, parameter: Exact, bound: int | None = None) -> CountNoise:
+    """The law of a kind: epsilon or sigma2 and, for a truncated one, the bound."""
+    if kind.bounded != (bound is not None):
+        raise _refused(
+            f"{kind.value} noise has {'a' if kind.bounded else 'no'} bound",
+            "none" if bound is None else str(bound),
+            "a bound for truncated noise, and none for other noise",
+        )
+    if kind is Kind.GEOMETRIC:
+        return TwoSidedGeometric(parameter)
+    if kind is Kind.GAUSSIAN:
+        return DiscreteGaussian(parameter)
+    assert bound is not None
+    return (TruncatedGeometric if kind.falling else TruncatedGaussian)(parameter, bound)
+
+
+def of_variance(kind: Kind, variance: Exact, bound: int | None = None) -> CountNoise:
+    """The widest law of a kind whose variance is at most ``variance``."""
+    limit = positive(variance, "the variance")
+    if bound is not None and limit >= Fraction(bound * (bound + 1), 3):
+        raise _refused(
+            "noise of this bound cannot have this variance",
+            f"variance {limit}, bound {bound}",
+            f"a variance below E (E + 1) / 3 = {Fraction(bound * (bound + 1), 3)}, that of uniform noise",
+        )
+    return _widest(kind, bound, lambda noise: _at_most(noise.variance_bounds, limit))
+
+
+def of_margin(kind: Kind, margin: int, level: Exact, bound: int | None = None) -> CountNoise:
+    """The widest law of a kind whose noise margin at ``level`` is at most ``margin``."""
+    wanted = exact(level, "level")
+    if not 0 < wanted < 1 or margin < 0:
+        raise _refused("this is not a noise margin", f"{margin} at {wanted}", "a margin of 0 or more, a level below 1")
+    share = Fraction(2 * margin + 1, 2 * (bound or 0) + 1)
+    if bound is not None and (share >= wanted or margin >= bound):
+        raise _refused(
+            "all noise of this bound keeps this margin, however wide it is",
+            f"margin {margin}, bound {bound}",
+            "a margin that uniform noise of this bound does not keep",
+        )
+    return _widest(kind, bound, lambda noise: noise.noise_margin(wanted) <= margin)
+
+
+def _widest(kind: Kind, bound: int | None, keeps: Callable[[CountNoise], bool]) -> CountNoise:
+    """The law with the largest scale that keeps a limit."""
+
+    def kept(digits: int, decade: int) -> bool:
+        return keeps(make_noise(kind, digits * Fraction(10) ** (decade - _DIGITS + 1), bound))
+
+    low, high = 10 ** (_DIGITS - 1), 10**_DIGITS
+    narrow, wider = (high, -1) if kind.falling else (low, 1)
+    decade = 0
+    while not kept(narrow, decade):
+        decade -= wider
+        if abs(decade) > _DECADES:
+            raise _refused("no law of this kind is so narrow", kind.value, "a larger limit")
+    while abs(decade) < _DECADES and kept(narrow, decade + wider):
+        decade += wider
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if kept(middle, decade) == kind.falling else (middle, high)
+    best = high if kind.falling else low
+    return make_noise(kind, best * Fraction(10) ** (decade - _DIGITS + 1), bound)
+
+
+def _at_most(enclose: Callable[[int], Enclosure], limit: Fraction) -> bool:
+    bits = 64
+    while bits <= _DEEPEST:
+        lower, upper = enclose(bits)
+        if upper <= limit or lower > limit:
+            return upper <= limit
+        bits *= 2
+    return False
+
+
+def _refused(what: str, found: str, expected: str) -> ParameterError:
+    return ParameterError(Finding("no-such-noise", what, found=found, expected=expected, remedy="correct the limits"))
