@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from confide.cellkey.pipeline import CellKey
 from confide.engines import LocalEngine
 from confide.errors import Finding, Place, RunError, SpecError
 from confide.noise import ReleaseKey
 from confide.population import OfficialFiles, Population, PopulationFiles, write_official, write_population
-from confide.report import certificate, safetab_dossier, tables_dossier, topdown_dossier
+from confide.report import cellkey_dossier, certificate, safetab_dossier, tables_dossier, topdown_dossier
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating, Evaluator
 from confide.runs import checking, evaluating, execute, finality, unpriced, verifying
 from confide.runs.checking import Checked
@@ -40,6 +41,7 @@ MECHANISMS: dict[str, Mechanism | Unpriced] = {
     "tables": Tables(),
     "topdown": TopDown(),
     "safetab": SafeTab(),
+    "cellkey": CellKey(),
     "postprocess": Postprocess(),
 }
 """Every mechanism by name."""
@@ -51,6 +53,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "tables": tables_dossier.evaluate_tables,
     "topdown": topdown_dossier.evaluate_topdown,
     "safetab": safetab_dossier.evaluate_safetab,
+    "cellkey": cellkey_dossier.evaluate_cellkey,
 }
 """For each mechanism, what holds its releases against the truth."""
 
@@ -89,7 +92,7 @@ def run(
     mechanism, engine, shown = _mechanism(loaded), _local(processes, memory), progress or Silent()
     if isinstance(mechanism, Unpriced):
         if insecure_key is not None:
-            raise _no_records(loaded, "a key is given, and a release from measurements draws no noise")
+            raise _no_records(loaded, "a key is given, and this release draws no noise")
         return unpriced.run(loaded, mechanism, open_engine=engine, documents=certificate.documents, progress=shown)
     return execute.run(
         loaded,
@@ -122,7 +125,7 @@ def evaluate(
     ``geometry`` has a GeoJSON file for each geography that is to be mapped (``topdown``).
     """
     given = [load(folder) for folder in (run_folder, *more)]
-    mechanism, shown = _of_records(given[0]), progress or Silent()
+    mechanism, shown = _with_truth(given[0]), progress or Silent()
     identities = [finality.begun(Workspace(loaded.folder)) for loaded in given]
     evaluating.check_same_question([(loaded.folder, run) for loaded, run in zip(given, identities, strict=True)])
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
@@ -245,10 +248,20 @@ def _mechanism(loaded: LoadedSpec) -> Mechanism | Unpriced:
     return MECHANISMS[loaded.spec.release.mechanism]
 
 
+def _with_truth(loaded: LoadedSpec) -> Mechanism | Unpriced:
+    """The mechanism of a release that can be held against the truth; raises for one without records."""
+    mechanism = _mechanism(loaded)
+    if mechanism.name not in EVALUATORS:
+        raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
+    return mechanism
+
+
 def _of_records(loaded: LoadedSpec) -> Mechanism:
-    """The mechanism of a release that was made from records; raises for one that was made from measurements."""
+    """The mechanism of a release with noise of its own; raises for one that drew none."""
     mechanism = _mechanism(loaded)
     if isinstance(mechanism, Unpriced):
+        if mechanism.name in EVALUATORS:
+            raise _no_records(loaded, "this release has no key of its own: its noise belongs to the records")
         raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
     return mechanism
 
@@ -260,8 +273,8 @@ def _no_records(loaded: LoadedSpec, what: str) -> RunError:
             what=what,
             where=loaded.place("release", "mechanism"),
             found=f"the mechanism {loaded.spec.release.mechanism}",
-            expected="a release from records",
-            remedy="turn to the release that the measurements come from",
+            expected="a release with a key of its own",
+            remedy="turn to the release that the measurements come from, or to the records with their keys",
         )
     )
 

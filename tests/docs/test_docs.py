@@ -14,7 +14,7 @@ import click
 import pytest
 import typer
 
-from confide import api, demonstration
+from confide import api, starting
 from confide.cli.main import app
 from confide.runs.ledger import Ledger
 from confide.runs.load_spec import load_spec
@@ -136,7 +136,7 @@ def test_the_python_of_the_readme_runs(
     population_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     census = tmp_path / "census"
-    demonstration.new("tables", census)
+    starting.new("tables", census)
     for name in ("persons.parquet", "blocks.parquet"):
         shutil.copy(population_folder / name, census / name)
     Ledger.open_new(

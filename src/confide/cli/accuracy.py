@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confide.cli.show import table
+from confide.cli.show import out, table
 
 Numbers = Mapping[str, Any]
+MOST_ROWS = 20
+"""More rows than this are left to the dossier."""
 
 
 def show_headline(accuracy: Numbers, title: str) -> None:
@@ -27,7 +29,9 @@ def show_headline(accuracy: Numbers, title: str) -> None:
     if rows:
         units = f"{accuracy.get('units', 'areas')} "
         columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
-        table(columns, rows, title=title)
+        table(columns, rows[:MOST_ROWS], title=title)
+        if len(rows) > MOST_ROWS:
+            out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
 
 
 def _headline(rows: Sequence[Numbers]) -> tuple[str, list[Numbers]]:

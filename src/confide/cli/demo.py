@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from confide import demonstration
+from confide import demonstration, starting
 from confide.cli.accuracy import show_headline
 from confide.cli.show import Display, Json, out, print_json
 from confide.report.render import fraction_up
@@ -16,20 +16,20 @@ from confide.report.render import fraction_up
 
 def new(
     mechanism: Annotated[
-        str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables, topdown, safetab.")
+        str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables, topdown, safetab, cellkey.")
     ],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
     ledger: Annotated[
         bool | None,
         typer.Option(
-            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: for all but tables."
+            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: where there is a budget."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a commented spec to start from."""
-    made = demonstration.new(mechanism, folder, product=product, open_ledger=ledger)
+    made = starting.new(mechanism, folder, product=product, open_ledger=ledger)
     if as_json:
         print_json({"ok": True, "spec": str(made.spec), "ledger": None if made.ledger is None else str(made.ledger)})
         return
@@ -38,12 +38,16 @@ def new(
     out.print(escape(f"Wrote {made.spec}. Edit it, then: confide check {made.spec}"))
 
 
-DEMONSTRATIONS = {"topdown": demonstration.demo, "safetab": demonstration.demo_safetab}
+DEMONSTRATIONS = {
+    "topdown": demonstration.demo,
+    "safetab": demonstration.demo_safetab,
+    "cellkey": demonstration.demo_cellkey,
+}
 
 
 def demo(
     mechanism: Annotated[
-        str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), or safetab.")
+        str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), safetab or cellkey.")
     ] = "topdown",
     folder: Annotated[Path, typer.Option("--out", help="A new folder for everything the demonstration makes.")] = Path(
         "demo"
@@ -55,7 +59,7 @@ def demo(
     """Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.
 
     topdown: persons and housing units, records in, protected records and tables out. safetab: detailed race and
-    ethnicity groups, from the Census Bureau's input layout to its tables.
+    ethnicity groups, from the Census Bureau's input layout to its tables. cellkey: the tables of the EU programme.
     """
     if mechanism not in DEMONSTRATIONS:
         raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(DEMONSTRATIONS)}")
@@ -69,9 +73,10 @@ def demo(
     for about, release in made.releases.items():
         _show(about, release)
     account = list(made.releases.values())[-1].run.account
-    assert account is not None
-    spent, budget = fraction_up(account.spent), fraction_up(account.budget)
-    out.print(f"\n{made.persons:,} made-up persons; the ledger has {spent} spent of {budget}.")
+    spent = "no budget was spent, because none is accounted for"
+    if account is not None:
+        spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
+    out.print(f"\n{made.persons:,} made-up persons; {spent}.")
     raise typer.Exit(0 if made.ok else 1)
 
 
@@ -79,7 +84,7 @@ def _plain(release: demonstration.Made) -> dict[str, Any]:
     return {
         "release": str(release.run.release),
         "dossier": str(release.evaluated.dossier),
-        "cost": release.run.plan.loss.as_dict(),
+        "cost": release.run.plan.loss.as_dict() if release.run.plan.accounted else None,
         "verified": release.verification.ok,
     }
 
@@ -89,10 +94,12 @@ def _show(about: str, release: demonstration.Made) -> None:
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
     show_headline(accuracy, f"{about.capitalize()}: released against true")
-    (rho,) = run.plan.loss.parameters().values()
-    out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
+    if run.plan.accounted:
+        (rho,) = run.plan.loss.parameters().values()
+        out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
     out.print(
         f"release      {escape(str(run.release))}  ({'verified' if release.verification.ok else 'NOT AS SEALED'})"
     )
-    out.print(f"certificate  {escape(str(run.release / 'certificate.html'))}")
+    document = "certificate" if run.plan.accounted else "statement"
+    out.print(f"{document:11}  {escape(str(run.release / f'{document}.html'))}")
     out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator alone)")

@@ -13,16 +13,13 @@ from rich.markup import escape
 
 import confide
 from confide import api
-from confide.cli import account, data, demo, noise, ptable, risk, safetab, tune
+from confide.cli import account, cellkey, data, demo, noise, ptable, risk, safetab, tune
 from confide.cli import ledger as ledgers
 from confide.cli.accuracy import show_headline
+from confide.cli.plan_show import NO_BUDGET, counts_in_words, show_plan
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
 from confide.errors import ConfideError
-from confide.privacy import Neighbours, price
-from confide.report.certificate import levels
 from confide.report.render import fraction_up
-from confide.report.safetab_levels import group_levels, passes
-from confide.runs.plan import Plan
 
 DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
 
@@ -52,7 +49,7 @@ def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, me
             {
                 "ok": not checked.errors,
                 "findings": [finding.as_dict() for finding in checked.findings],
-                "cost": None if checked.cost is None else str(checked.cost),
+                "cost": None if checked.cost is None or (plan and not plan.accounted) else str(checked.cost),
                 "left": None if checked.account is None else str(checked.account.left),
                 "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
             }
@@ -60,69 +57,14 @@ def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, me
     else:
         show_findings(checked.findings)
         if plan is not None:
-            _show_plan(plan)
+            show_plan(plan)
         if checked.account is not None and checked.cost is not None:
             left = fraction_up(checked.account.left)
             out.print(f"The ledger would charge {checked.cost}; {left} of {checked.account.budget} is left.")
         if not checked.errors:
-            out.print("[bold green]No problems found.[/] Nothing was spent.")
+            nothing = "" if plan is not None and not plan.accounted else " Nothing was spent."
+            out.print(f"[bold green]No problems found.[/]{nothing}")
     raise typer.Exit(REFUSED if checked.errors else DONE)
-
-
-def _show_plan(plan: Plan) -> None:
-    if plan.mechanism == "safetab":
-        _show_groups(plan)
-        return
-    rows = []
-    for row in levels(plan):
-        laws = {measure.law for measure in plan.measures if measure.level == row["name"]}
-        widest = max(law.noise_margin("0.95") for law in laws)
-        rows.append((row["name"], f"{row['units']:,}", row["queries"], f"{row['counts']:,}", f"±{widest:,}"))
-    if rows:
-        table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
-    counts = _counts(plan)
-    out.print(f"\nThe release has {counts} and costs {plan.loss} ({plan.neighbours.value}).")
-
-
-def _show_groups(plan: Plan) -> None:
-    """The population group levels of SafeTab."""
-    rows = [
-        (
-            row["region"],
-            row["iterations"],
-            f"{row['areas']:,}",
-            f"{row['groups']:,}",
-            row["budget"],
-            "" if row["margin"] is None else f"±{row['margin']:,}",
-            ", ".join(map(str, row["thresholds"])),
-            "" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
-        )
-        for row in group_levels(plan)
-    ]
-    columns = [
-        "areas",
-        "iterations",
-        "areas ",
-        "groups ",
-        "budget ",
-        "noise margin (95 %) ",
-        "tables from ",
-        "left out to ",
-    ]
-    table(columns, rows)
-    for row in passes(plan):
-        out.print(f"{row['name']}: the levels cost {row['budget']} together.")
-    changed = price(plan.event, Neighbours.CHANGE_ONE, plan.definition)
-    out.print(f"\nThe release costs {plan.loss} (add-remove), {changed} for a changed record (change-one).")
-
-
-def _counts(plan: Plan) -> str:
-    """What a release has, in words: counts with noise, or records made of them."""
-    if plan.mechanism == "postprocess":
-        return "records estimated from published measurements"
-    if plan.mechanism == "topdown":
-        return f"records estimated from at most {plan.counts:,} noisy counts"
-    return f"{plan.counts:,} counts"
 
 
 @app.command()
@@ -146,7 +88,7 @@ def run(
                 "ok": True,
                 "release": str(result.release),
                 "manifest_sha256": result.manifest_sha256,
-                "cost": result.plan.loss.as_dict(),
+                "cost": result.plan.loss.as_dict() if result.plan.accounted else None,
                 "left": None if account is None else str(account.left),
                 "was_sealed_before": result.was_sealed_before,
             }
@@ -155,7 +97,10 @@ def run(
     if result.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
-    out.print(f"  {_counts(result.plan)} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
+    if result.plan.accounted:
+        out.print(f"  {counts_in_words(result.plan)} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
+    else:
+        out.print(f"  {counts_in_words(result.plan)}\n  {NO_BUDGET}")
     if account is not None:
         of = escape(repr(account.data_set))
         out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
@@ -263,6 +208,7 @@ app.add_typer(noise.app, name="noise")
 app.add_typer(tune.app, name="tune")
 app.add_typer(risk.app, name="risk")
 app.add_typer(safetab.app, name="safetab")
+app.add_typer(cellkey.app, name="cellkey")
 app.command("ptable")(ptable.ptable)
 
 

@@ -6,42 +6,59 @@
 * :mod:`~confide.noise.table`, :mod:`~confide.noise.enclosure`, :mod:`~confide.noise.gaussian_sums`: why it is exact;
 * :mod:`~confide.noise.sparse`: the published ones among many empty groups, with :mod:`~confide.noise.inversion`,
   :mod:`~confide.noise.binomial` and :mod:`~confide.noise.subset`;
+* :mod:`~confide.noise.bounded`, :mod:`~confide.noise.truncated`: noise with a bound, which has no pure or zCDP loss;
+* :mod:`~confide.noise.peers`: all of them behind one interface, with their (epsilon, delta);
 * :mod:`~confide.noise.reference`: the textbook samplers, oracle of the tests and sampler of very wide laws.
 
 Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.
 """
 
+from confide.noise.bounded import BoundedLaw, FiniteLaw
 from confide.noise.laws import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric
+from confide.noise.peers import CountNoise, EpsilonDelta, any_of, delta_bounds, epsilon_delta, outside_mass, perturb
 from confide.noise.sample import Tally, add_noise, check_width, draw, draw_at
 from confide.noise.sparse import LAYOUT as SPARSE_LAYOUT
 from confide.noise.sparse import Survivors, TwoStageRule, draw_survivors
 from confide.noise.stream import COORDINATES, SAMPLER, NoiseStream, ReleaseKey, WordSource, derive_stream
 from confide.noise.subset import draw_subset, rank_to_place
 from confide.noise.table import Table, fits_table, table_for
+from confide.noise.truncated import Truncated, TruncatedGaussian, TruncatedGeometric
 
 __all__ = [
     "COORDINATES",
     "SAMPLER",
     "SPARSE_LAYOUT",
+    "BoundedLaw",
+    "CountNoise",
     "DiscreteGaussian",
     "Enclosure",
+    "EpsilonDelta",
+    "FiniteLaw",
     "Law",
     "NoiseStream",
     "ReleaseKey",
     "Survivors",
     "Table",
     "Tally",
+    "Truncated",
+    "TruncatedGaussian",
+    "TruncatedGeometric",
     "TwoSidedGeometric",
     "TwoStageRule",
     "WordSource",
     "add_noise",
+    "any_of",
     "check_width",
+    "delta_bounds",
     "derive_stream",
     "draw",
     "draw_at",
     "draw_subset",
     "draw_survivors",
+    "epsilon_delta",
     "fits_table",
+    "outside_mass",
+    "perturb",
     "rank_to_place",
     "table_for",
 ]

@@ -39,6 +39,7 @@ class Law(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     parameter_name: ClassVar[str]
+    largest: ClassVar[int | None] = None  # no law on all integers has a bound
 
     @property
     @abstractmethod
@@ -64,13 +65,13 @@ class Law(ABC):
 
     def pmf_bounds(self, x: int, bits: int = 128) -> Enclosure:
         """An enclosure of ``P(X = x)`` that is at most ``2**-bits`` wide."""
-        return _narrowed(lambda work: self._pmf(x, work), bits)
+        return narrowed(lambda work: self._pmf(x, work), bits)
 
     def folded_cdf_bounds(self, m: int, bits: int = 128) -> Enclosure:
         """An enclosure of ``P(|X| <= m)`` that is at most ``2**-bits`` wide."""
         if m < 0:
             return Fraction(0), Fraction(0)
-        return _narrowed(lambda work: self._folded_cdf(m, work), bits)
+        return narrowed(lambda work: self._folded_cdf(m, work), bits)
 
     def cdf_bounds(self, x: int, bits: int = 128) -> Enclosure:
         """An enclosure of ``P(X <= x)``: ``(1 + G_x) / 2`` for ``x >= 0`` and ``(1 - G_{-x-1}) / 2`` below zero."""
@@ -86,7 +87,7 @@ class Law(ABC):
 
     def variance_bounds(self, bits: int = 128) -> Enclosure:
         """An enclosure of the variance that is at most ``2**-bits`` wide."""
-        return _narrowed(self._variance, bits)
+        return narrowed(self._variance, bits)
 
     def pmf(self, x: int) -> float:
         """``P(X = x)``, correctly rounded."""
@@ -254,7 +255,7 @@ class TwoSidedGeometric(Law):
         return 2 * q[0] / (1 - q[0]) ** 2, 2 * q[1] / (1 - q[1]) ** 2
 
 
-def _narrowed(evaluate: Callable[[int], Enclosure], bits: int) -> Enclosure:
+def narrowed(evaluate: Callable[[int], Enclosure], bits: int) -> Enclosure:
     """``evaluate`` with as many working bits as it takes to get an enclosure no wider than ``2**-bits``."""
     work = bits + 32
     while True:

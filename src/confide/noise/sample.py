@@ -81,7 +81,7 @@ def draw_at(
 
 def add_noise(values: Integers, law: Law, stream: WordSource, start: int, tally: Tally | None = None) -> None:
     """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view."""
-    _check_values(values)
+    check_values(values)
     check_span(start, values.size)
     _add(values.reshape(-1), law, stream, start, tally or Tally())
 
@@ -211,7 +211,8 @@ def _as_coordinates(coordinates: npt.NDArray[np.uint64] | Integers) -> Coordinat
     return coordinates.astype(np.uint64, copy=False)
 
 
-def _check_values(values: Integers) -> None:
+def check_values(values: Integers) -> None:
+    """Refuse arrays that noise cannot be added to in place, exactly and without overflow."""
     if values.dtype != np.dtype(np.int64) or not values.flags.c_contiguous or not values.flags.writeable:
         raise ParameterError(
             Finding(

@@ -5,6 +5,8 @@
 """
 
 from confide.population.detailed import DetailedOrigins
+from confide.population.eu import EuFiles, write_eu
+from confide.population.eu_settings import Areas
 from confide.population.frame import BLOCKS_SCHEMA
 from confide.population.generate import Population
 from confide.population.landscape import Unit
@@ -21,7 +23,9 @@ __all__ = [
     "PERSONS_SCHEMA",
     "RACES",
     "SUBSETS",
+    "Areas",
     "DetailedOrigins",
+    "EuFiles",
     "OfficialFiles",
     "OriginCodes",
     "Population",
@@ -34,6 +38,7 @@ __all__ = [
     "load_settings",
     "profile",
     "write_code_files",
+    "write_eu",
     "write_official",
     "write_population",
 ]

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from confide.privacy import ZCDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict
+from confide.report.cellkey_statement import cellkey_statement
 from confide.report.invariants import invariants, invariants_note
 from confide.report.postprocess import statement
 from confide.report.render import fraction_up, render, up
@@ -31,8 +32,12 @@ COUNTS = {
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The documents of a release, by file name."""
-    return {"certificate.html": statement(manifest) if "source" in manifest else certificate(manifest)}
+    """The documents of a release, by file name. Where there is no loss there is no certificate, but a statement."""
+    if "source" in manifest:
+        return {"certificate.html": statement(manifest)}
+    if not read_plan(manifest["plan"]).accounted:
+        return {"statement.html": cellkey_statement(manifest)}
+    return {"certificate.html": certificate(manifest)}
 
 
 def certificate(manifest: Mapping[str, Any]) -> str:

@@ -117,6 +117,8 @@ class Plan:
     """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
     families: tuple[Family, ...] = ()
     """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
+    accounted: bool = True
+    """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
 
     @cached_property
     def event(self) -> Event:
@@ -193,7 +195,7 @@ class Plan:
             "mechanism": self.mechanism,
             "definition": self.definition.value,
             "neighbours": self.neighbours.value,
-            "loss": self.loss.as_dict(),
+            "loss": self.loss.as_dict() if self.accounted else None,
             "spine": list(self.spine),
             "question": dict(self.question),
             "measures": [measure.as_dict() for measure in self.measures],
@@ -267,4 +269,5 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
         Family(family["degree"], tuple(tuple(member) for member in family["members"]), tuple(family["copies"]))
         for family in values.get("families", ())
     )
-    return Plan(values["mechanism"], neighbours, definition, measures, spine, question, paths, families)
+    accounted = values["loss"] is not None
+    return Plan(values["mechanism"], neighbours, definition, measures, spine, question, paths, families, accounted)

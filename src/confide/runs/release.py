@@ -89,11 +89,19 @@ class ReleaseWriter:
         self._write({"parquet": self._path(place, "parquet")}, schema, batches, title, rows_per_group)
 
     def text(
-        self, place: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], title: str, delimiter: str
+        self,
+        place: str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        title: str,
+        delimiter: str,
+        *,
+        quoted: bool = False,
     ) -> None:
-        """One text file at a place of its own, with ``delimiter`` between values and no quotes anywhere: for layouts
-        whose values never need them."""
-        self._write({"csv": self._path(place, "csv")}, schema, batches, title, delimiter=delimiter)
+        """One text file at a place of its own, with ``delimiter`` between values. Unless ``quoted`` there are no quotes
+        anywhere: for layouts whose values never need them."""
+        separator = None if quoted and delimiter == "," else delimiter
+        self._write({"csv": self._path(place, "csv")}, schema, batches, title, delimiter=separator)
 
     def _write(
         self,

@@ -109,6 +109,12 @@ def _plan(manifest: dict[str, Any]) -> Iterator[Check]:
     plan = read_plan(manifest["plan"])
     yield Check("plan hash", plan.hash == manifest["plan_hash"], manifest["plan_hash"])
     stated = manifest["privacy"]["loss"]
-    yield Check("cost of the plan", plan.loss.as_dict() == stated, f"{plan.loss}, composed anew from its measurements")
+    if plan.accounted:
+        composed = f"{plan.loss}, composed anew from its measurements"
+        yield Check("cost of the plan", plan.loss.as_dict() == stated, composed)
+    else:
+        nothing = stated is None and not plan.measures
+        yield Check("no promise of differential privacy", nothing, "none is made, and none is stated")
     chosen = manifest["noise"]["key"] == "chosen"
-    yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or "made with a system key")
+    made = "made with a system key" if plan.accounted else "made with the keys of the records"
+    yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or made)

@@ -2,8 +2,9 @@
 
 A static programme measures some cross-classifications, each record being in one cell of each. Where a record is added
 or removed, as many counts change by one; where it is changed, twice as many (:func:`changed_counts`; Bach's Delta). For
-``k`` such counts with independent noise three bounds are known, and :func:`promise` gives the smallest:
+``k`` such counts with independent noise these bounds are known, and :func:`promise` gives the smallest:
 
+* for one count, the exact curve (:func:`confide.noise.delta_bounds`);
 * ``k`` times the largest loss, with the outside mass as delta (:func:`confide.noise.epsilon_delta`);
 * the epsilon of rho-zCDP at delta for noise without a bound: ``rho = k / (2 sigma2)`` or ``k epsilon**2 / 2``;
 * for truncated noise, ``delta <= outside + delta' / G**k``, where ``delta'`` is that of the same noise without the
@@ -26,7 +27,7 @@ from math import inf, nextafter
 from typing import Any
 
 from confide.errors import Finding, ParameterError
-from confide.exact import Exact, exact, positive
+from confide.exact import Exact, positive
 from confide.noise import (
     CountNoise,
     DiscreteGaussian,
@@ -39,16 +40,20 @@ from confide.noise import (
     TruncatedGeometric,
     TwoSidedGeometric,
     any_of,
+    delta_bounds,
     epsilon_delta,
     outside_mass,
 )
 from confide.noise.bounded import LARGEST_BOUND
-from confide.privacy import Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho
+from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
+from confide.privacy.conversion import probability
 from confide.runs.plan import Plan
-from confide.tables.fitting import Kind, of_margin, of_variance
+from confide.tables.fitting import Kind, of_margin, of_variance, smallest_decimal
 
 DELTA = Fraction(1, 10**10)
 """The delta that promises are compared at where none is given."""
+
+_ADDED = Neighbours.ADD_REMOVE
 
 
 def changed_counts(measurements: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> int:
@@ -57,7 +62,17 @@ def changed_counts(measurements: int, neighbours: Neighbours = Neighbours.ADD_RE
 
 
 def changed_counts_of(plan: Plan) -> int:
-    """The same for the plan of a static programme."""
+    """The same for the plan of a static programme, in which every record is in one cell of every measurement."""
+    if plan.mechanism != "tables":
+        raise ParameterError(
+            Finding(
+                code="not-a-static-programme",
+                what="only a static programme changes one count in each of its measurements",
+                found=f"a plan of the mechanism {plan.mechanism!r}",
+                expected="a plan of the mechanism 'tables'",
+                remedy="count the changed counts of another plan by hand",
+            )
+        )
     return changed_counts(len(plan.measures), plan.neighbours)
 
 
@@ -101,15 +116,18 @@ class Setting:
 
 def promise(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
     """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
-    limit = exact(delta, "delta")
+    limit = probability(delta)
     found = []
     pair = epsilon_delta(noise, changed)
     if pair is not None and pair.delta <= limit:
         found.append(pair)
-    spare = (limit - outside_mass(noise, changed)) * _kept(noise, changed)
-    rho = _rho(noise, changed)
-    if rho is not None and spare > 0:
-        found.append(EpsilonDelta(Fraction(cks_epsilon(rho, spare)), limit))
+    spare = limit - outside_mass(noise, changed)
+    rho, within = _rho(noise, changed), spare * _kept(noise, changed)
+    if changed > 1 and rho is not None and within > 0:
+        found.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
+    # Geometric noise has nearly its largest loss at every delta of use; the plain pair says it better.
+    if changed == 1 and spare > 0 and not isinstance(noise, TwoSidedGeometric | TruncatedGeometric):
+        found.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
     return min(found, default=None)
 
 
@@ -119,16 +137,17 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
     Two-sided geometric noise needs no delta; truncated, its bound is the smallest that delta allows. The discrete
     Gaussian takes the whole delta; truncated, one half, and the bound is the smallest that the rest allows.
     """
-    total, allowed = positive(epsilon, "epsilon"), positive(delta, "delta")
-    each = total / changed
-    rho, half = cks_rho(total, allowed), cks_rho(total, allowed / 2)
-    geometric, gaussian = TwoSidedGeometric(each), DiscreteGaussian(Fraction(changed) / (2 * half))
-    spent = Fraction(cks_delta(half, total))
+    total, allowed = positive(epsilon, "epsilon"), probability(delta)
+    geometric = TwoSidedGeometric(total / changed)
+    whole, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
+    spent = Fraction(cks_delta(Fraction(changed) / (2 * half.sigma2), total))
+    if changed == 1:
+        spent = delta_bounds(half, total)[1]
     noises: list[CountNoise] = [
         geometric,
-        TruncatedGeometric(each, _smallest_bound(geometric, changed, allowed, Fraction(0))),
-        DiscreteGaussian(Fraction(changed) / (2 * rho)),
-        TruncatedGaussian(gaussian.sigma2, _smallest_bound(gaussian, changed, allowed, spent)),
+        TruncatedGeometric(geometric.epsilon, _smallest_bound(geometric, changed, allowed, Fraction(0))),
+        whole,
+        TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
     ]
     return [Setting(noise, changed, allowed) for noise in noises]
 
@@ -138,7 +157,7 @@ def utility_driven(
 ) -> list[Setting]:
     """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are."""
     noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in Kind]
-    return [Setting(noise, changed, positive(delta, "delta")) for noise in (*noises, *rows)]
+    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
 
 
 def margin_driven(
@@ -146,13 +165,27 @@ def margin_driven(
 ) -> list[Setting]:
     """From a noise margin at a level and a bound to what each kind promises."""
     noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in Kind]
-    return [Setting(noise, changed, positive(delta, "delta")) for noise in (*noises, *rows)]
+    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
 
 
 def float_above(number: Fraction) -> float:
     """The number as a float that is not below it."""
     rounded = float(number)
     return rounded if rounded >= number else nextafter(rounded, inf)
+
+
+def _gaussian(epsilon: Fraction, delta: Fraction, changed: int) -> DiscreteGaussian:
+    """Discrete Gaussian noise with (epsilon, delta): for one count by the exact curve, for more by their rho."""
+    if changed > 1:
+        return DiscreteGaussian(gaussian_sigma2(ZCDP(cks_rho(epsilon, delta)), bounded_degree(changed, _ADDED)))
+    return DiscreteGaussian(smallest_decimal(lambda s: delta_bounds(DiscreteGaussian(s), epsilon)[1] <= delta))
+
+
+def _exact_epsilon(noise: CountNoise, delta: Fraction) -> Fraction:
+    """The smallest epsilon of nine digits at which the exact delta of one count is at most ``delta``."""
+    if delta_bounds(noise, 0)[1] <= delta:
+        return Fraction(0)
+    return smallest_decimal(lambda epsilon: delta_bounds(noise, epsilon)[1] <= delta)
 
 
 def _rho(noise: CountNoise, changed: int) -> Fraction | None:

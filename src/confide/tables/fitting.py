@@ -91,26 +91,41 @@ def of_margin(kind: Kind, margin: int, level: Exact, bound: int | None = None) -
     return _widest(kind, bound, lambda noise: noise.noise_margin(wanted) <= margin)
 
 
+def smallest_decimal(holds: Callable[[Fraction], bool]) -> Fraction:
+    """The smallest number of nine digits for which ``holds`` is true, as it is for all that are large enough."""
+    return _decimal(holds, rising=True)
+
+
+def largest_decimal(holds: Callable[[Fraction], bool]) -> Fraction:
+    """The largest number of nine digits for which ``holds`` is true, as it is for all that are small enough."""
+    return _decimal(holds, rising=False)
+
+
 def _widest(kind: Kind, bound: int | None, keeps: Callable[[CountNoise], bool]) -> CountNoise:
     """The law with the largest scale that keeps a limit."""
+    search = smallest_decimal if kind.falling else largest_decimal
+    return make_noise(kind, search(lambda parameter: keeps(make_noise(kind, parameter, bound))), bound)
 
-    def kept(digits: int, decade: int) -> bool:
-        return keeps(make_noise(kind, digits * Fraction(10) ** (decade - _DIGITS + 1), bound))
+
+def _decimal(holds: Callable[[Fraction], bool], *, rising: bool) -> Fraction:
+    """By decades, starting with one, and then by bisection within a decade."""
+
+    def number(digits: int, decade: int) -> Fraction:
+        return digits * Fraction(10) ** (decade - _DIGITS + 1)
 
     low, high = 10 ** (_DIGITS - 1), 10**_DIGITS
-    narrow, wider = (high, -1) if kind.falling else (low, 1)
+    sure, towards = (high, -1) if rising else (low, 1)
     decade = 0
-    while not kept(narrow, decade):
-        decade -= wider
+    while not holds(number(sure, decade)):
+        decade -= towards
         if abs(decade) > _DECADES:
-            raise _refused("no law of this kind is so narrow", kind.value, "a larger limit")
-    while abs(decade) < _DECADES and kept(narrow, decade + wider):
-        decade += wider
+            raise _refused("no noise is so narrow, or so wide", "the limit", "another limit")
+    while abs(decade) < _DECADES and holds(number(sure, decade + towards)):
+        decade += towards
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle, decade) == kind.falling else (middle, high)
-    best = high if kind.falling else low
-    return make_noise(kind, best * Fraction(10) ** (decade - _DIGITS + 1), bound)
+        low, high = (low, middle) if holds(number(middle, decade)) == rising else (middle, high)
+    return number(high if rising else low, decade)
 
 
 def _at_most(enclose: Callable[[int], Enclosure], limit: Fraction) -> bool:

@@ -1,0 +1,294 @@
+"""Noise with a bound: laws on the whole numbers from ``-E`` to ``E``, each with exact probabilities.
+
+A bounded law is a list of weights, each known between two whole numbers as narrowly as one asks; everything else is
+sums and quotients of them. A :class:`FiniteLaw` has rational probabilities, and then every answer is exact.
+
+A bounded law is no :class:`~confide.noise.laws.Law`, on purpose. A :class:`Law` covers all integers and has a loss in
+pure or zero-concentrated differential privacy; bounded noise has neither: a result that only one of two neighbouring
+counts can have tells them apart. What it has is an epsilon with a delta above zero (:mod:`confide.noise.peers`). No
+plan and no accountant takes a bounded law.
+
+Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach, Differential privacy and noisy confidentiality
+concepts for European population statistics (2020), section 2.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from math import lcm, log
+from typing import ClassVar
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, exact
+from confide.noise.enclosure import Bounds, exp_minus
+from confide.noise.laws import Enclosure, narrowed, nearest_float
+
+LARGEST_BOUND = 1 << 20
+"""Weights are listed one by one, so that a bound must not be beyond all use."""
+
+
+class BoundedLaw(ABC):
+    """A noise law on ``-E .. E``."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def largest(self) -> int:
+        """``E``, the largest noise in either direction."""
+
+    @property
+    @abstractmethod
+    def largest_loss(self) -> Fraction:
+        """At least the largest ``|log P(X = x) / P(X = x - 1)|`` where both probabilities are above zero."""
+
+    @abstractmethod
+    def weights(self, bits: int) -> list[Bounds]:
+        """Enclosures of numbers proportional to ``P(X = x)``, ``x = -E .. E``, which narrow as ``bits`` grow."""
+
+    @abstractmethod
+    def outside_bounds(self, bits: int = 128) -> Enclosure:
+        """The probability of results that the neighbouring count cannot have: delta however large epsilon is."""
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, str]:
+        """The law as exact text."""
+
+    def share_bounds(self, first: int, last: int, bits: int = 128) -> Enclosure:
+        """An enclosure of ``P(first <= X <= last)`` that is at most ``2**-bits`` wide."""
+        reach = self.largest
+        begin, end = max(first, -reach) + reach, min(last, reach) + reach + 1
+        if begin >= end:
+            return Fraction(0), Fraction(0)
+        return narrowed(lambda work: cumulated(self, work).share(begin, end), bits)
+
+    def pmf_bounds(self, x: int, bits: int = 128) -> Enclosure:
+        """An enclosure of ``P(X = x)``; zero beyond the bound."""
+        return self.share_bounds(x, x, bits)
+
+    def cdf_bounds(self, x: int, bits: int = 128) -> Enclosure:
+        """An enclosure of ``P(X <= x)``; exactly one from the bound on."""
+        return self.share_bounds(-self.largest, x, bits)
+
+    def folded_cdf_bounds(self, m: int, bits: int = 128) -> Enclosure:
+        """An enclosure of ``P(|X| <= m)``."""
+        return self.share_bounds(-m, m, bits)
+
+    def variance_bounds(self, bits: int = 128) -> Enclosure:
+        """An enclosure of the variance, for a law with mean zero: ``sum of x**2 P(X = x)``."""
+        return narrowed(lambda work: cumulated(self, work).second_moment(self.largest), bits)
+
+    def pmf(self, x: int) -> float:
+        """``P(X = x)``, correctly rounded."""
+        return nearest_float(lambda bits: self.pmf_bounds(x, bits))
+
+    def cdf(self, x: int) -> float:
+        """``P(X <= x)``, correctly rounded."""
+        return nearest_float(lambda bits: self.cdf_bounds(x, bits))
+
+    def variance(self) -> float:
+        """The variance, correctly rounded."""
+        return nearest_float(self.variance_bounds)
+
+    def quantile(self, p: Exact) -> int:
+        """The smallest ``x`` with ``P(X <= x) >= p``, decided exactly."""
+        level = _probability(p, "p")
+        return _first(-self.largest, self.largest, lambda x: at_least(lambda bits: self.cdf_bounds(x, bits), level))
+
+    def noise_margin(self, level: Exact) -> int:
+        """The smallest ``m`` with ``P(|X| <= m) >= level``, decided exactly. It is never beyond the bound."""
+        wanted = _probability(level, "level")
+        return _first(0, self.largest, lambda m: at_least(lambda bits: self.folded_cdf_bounds(m, bits), wanted))
+
+    def describe(self) -> str:
+        """One sentence for people."""
+        return (
+            f"{self.title} noise of at most ±{self.largest:,}: standard deviation {self.variance() ** 0.5:.4g}, within "
+            f"±{self.noise_margin('0.95'):,} in at least 95 % of draws"
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class FiniteLaw(BoundedLaw):
+    """Any finite list of values with rational probabilities and mean zero, such as a row of a perturbation table.
+
+    >>> FiniteLaw([-1, 0, 1], ["1/4", "1/2", "1/4"]).variance()
+    0.5
+    """
+
+    values: tuple[int, ...]
+    probabilities: tuple[Fraction, ...]
+    name: ClassVar[str] = "finite"
+    title: ClassVar[str] = "Listed"
+
+    def __init__(self, values: Iterable[int], probabilities: Iterable[Exact]):
+        noise, shares = list(values), [exact(p, "a probability") for p in probabilities]
+        if len(noise) != len(shares):
+            raise _refused("there is not one probability for each value", "as many probabilities as values")
+        pairs = sorted(zip(noise, shares, strict=True))
+        kept = [(v, p) for v, p in pairs if p]
+        if any(p < 0 for _, p in pairs) or sum(p for _, p in pairs) != 1:
+            raise _refused("the probabilities do not add up to one", "probabilities of zero or more, with the sum 1")
+        if len({v for v, _ in pairs}) < len(pairs):
+            raise _refused("a value of the noise stands twice", "each value once")
+        if sum(v * p for v, p in kept):
+            raise _refused("the noise has a mean other than zero", "unbiased noise")
+        check_bound(max(abs(v) for v, _ in kept), least=0)
+        object.__setattr__(self, "values", tuple(v for v, _ in kept))
+        object.__setattr__(self, "probabilities", tuple(p for _, p in kept))
+
+    @classmethod
+    def symmetric(cls, weights: Iterable[Exact]) -> FiniteLaw:
+        """The law on ``-E .. E`` proportional to ``2 E + 1`` weights, each made equal to its mirror image.
+
+        Probabilities that were computed in floating point add up to one almost only; this makes them a law.
+        """
+        given = [exact(weight, "a weight") for weight in weights]
+        if len(given) % 2 == 0 or not sum(given):
+            raise _refused("the weights have no middle, or are all zero", "an odd number of weights, from -E to E")
+        whole, reach = sum(given), len(given) // 2
+        both = [(a + b) / (2 * whole) for a, b in zip(given, reversed(given), strict=True)]
+        return cls(range(-reach, reach + 1), both)
+
+    @property
+    def largest(self) -> int:
+        return max(abs(value) for value in self.values)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether a value and its negative always have the same probability."""
+        law = dict(zip(self.values, self.probabilities, strict=True))
+        return all(law.get(-value) == p for value, p in law.items())
+
+    def probability(self, x: int) -> Fraction:
+        """``P(X = x)``, exactly."""
+        return self.probabilities[self.values.index(x)] if x in self.values else Fraction(0)
+
+    @property
+    def largest_loss(self) -> Fraction:
+        law = dict(zip(self.values, self.probabilities, strict=True))
+        ratios = [max(p / law[v - 1], law[v - 1] / p) for v, p in law.items() if v - 1 in law]
+        return log_up(max(ratios, default=Fraction(1)))
+
+    def weights(self, bits: int) -> list[Bounds]:  # noqa: ARG002 - they are exact
+        whole, law = lcm(*(p.denominator for p in self.probabilities)), [0] * (2 * self.largest + 1)
+        for value, p in zip(self.values, self.probabilities, strict=True):
+            law[value + self.largest] = int(p * whole)
+        return [(weight, weight) for weight in law]
+
+    def outside_bounds(self, bits: int = 128) -> Enclosure:  # noqa: ARG002 - it is exact
+        law = dict(zip(self.values, self.probabilities, strict=True))
+        ways = [sum((p for v, p in law.items() if v + step not in law), Fraction(0)) for step in (-1, 1)]
+        return max(ways), max(ways)
+
+    def as_dict(self) -> dict[str, str]:
+        law = zip(self.values, self.probabilities, strict=True)
+        return {"law": self.name, "probabilities": " ".join(f"{value}:{p}" for value, p in law)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulated:
+    """Sums of the first 0, 1, ... weights, from below and from above."""
+
+    lower: list[int]
+    upper: list[int]
+    weights: list[Bounds]
+
+    def share(self, begin: int, end: int) -> Enclosure:
+        """What the weights ``begin .. end - 1`` are of all: ``I / (I + O)`` rises in ``I`` and falls in ``O``."""
+        inside = self.lower[end] - self.lower[begin], self.upper[end] - self.upper[begin]
+        outside = self.lower[-1] - inside[0], self.upper[-1] - inside[1]
+        # If a whole side is rounded away to zero, nothing is known yet.
+        lower = Fraction(inside[0], inside[0] + outside[1]) if inside[0] else Fraction(0)
+        upper = Fraction(inside[1], inside[1] + outside[0]) if inside[1] + outside[0] else Fraction(1)
+        return lower, upper
+
+    def second_moment(self, reach: int) -> Enclosure:
+        """``sum of x**2 w_x / sum of w_x``."""
+        lower, upper = (sum((i - reach) ** 2 * w[side] for i, w in enumerate(self.weights)) for side in (0, 1))
+        return Fraction(lower, self.upper[-1]), Fraction(upper, self.lower[-1])
+
+
+@lru_cache(maxsize=16)
+def cumulated(law: BoundedLaw, bits: int) -> Cumulated:
+    """The sums of the weights of a law, worked out once."""
+    weights = law.weights(bits)
+    lower, upper = (list(accumulate((w[side] for w in weights), initial=0)) for side in (0, 1))
+    return Cumulated(lower, upper, weights)
+
+
+def at_least(enclose: Callable[[int], Enclosure], level: Fraction) -> bool:
+    """Whether the enclosed number is at least ``level``: bits are added until it lies on one side."""
+    bits = 64
+    while True:
+        lower, upper = enclose(bits)
+        if lower >= level:
+            return True
+        if upper < level:
+            return False
+        bits *= 2
+
+
+def log_up(ratio: Fraction) -> Fraction:
+    """A number of at least ``log(ratio)``, ``ratio >= 1``, and above it by no more than about ``10**-12``."""
+    if ratio == 1:
+        return Fraction(0)
+    guess = Fraction(log(ratio.numerator) - log(ratio.denominator) if ratio > 2 else log(ratio))
+    step = Fraction(1, 1 << 44)
+    bits = 256 + ratio.numerator.bit_length()
+    while True:
+        guess += step
+        # exp(-guess) <= 1 / ratio, proved by an enclosure, is what "at least the logarithm" means.
+        if guess > 0 and exp_minus(guess, bits)[1] * ratio <= 1 << bits:
+            return guess
+        step *= 2
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The smallest whole number from ``low`` to ``high`` where ``holds`` is true, which it is at ``high``."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high
+
+
+def _probability(value: Exact, name: str) -> Fraction:
+    number = exact(value, name)
+    if not 0 < number < 1:
+        raise ParameterError(
+            Finding(
+                code="not-a-probability",
+                what=f"{name} must lie strictly between zero and one",
+                found=str(number),
+                expected='a probability such as "0.95"',
+                remedy=f"correct {name}",
+            )
+        )
+    return number
+
+
+def check_bound(bound: int, least: int = 1) -> None:
+    """Refuse a bound that is not a whole number of at least ``least``, or too large for listing the weights."""
+    if type(bound) is not int or not least <= bound <= LARGEST_BOUND:
+        raise ParameterError(
+            Finding(
+                code="bad-bound",
+                what="this bound of noise is not possible",
+                found=str(bound)[:40],
+                expected=f"a whole number from {least} to {LARGEST_BOUND:,}",
+                remedy="correct the bound, or take noise without one",
+            )
+        )
+
+
+def _refused(what: str, expected: str) -> ParameterError:
+    return ParameterError(
+        Finding(code="bad-noise-row", what=what, expected=expected, remedy="correct the list of probabilities")
+    )
