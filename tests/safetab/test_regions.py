@@ -118,10 +118,10 @@ def test_rows_of_other_states_are_not_looked_at(engine: Engine, tmp_path: Path) 
     assert regions.fingerprint == read(engine, tmp_path, BLOCKS, ("01",), False).fingerprint
 
 
-def test_a_state_without_blocks_is_a_warning(engine: Engine, tmp_path: Path) -> None:
-    (warning,) = read(engine, tmp_path, states=("01", "56")).warnings
+def test_states_without_blocks_are_one_warning(engine: Engine, tmp_path: Path) -> None:
+    (warning,) = read(engine, tmp_path, states=("01", "55", "56")).warnings
     assert warning.severity == "warning"
-    assert warning.what == "the file has no block of state 56, which is in the state filter"
+    assert warning.what == "the file has no block of 2 states of the filter: 55, 56"
 
 
 def test_missing_columns_are_told_all(engine: Engine, tmp_path: Path) -> None:

@@ -124,7 +124,8 @@ def read_regions(engine: Engine, source: Source, states: Sequence[str], puerto_r
         raise InputError(findings)
     areas, numbers = _areas(table, codes, bool(states), puerto_rico)
     blocks = pa.table({"code": codes, **{area_column(name): pa.array(column) for name, column in numbers.items()}})
-    warnings = tuple(_no_block(source, state) for state in wanted if state not in present)
+    absent = [state for state in wanted if state not in present]
+    warnings = (_no_block(source, absent),) if absent else ()
     return Regions(areas, blocks, _fingerprint(table, codes), warnings)
 
 
@@ -274,14 +275,15 @@ def _empty_passes(source: Source, present: set[str], states: Sequence[str], puer
     ]
 
 
-def _no_block(source: Source, state: str) -> Finding:
+def _no_block(source: Source, states: Sequence[str]) -> Finding:
+    named = ", ".join(states)
     return Finding(
         code="no-blocks",
-        what=f"the file has no block of state {state}, which is in the state filter",
+        what=f"the file has no block of {_so_many(len(states), 'state', 'states')} of the filter: {named}",
         where=Place(file=source.file, column=source.theirs("TABBLKST")),
         found="no row",
-        expected=f"rows with {state}",
-        remedy="leave the state out of the filter, or add its blocks; as it is, nothing is published for it",
+        expected="rows with each state of the filter",
+        remedy="leave such states out of the filter, or add their blocks; as it is, nothing is published for them",
         severity="warning",
     )
 
