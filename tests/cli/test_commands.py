@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import KEY
 from typer.testing import CliRunner
 
-from confide import starting
+from confide import api, starting
 from confide.cli.main import app
 
 
@@ -227,3 +227,20 @@ def test_every_command_explains_itself() -> None:
     import typer
 
     walk(typer.main.get_command(app), ["confide"])
+
+
+def test_the_account_of_releases_by_other_mechanisms(tmp_path: Path) -> None:
+    """Groups that overlap have a cost but no loss distribution; the cell key method has no cost to state."""
+    official = api.synthesize_detailed(tmp_path / "in", persons=300, seed=2)
+    confide("safetab", "execute", official.parameters, official.data, tmp_path / "out")
+    found = confide_json("account", "release", tmp_path / "out")
+    assert found["loss"] == {"definition": "zcdp", "rho": "957/200"}, "so few persons have no AIANNH area"
+    assert 24 < found["canonne_kamath_steinke"] < 25.4
+    assert found["privacy_loss_distribution"] is None
+    assert "groups that overlap" in confide("account", "release", tmp_path / "out")
+    confide("synthesize", "--persons", 300, "--out", tmp_path)
+    confide("cellkey", "keys", tmp_path / "persons.parquet", "--out", tmp_path / "keyed.parquet")
+    confide("new", "cellkey", tmp_path)
+    confide("run", tmp_path / "spec.toml")
+    assert confide_json("account", "release", tmp_path / "my-tables/release") == {"loss": None}
+    assert "promises no differential privacy" in confide("account", "release", tmp_path / "my-tables/release")

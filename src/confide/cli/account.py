@@ -67,6 +67,12 @@ def release(
     """The cost of a release, composed anew from its measurements, with its privacy loss distribution."""
     plan = read_plan(read_manifest(folder)["plan"])
     chance = number_of(delta, "delta")
+    if not plan.accounted:
+        if as_json:
+            print_json({"loss": None})
+        else:
+            out.print("No privacy loss is accounted for: this release promises no differential privacy.")
+        return
     result: dict[str, Any] = {"loss": plan.loss.as_dict(), "neighbours": plan.neighbours.value, "delta": str(chance)}
     if not isinstance(plan.loss, ZCDP):
         if as_json:
@@ -75,15 +81,19 @@ def release(
             out.print(f"{plan.loss} ({plan.neighbours.value}); it holds with delta = 0.")
         return
     ways = epsilons(plan.loss.rho, chance)
-    bracket = event_epsilon_bracket(plan.event, plan.neighbours, chance)
+    # Groups that overlap and are unlike have no distribution that we could compute; the bounds above hold all the same.
+    bracket = None if plan.families else event_epsilon_bracket(plan.event, plan.neighbours, chance)
     if as_json:
-        distribution = {"lower": bracket.optimistic, "upper": bracket.pessimistic}
+        distribution = None if bracket is None else {"lower": bracket.optimistic, "upper": bracket.pessimistic}
         print_json(result | ways | {"privacy_loss_distribution": distribution})
         return
     _table(ways)
-    exact = f"{up(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
-    out.print(f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}.")
-    if len(plan.paths) > 1:
+    if bracket is None:
+        out.print("\nThe privacy loss distribution is not computed for groups that overlap.")
+    else:
+        exact = f"{up(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
+        out.print(f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}.")
+    if bracket is not None and len(plan.paths) > 1:
         out.print(f"It is that of the worst move between {len(plan.paths):,} kinds of places with different noise.")
     out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up.")
 
