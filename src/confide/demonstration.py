@@ -110,7 +110,7 @@ def demo_cellkey(
         "schema": files.schema.name,
     }
     spec = folder / SPEC
-    write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"))
+    write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
     made = _made(spec, shown)
     picture = draw_region(region["region"], largest_noise=question.largest_noise, recommended=region["recommended"])
     (folder / "region.svg").write_text(picture, encoding="utf-8")

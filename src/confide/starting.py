@@ -44,6 +44,8 @@ class Draft:
     neighbours: Literal["change-one", "add-remove"] = "change-one"
     opened: bool = True
     """Whether a ledger is opened unless somebody says otherwise."""
+    secret: bool = False
+    """Whether the text holds a secret, such as the order of a perturbation table."""
 
 
 def new(
@@ -53,7 +55,7 @@ def new(
     draft = DRAFTS[known("mechanism", mechanism, DRAFTS)](product, values)
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_spec(folder / SPEC, draft.text)
+        write_spec(folder / SPEC, draft.text, secret=draft.secret)
         opened = draft.opened if open_ledger is None else open_ledger
         if draft.budget is None or not opened or (folder / LEDGER).exists():
             return New(folder / SPEC, None)
@@ -92,11 +94,11 @@ def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: st
     )
 
 
-def write_spec(path: Path, text: str) -> None:
-    """A spec, unless there is one already."""
+def write_spec(path: Path, text: str, *, secret: bool = False) -> None:
+    """A spec, unless there is one already; for its owner alone if it holds a secret."""
     if path.exists():
         raise there_already(path, "a spec")
-    write_text(path, text + "\n", mode=0o644)
+    write_text(path, text + "\n", mode=0o600 if secret else 0o644)
 
 
 def new_ledger(
@@ -160,7 +162,7 @@ def _cellkey(product: str | None, values: Mapping[str, str]) -> Draft:
         {"name": "age-by-sex", "variables": ["sex", "age:five-year"]},
         {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
     ]
-    return Draft(cellkey_spec(SPEC, tables, **values))
+    return Draft(cellkey_spec(SPEC, tables, **values), secret=True)
 
 
 def _no_product(mechanism: str, product: str | None) -> None:

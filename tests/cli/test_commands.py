@@ -241,6 +241,11 @@ def test_the_account_of_releases_by_other_mechanisms(tmp_path: Path) -> None:
     confide("synthesize", "--persons", 300, "--out", tmp_path)
     confide("cellkey", "keys", tmp_path / "persons.parquet", "--out", tmp_path / "keyed.parquet")
     confide("new", "cellkey", tmp_path)
-    confide("run", tmp_path / "spec.toml")
+    spec = tmp_path / "spec.toml"
+    assert spec.stat().st_mode & 0o777 == 0o600, "it holds the secret order of the perturbation table"
+    secret = tomllib.loads(spec.read_text())["cellkey"]["shuffle"].encode()
+    confide("run", spec)
+    for file in (tmp_path / "my-tables/release").rglob("*"):
+        assert file.is_dir() or secret not in file.read_bytes()
     assert confide_json("account", "release", tmp_path / "my-tables/release") == {"loss": None}
     assert "promises no differential privacy" in confide("account", "release", tmp_path / "my-tables/release")
