@@ -1,0 +1,73 @@
+"""Perturbation tables that are cut and shuffled: the same laws in a secret order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cellkey.cellkey_kit import figures, people, question_of, write_project
+
+import confide
+from confide.cellkey.ptables import same_law
+from confide.errors import SpecError
+
+SECRET = "5a" * 32
+
+
+def with_cellkey(spec: Path, lines: str) -> Path:
+    """The spec with more lines in its part [cellkey]."""
+    spec.write_text(spec.read_text().replace("[cellkey]\n", f"[cellkey]\n{lines}\n", 1))
+    return spec
+
+
+def test_the_laws_are_the_same_and_the_order_is_another(tmp_path: Path) -> None:
+    plain = question_of(write_project(tmp_path / "plain"), tmp_path / "scratch")
+    spec = with_cellkey(write_project(tmp_path / "cut"), f'pieces = "0.01"\nshuffle = "{SECRET}"')
+    cut = question_of(spec, tmp_path / "scratch")
+    assert same_law(plain.ptable, cut.ptable)
+    assert cut.ptable.fingerprint != plain.ptable.fingerprint
+    last = cut.ptable.rows[-1].noise
+    assert list(last) != sorted(last), "noise does not rise with the key"
+
+
+def test_figures_differ_by_the_order_and_agree_with_themselves(tmp_path: Path) -> None:
+    records = people()
+    lines = {
+        "plain": "",
+        "one": f'pieces = "0.01"\nshuffle = "{SECRET}"',
+        "again": f'pieces = "0.01"\nshuffle = "{SECRET}"',
+        "other": f'pieces = "0.01"\nshuffle = "{"a5" * 32}"',
+    }
+    found = {}
+    for name, more in lines.items():
+        spec = with_cellkey(write_project(tmp_path / name, records), more)
+        release = confide.run(spec, processes=1).release
+        assert confide.verify(release).ok
+        found[name] = figures(release, "place-age")
+    assert found["one"] == found["again"]
+    assert found["one"] != found["other"]
+    assert found["one"] != found["plain"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "key"),
+    [
+        ('pieces = "0.01"', "cellkey"),
+        (f'shuffle = "{SECRET}"', "cellkey"),
+        (f'pieces = "0.01"\nshuffle = "{SECRET}"\nlookup = "abs"', "cellkey"),
+        ('pieces = "0.01"\nshuffle = "short"', "cellkey.shuffle"),
+        (f'pieces = 0.01\nshuffle = "{SECRET}"', "cellkey.pieces"),
+    ],
+)
+def test_half_a_setting_is_refused(tmp_path: Path, lines: str, key: str) -> None:
+    spec = with_cellkey(write_project(tmp_path), lines)
+    with pytest.raises(SpecError) as error:
+        question_of(spec, tmp_path / "scratch")
+    assert key in {finding.where.path for finding in error.value.findings}
+
+
+def test_pieces_must_be_whole_numbers_of_keys(tmp_path: Path) -> None:
+    spec = with_cellkey(write_project(tmp_path), f'pieces = "1/3"\nshuffle = "{SECRET}"')
+    with pytest.raises(SpecError) as error:
+        question_of(spec, tmp_path / "scratch")
+    assert "whole" in str(error.value)
