@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confide import api
-from confide.engines.files import private_folder, write_text
+from confide.engines.files import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
 from confide.privacy import Definition
 from confide.report.render import render
@@ -139,11 +139,10 @@ def execute(
     kept = out.with_name(out.name + KEPT) if out.name else out
     _check_out(out, kept)
     spec = _spec_of(kept, official, config, ledger)
-    begun = kept.exists()
     new = [folder for folder in out.parents if not folder.exists()]
     with no_room_is_an_error(out):
-        if not begun:
-            private_folder(kept)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        ours = _made(kept)
         try:
             path = _resumable(kept, spec)
             if ledger is None and not (kept / LEDGER).exists():
@@ -151,7 +150,7 @@ def execute(
             key = NO_KEY if config.infinite else None
             run = api.run(path, processes=processes, memory=memory, insecure_key=key, progress=progress)
         except ConfideError:
-            if not begun and not (kept / RELEASE_NAME / "confidential" / "run.json").exists():
+            if ours and not (kept / RELEASE_NAME / "confidential" / "run.json").exists():
                 shutil.rmtree(kept, ignore_errors=True)
                 with suppress(OSError):
                     for folder in new:
@@ -159,6 +158,15 @@ def execute(
             raise
         _copy(run.release, out)
     return Executed(out, run, kept, config.warnings, config.infinite)
+
+
+def _made(folder: Path) -> bool:
+    """Makes a private folder; false if it was there, or if another process was faster: only its maker may remove it."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
 
 
 def open_ledger(path: Path, settings: Settings, data_set: str) -> Path:
