@@ -76,6 +76,22 @@ def positive(value: Exact, name: str = "number") -> Fraction:
     return number
 
 
+def probability(value: Exact, name: str = "probability") -> Fraction:
+    """``value`` as an exact number strictly between zero and one."""
+    number = exact(value, name)
+    if not 0 < number < 1:
+        raise ParameterError(
+            Finding(
+                code="not-a-probability",
+                what=f"{name} must lie strictly between zero and one",
+                found=str(number),
+                expected='a probability such as "0.95" or "9999/10000"',
+                remedy=f"correct {name}",
+            )
+        )
+    return number
+
+
 def _refused(name: str, found: str, why: str) -> ParameterError:
     return ParameterError(
         Finding(

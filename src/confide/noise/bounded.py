@@ -24,7 +24,7 @@ from math import lcm, log
 from typing import ClassVar
 
 from confide.errors import Finding, ParameterError
-from confide.exact import Exact, exact
+from confide.exact import Exact, exact, probability
 from confide.noise.enclosure import Bounds, exp_minus
 from confide.noise.laws import Enclosure, narrowed, nearest_float
 
@@ -99,12 +99,12 @@ class BoundedLaw(ABC):
 
     def quantile(self, p: Exact) -> int:
         """The smallest ``x`` with ``P(X <= x) >= p``, decided exactly."""
-        level = _probability(p, "p")
+        level = probability(p, "p")
         return _first(-self.largest, self.largest, lambda x: at_least(lambda bits: self.cdf_bounds(x, bits), level))
 
     def noise_margin(self, level: Exact) -> int:
         """The smallest ``m`` with ``P(|X| <= m) >= level``, decided exactly. It is never beyond the bound."""
-        wanted = _probability(level, "level")
+        wanted = probability(level, "level")
         return _first(0, self.largest, lambda m: at_least(lambda bits: self.folded_cdf_bounds(m, bits), wanted))
 
     def describe(self) -> str:
@@ -257,21 +257,6 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return high
-
-
-def _probability(value: Exact, name: str) -> Fraction:
-    number = exact(value, name)
-    if not 0 < number < 1:
-        raise ParameterError(
-            Finding(
-                code="not-a-probability",
-                what=f"{name} must lie strictly between zero and one",
-                found=str(number),
-                expected='a probability such as "0.95"',
-                remedy=f"correct {name}",
-            )
-        )
-    return number
 
 
 def check_bound(bound: int, least: int = 1) -> None:

@@ -22,7 +22,7 @@ from math import inf
 from typing import ClassVar
 
 from confide.errors import Finding, ParameterError
-from confide.exact import Exact, exact, positive
+from confide.exact import Exact, positive, probability
 from confide.noise.enclosure import Decay, exp_minus
 from confide.noise.gaussian_sums import folded_gaussian_cdf, gaussian_decay, gaussian_variance, normaliser
 
@@ -107,16 +107,16 @@ class Law(ABC):
 
     def quantile(self, p: Exact) -> int:
         """The smallest ``x`` with ``P(X <= x) >= p``, decided exactly."""
-        probability = _between_zero_and_one(p, "p")
-        if 2 * probability == 1:
+        level = probability(p, "p")
+        if 2 * level == 1:
             return 0
-        if 2 * probability > 1:
-            return self._smallest_margin(2 * probability - 1)
-        return -self._smallest_margin(1 - 2 * probability)
+        if 2 * level > 1:
+            return self._smallest_margin(2 * level - 1)
+        return -self._smallest_margin(1 - 2 * level)
 
     def noise_margin(self, level: Exact) -> int:
         """The smallest ``m`` with ``P(|X| <= m) >= level``, decided exactly: the noise is within ``±m`` that often."""
-        return self._smallest_margin(_between_zero_and_one(level, "level"))
+        return self._smallest_margin(probability(level, "level"))
 
     def as_dict(self) -> dict[str, str]:
         """The law as exact text for plans and manifests; :meth:`from_dict` reads it back."""
@@ -283,18 +283,3 @@ def _as_float(number: Fraction) -> float:
         return float(number)
     except OverflowError:
         return inf
-
-
-def _between_zero_and_one(value: Exact, name: str) -> Fraction:
-    number = exact(value, name)
-    if not 0 < number < 1:
-        raise ParameterError(
-            Finding(
-                code="not-a-probability",
-                what=f"{name} must lie strictly between zero and one",
-                found=str(number),
-                expected='a probability such as "0.95" or "9999/10000"',
-                remedy=f"correct {name}",
-            )
-        )
-    return number
