@@ -269,3 +269,14 @@ def test_records_as_text_get_keys_too(tmp_path: Path) -> None:
     assert result.exit_code == 0
     keyed = pq.read_table(tmp_path / "keyed.parquet")
     assert keyed.column("quarter").to_pylist() == ["N", "007"]
+
+
+def test_a_column_that_is_no_key_is_refused(tmp_path: Path) -> None:
+    """Small whole numbers would pass for keys, and all noise would follow from them."""
+    records = people()
+    same = records.set_column(
+        records.column_names.index("record_key"), "record_key", pa.array(np.arange(records.num_rows) % 100)
+    )
+    checked = confide.check(write_project(tmp_path, same))
+    assert [finding.code for finding in checked.errors] == ["keys-not-drawn"]
+    assert not confide.check(write_project(tmp_path / "drawn", records)).errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 from confide.cellkey.counting import KEY, WEIGHT, WEIGHT_UNIT
@@ -37,7 +38,8 @@ def check_keyed_records(engine: Engine, question: CellKeyQuestion) -> list[Findi
     )
     weights = f"sum(CAST({expressions[WEIGHT]} AS DECIMAL(38, 0)))" if data.weight else "0"
     heavy = f"coalesce({weights}, 0) > {_heaviest(question)} AS too_heavy"
-    text = f"SELECT count(*) AS rows_in_all, {counted}, {heavy} FROM records"
+    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(question)} THEN 1 ELSE 0 END), 0) AS lower_half"
+    text = f"SELECT count(*) AS rows_in_all, {counted}, {heavy}, {lower} FROM records"
     counts = engine.sql(text, records=source).reveal("to count rows that break a rule").to_pylist()[0]
     if not counts["rows_in_all"]:
         what = "the file has no records"
@@ -48,6 +50,8 @@ def check_keyed_records(engine: Engine, question: CellKeyQuestion) -> list[Findi
             findings.append(_bad_rows(question, name, engine.first_rows(source, condition, ROWS_NAMED)))
     if counts["too_heavy"]:
         findings.append(_too_heavy(question))
+    if not findings and _uneven(question, counts["rows_in_all"], int(counts["lower_half"])):
+        findings.append(_not_drawn(question))
     return findings
 
 
@@ -90,6 +94,31 @@ def _looked_up(attribute: Attribute, column: str) -> str:
     """The number of a level, out of a list that the engine joins: with thousands of codes, branches take long."""
     rows = ", ".join(f"({literal(level.code)}, {number})" for number, level in enumerate(attribute.levels))
     return f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) WHERE listed.code = {column})"
+
+
+def _middle(question: CellKeyQuestion) -> int:
+    keys = question.record_keys
+    return keys[0] + len(keys) // 2
+
+
+def _uneven(question: CellKeyQuestion, records: int, lower: int) -> bool:
+    """Whether far too many keys, or too few, lie in the lower half: more than eight standard errors off."""
+    keys = len(question.record_keys)
+    share = Fraction(keys // 2, keys)
+    off = abs(lower - records * share)
+    return bool(off**2 > 64 * records * share * (1 - share))
+
+
+def _not_drawn(question: CellKeyQuestion) -> Finding:
+    data = question.spec.data
+    return Finding(
+        code="keys-not-drawn",
+        what="the record keys were not drawn evenly: noise that they find would protect nobody",
+        where=Place(file=question.records.file, column=question.records.theirs(data.record_key)),
+        found=CONFIDENTIAL,
+        expected=f"keys drawn from {len(question.record_keys):,} numbers, each as often as any other",
+        remedy="name the column that `confide cellkey keys` made; [cellkey] keys must be the number it was given",
+    )
 
 
 def _no_column(question: CellKeyQuestion, name: str) -> Finding:
