@@ -19,10 +19,11 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 
 from confide.engines.files import whole_file, write_text
-from confide.errors import Finding, ParameterError, Place, RunError
+from confide.errors import Finding, ParameterError
 from confide.population.draw import GENERATOR as DRAWS
 from confide.population.eu_people import GENERATOR, EuPeople
 from confide.population.eu_settings import LEVELS, Areas, programme_tables, render_schema, render_tables
+from confide.population.write import cannot_write
 
 MOST_PERSONS = 400_000_000
 MOST_AREAS = 100_000
@@ -54,16 +55,7 @@ def write_eu(folder: str | Path, persons: int, seed: int, areas: Areas | None = 
         write_text(target.schema, render_schema(people.document), mode=PUBLIC)
         write_text(target.tables, render_tables(programme_tables(people.settings)), mode=PUBLIC)
     except OSError as error:
-        raise RunError(
-            Finding(
-                code="cannot-write-population",
-                what="the made-up people cannot be written",
-                where=Place(file=str(folder)),
-                found=error.strerror or str(error),
-                expected="a folder that can be written to, with room for some 10 bytes a person",
-                remedy="choose another folder or make room",
-            )
-        ) from error
+        raise cannot_write(folder, error, 10) from error
     return target
 
 

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from confide.errors import Finding, ParameterError, Place, RunError
+from confide.errors import Finding, ParameterError
 from confide.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
 from confide.population.generate import Population
 from confide.population.origins import Config, code_files
 from confide.population.people import HOUSEHOLDER
 from confide.population.races import SUBSETS
-from confide.population.write import Progress
+from confide.population.write import Progress, cannot_write
 
 Format = Literal["text", "parquet"]
 
@@ -74,16 +74,7 @@ def write_official(
             parts.new(target.parameters / "config.json").write_text(config + "\n", encoding="utf-8", newline="\n")
             parts.publish()
     except OSError as error:
-        raise RunError(
-            Finding(
-                code="cannot-write-population",
-                what="the made-up people cannot be written in the official layout",
-                where=Place(file=str(folder)),
-                found=error.strerror or str(error),
-                expected="a folder that can be written to, with room for some 90 bytes a person",
-                remedy="choose another folder or make room; no file was left half written",
-            )
-        ) from error
+        raise cannot_write(folder, error, 90) from error
     return target
 
 
