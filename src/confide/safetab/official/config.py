@@ -9,39 +9,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 from confide.errors import Finding, InputError, Place
 from confide.privacy import Definition
+from confide.safetab.official.config_levels import BUDGETS, INFINITE, THRESHOLDS, levels_of
+from confide.safetab.official.config_reader import ConfigReader
 from confide.safetab.settings import (
-    LARGEST_THRESHOLD,
     MOST_RACE_CODES,
-    PR_REGIONS,
     PUERTO_RICO,
-    REGION_TYPES,
     STATES,
-    US_REGIONS,
-    LevelSettings,
     Settings,
 )
 
-INFINITE = Fraction(10**12)
-"""What stands for an infinite budget. A cell is then off by one with probability below exp(-10**9): no noise at all, in
-numbers that can be priced, planned and refused by a ledger like any other."""
-
 DEFINITIONS = {"zcdp": Definition.ZCDP, "puredp": Definition.PURE}
 SWITCHES = ("allow_negative_counts", "run_us", "run_pr")
-FRACTION, SUPPRESSION, THRESHOLDS = "privacy_budget_p_stage_1_fraction", "zero_suppression_chance", "thresholds_p"
-BUDGETS = {
-    (region, level): f"privacy_budget_p_level_{level}_{region.lower().replace('-', '_')}"
-    for region in REGION_TYPES
-    for level in (1, 2)
-}
+FRACTION, SUPPRESSION = "privacy_budget_p_stage_1_fraction", "zero_suppression_chance"
 REQUIRED = (
     "max_race_codes",
     *BUDGETS.values(),
@@ -52,10 +39,6 @@ REQUIRED = (
     "state_filter_us",
     "privacy_defn",
 )
-LARGEST_NUMBER = 10**11
-"""Beyond this a finite budget is a slip of the pen."""
-
-MOST_DIGITS = 100
 
 
 @dataclass(frozen=True)
@@ -68,40 +51,10 @@ class OfficialConfig:
     warnings: tuple[Finding, ...]
 
 
-@dataclass
-class _Reader:
-    """Takes values out of the file and notes what is wrong with them."""
-
-    file: str
-    values: dict[str, Any]
-    findings: list[Finding] = field(default_factory=list)
-
-    def problem(self, key: str, code: str, what: str, found: object, expected: str, remedy: str = "") -> None:
-        shown = found if isinstance(found, str) else _shown(found)
-        where = Place(file=self.file, path=key)
-        self.findings.append(Finding(code, what, where, shown, expected, remedy or f"correct {key} in {self.file}"))
-
-    def number(self, key: str, value: Any) -> Decimal | None:
-        """A finite or infinite number of reasonable length, or None with a finding."""
-        if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            self.problem(key, "config-number", f"{key} is not a number", value, "a number")
-            return None
-        number = Decimal(value)
-        if number.is_nan():
-            self.problem(key, "config-number", f"{key} is not a number", "NaN", "a number")
-            return None
-        if number.is_finite() and (abs(number.adjusted()) > MOST_DIGITS or len(number.as_tuple().digits) > MOST_DIGITS):
-            self.problem(
-                key, "config-number", f"{key} is out of all proportion", "a number of very many digits", "a number"
-            )
-            return None
-        return number
-
-
 def read_config(path: Path) -> OfficialConfig:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
     values, repeated = _values(path)
-    reader = _Reader(path.name, values)
+    reader = ConfigReader(path.name, values)
     for key in repeated:
         where, remedy = Place(file=path.name, path=key), "leave it once; the last one counts"
         what = "a key is there more than once"
@@ -123,7 +76,7 @@ def read_config(path: Path) -> OfficialConfig:
     race_codes = _race_codes(reader, values.get("max_race_codes", MOST_RACE_CODES))
     fraction = _probability(reader, FRACTION, values.get(FRACTION, Decimal("0.1")), zero=False)
     suppression = _probability(reader, SUPPRESSION, values.get(SUPPRESSION, 0), zero=True)
-    levels = list(_levels(reader, values, *passes))
+    levels = list(levels_of(reader, values, *passes))
     _check_reader(reader, values.get("reader", "csv"))
     if not levels and all(finding.severity == "warning" for finding in reader.findings):
         what = "no level of a pass that runs has a budget"
@@ -192,7 +145,7 @@ def _unreadable(path: Path, found: str) -> InputError:
     return InputError(Finding("config-unreadable", what, Place(file=path.name), found, expected, "write it again"))
 
 
-def _definition(reader: _Reader, values: dict[str, Any]) -> Definition:
+def _definition(reader: ConfigReader, values: dict[str, Any]) -> Definition:
     name = values.get("privacy_defn", "zcdp")
     if not isinstance(name, str) or name not in DEFINITIONS:
         reader.problem("privacy_defn", "config-definition", "unknown privacy definition", name, "zcdp or puredp")
@@ -200,14 +153,14 @@ def _definition(reader: _Reader, values: dict[str, Any]) -> Definition:
     return DEFINITIONS[name]
 
 
-def _switch(reader: _Reader, key: str, value: Any) -> bool:
+def _switch(reader: ConfigReader, key: str, value: Any) -> bool:
     if not isinstance(value, bool):
         reader.problem(key, "config-switch", f"{key} is neither true nor false", value, "true or false")
         return False
     return value
 
 
-def _race_codes(reader: _Reader, value: Any) -> int:
+def _race_codes(reader: ConfigReader, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_RACE_CODES:
         what, expected = "max_race_codes is out of range", f"a whole number from 1 to {MOST_RACE_CODES}"
         reader.problem("max_race_codes", "config-race-codes", what, value, expected)
@@ -215,7 +168,7 @@ def _race_codes(reader: _Reader, value: Any) -> int:
     return value
 
 
-def _probability(reader: _Reader, key: str, value: Any, *, zero: bool) -> Fraction:
+def _probability(reader: ConfigReader, key: str, value: Any, *, zero: bool) -> Fraction:
     number = reader.number(key, value)
     if number is None:
         return Fraction(1, 2)
@@ -226,7 +179,7 @@ def _probability(reader: _Reader, key: str, value: Any, *, zero: bool) -> Fracti
     return Fraction(number)
 
 
-def _states(reader: _Reader, value: Any) -> tuple[str, ...]:
+def _states(reader: ConfigReader, value: Any) -> tuple[str, ...]:
     key, expected = "state_filter_us", "a list of different two-digit codes of states, as text"
     if not isinstance(value, list) or not value:
         reader.problem(key, "config-states", "the state filter is no list of states", value, expected)
@@ -242,77 +195,7 @@ def _states(reader: _Reader, value: Any) -> tuple[str, ...]:
     return tuple(sorted({code for code in value if isinstance(code, str)}))
 
 
-def _levels(reader: _Reader, values: dict[str, Any], run_us: bool, run_pr: bool) -> Iterator[LevelSettings]:
-    """The levels of the passes that run and have a budget. Those of the other pass are looked at, too."""
-    thresholds = values.get(THRESHOLDS, {})
-    if not isinstance(thresholds, dict):
-        reader.problem(
-            THRESHOLDS, "config-thresholds", "the thresholds are no object", thresholds, "an object of lists"
-        )
-        thresholds = {}
-    taken = {key: _thresholds(reader, key, value) for key, value in thresholds.items()}
-    known = {f"({region}, {level})" for region, level in BUDGETS}
-    for key in sorted(set(taken) - known):
-        what, expected = "there is no such population group level", "a key such as (STATE, 2)"
-        reader.problem(f"{THRESHOLDS}.{key}", "config-thresholds", what, key, expected)
-    for (region, level), key in BUDGETS.items():
-        budget = _budget(reader, key, values[key]) if key in values else Fraction(0)
-        runs = (run_us and region in US_REGIONS) or (run_pr and region in PR_REGIONS)
-        name = f"({region}, {level})"
-        if runs and name not in taken and THRESHOLDS in values:
-            what, remedy = (
-                "a population group level has no thresholds",
-                "add them; the level needs them also at budget 0",
-            )
-            reader.problem(f"{THRESHOLDS}.{name}", "config-thresholds", what, "no such key", "three numbers", remedy)
-        if runs and budget and taken.get(name):
-            yield LevelSettings(region, level, budget, taken[name])  # type: ignore[arg-type]
-
-
-def _budget(reader: _Reader, key: str, value: Any) -> Fraction:
-    number = reader.number(key, value)
-    if number is None:
-        return Fraction(0)
-    if number < 0:
-        reader.problem(key, "config-budget", "a budget is negative", str(number), "0 or more; 0: not tabulated")
-        return Fraction(0)
-    if number.is_infinite():
-        return INFINITE
-    if number > LARGEST_NUMBER:
-        what, expected = "a budget this large promises nobody anything", f"at most {LARGEST_NUMBER:,}, or Infinity"
-        reader.problem(key, "config-budget", what, str(number), expected)
-    return Fraction(number)
-
-
-def _thresholds(reader: _Reader, key: str, value: Any) -> tuple[int, int, int] | None:
-    path, expected = f"{THRESHOLDS}.{key}", "exactly three numbers, none less than the one before"
-    if not isinstance(value, list):
-        reader.problem(path, "config-thresholds", "the thresholds are no list", value, expected)
-        return None
-    if len(value) != 3:
-        what = f"there are {len(value)} thresholds"
-        remedy = "give three: with a fourth, the largest groups would lose all their tables"
-        reader.problem(path, "config-thresholds", what, _shown(value), expected, remedy)
-        return None
-    numbers = [reader.number(path, number) for number in value]
-    whole = [_whole(number) for number in numbers if number is not None]
-    if len(whole) != 3:
-        return None
-    first, second, third = whole
-    if not first <= second <= third:
-        reader.problem(path, "config-thresholds", "the thresholds are not in order", _shown(value), expected)
-        return None
-    return first, second, third
-
-
-def _whole(number: Decimal) -> int:
-    """A noisy total is whole, so it reaches a threshold exactly if it reaches the next whole number."""
-    if number.is_infinite() or abs(number) > LARGEST_THRESHOLD:
-        return LARGEST_THRESHOLD if number > 0 else -LARGEST_THRESHOLD
-    return ceil(number)
-
-
-def _check_reader(reader: _Reader, name: Any) -> None:
+def _check_reader(reader: ConfigReader, name: Any) -> None:
     if name == "cef":
         where = Place(file=reader.file, path="reader")
         what = "the reader cef reads the Census Edited File, which exists in the Census Bureau alone"
@@ -322,14 +205,8 @@ def _check_reader(reader: _Reader, name: Any) -> None:
         reader.problem("reader", "config-reader", "unknown reader", name, "csv")
 
 
-def _unknown(reader: _Reader) -> Iterator[Finding]:
+def _unknown(reader: ConfigReader) -> Iterator[Finding]:
     for key in sorted(set(reader.values) - set(REQUIRED) - {SUPPRESSION}):
         where, expected = Place(file=reader.file, path=key), "a key that SafeTab-P knows"
         remedy = "remove it; if it is a misspelt key, correct it"
         yield Finding("config-unknown-key", "the key has no meaning", where, key, expected, remedy, severity="warning")
-
-
-def _shown(value: object) -> str:
-    """A value of the file, which is public, cut short."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "..."
