@@ -34,7 +34,7 @@ from confide.engines import LocalEngine, Source
 from confide.inputs.shipped import load_schema
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_settings import Areas
-from confide.risk.programme import load_programme
+from confide.risk.bounded_noise.programme import load_programme
 from confide.schema import Query, Schema
 
 PERSONS, SEED, CORES = 1_000_000, 7, 2

@@ -16,8 +16,8 @@ from confide.population.eu import write_eu
 from confide.population.eu_settings import Areas
 from confide.report.dossier import Evaluated
 from confide.report.risk_plots import region as draw_region
-from confide.risk.programme import load_programme
-from confide.risk.region import Question, Region
+from confide.risk.bounded_noise.programme import load_programme
+from confide.risk.bounded_noise.region import Question, Region
 from confide.runs.execute import RunResult
 from confide.runs.progress import Progress, Silent
 from confide.runs.verifying import Verification

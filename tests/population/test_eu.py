@@ -21,7 +21,7 @@ from confide.population import eu_people
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_people import EuPeople
 from confide.population.eu_settings import LEVELS, Areas, Country, load_eu_settings, programme_tables
-from confide.risk.programme import load_programme
+from confide.risk.bounded_noise.programme import load_programme
 from confide.schema import Schema
 
 PROGRAMME = load_programme("eu-2021")

@@ -13,7 +13,7 @@ from confide.cellkey.keys import draw_keys
 from confide.cellkey.perturbing import perturb
 from confide.cellkey.ptables import PTable, count_settings, generate, modify
 from confide.noise import ReleaseKey
-from confide.risk import (
+from confide.risk.bounded_noise import (
     Count,
     Programme,
     Representation,
@@ -22,8 +22,8 @@ from confide.risk import (
     load_programme,
     success_probability,
 )
-from confide.risk.bound import bound_risk
-from confide.risk.bound_attack import attack_bound
+from confide.risk.bounded_noise.bound import bound_risk
+from confide.risk.bounded_noise.bound_attack import attack_bound
 
 Integers = npt.NDArray[np.int64]
 

@@ -12,9 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.risk import Count, Optimum, Programme, Representations, Rule, Single, load_programme, representations
-from confide.risk.averaging import parse_target, target_name, triples
-from confide.risk.programme_file import parse_programme
+from confide.risk.bounded_noise import (
+    Count,
+    Optimum,
+    Programme,
+    Representations,
+    Rule,
+    Single,
+    load_programme,
+    representations,
+)
+from confide.risk.bounded_noise.averaging import parse_target, target_name, triples
+from confide.risk.bounded_noise.programme_file import parse_programme
 
 TOY = """
 id = "toy"
@@ -157,7 +166,7 @@ def test_counting_agrees_with_subsets_written_out(tables: list[set[str]], goal: 
 
 
 def _made(lines: list[str]) -> Programme:
-    from confide.risk.programme import _made as make
+    from confide.risk.bounded_noise.programme import _made as make
 
     return make({"id": "own", "breakdowns": _SIZES, "tables": {"all": {"1": lines}}}, "own.toml")
 

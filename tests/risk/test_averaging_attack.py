@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from confide.risk import (
+from confide.risk.bounded_noise import (
     Count,
     Optimum,
     Programme,

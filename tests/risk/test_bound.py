@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.risk import attack_bound, bound_risk, estimate_bound, largest_protected_variance, row_of, symmetric_row
-from confide.risk.bound import BoundRisk, tuples_needed
-from confide.risk.rows import largest_variance
+from confide.risk.bounded_noise import (
+    attack_bound,
+    bound_risk,
+    estimate_bound,
+    largest_protected_variance,
+    row_of,
+    symmetric_row,
+)
+from confide.risk.bounded_noise.bound import BoundRisk, tuples_needed
+from confide.risk.bounded_noise.rows import largest_variance
 
 
 def test_the_published_example() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from confide.errors import ParameterError
-from confide.risk import (
+from confide.risk.bounded_noise import (
     Model,
     Optimum,
     Programme,
@@ -23,7 +23,12 @@ from confide.risk import (
     success_probability,
     variance_needed,
 )
-from confide.risk.small_areas import bound_for_epsilon, exceedance, geometric_exceedance, reconstruction_epsilon
+from confide.risk.bounded_noise.small_areas import (
+    bound_for_epsilon,
+    exceedance,
+    geometric_exceedance,
+    reconstruction_epsilon,
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from confide.cli import risk_show
 from confide.cli.show import Json, out, print_json
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
-from confide.risk.averaging import Count, Optimum, Single, parse_target, representations, triples
-from confide.risk.bound import bound_risk
-from confide.risk.programme import Programme, Rule, load_programme
-from confide.risk.small_areas import distortions, epsilon_for_bound, exceedance
-from confide.risk.success import LEVEL
+from confide.risk.bounded_noise.averaging import Count, Optimum, Single, parse_target, representations, triples
+from confide.risk.bounded_noise.bound import bound_risk
+from confide.risk.bounded_noise.programme import Programme, Rule, load_programme
+from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound, exceedance
+from confide.risk.bounded_noise.success import LEVEL
 
 app = typer.Typer(help="What bounded noise gives away. No records are read.", no_args_is_help=True)
 

@@ -9,11 +9,11 @@ from typing import Any
 from confide.cli.show import out, table
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.report import plots, risk_plots
-from confide.risk import curves
-from confide.risk.averaging import Optimum, Representations, Target, target_name
-from confide.risk.bound import BoundRisk
-from confide.risk.programme import Programme, Rule
-from confide.risk.success import Model, laplace_epsilon, success_probability, variance_needed
+from confide.risk.bounded_noise import curves
+from confide.risk.bounded_noise.averaging import Optimum, Representations, Target, target_name
+from confide.risk.bounded_noise.bound import BoundRisk
+from confide.risk.bounded_noise.programme import Programme, Rule
+from confide.risk.bounded_noise.success import Model, laplace_epsilon, success_probability, variance_needed
 
 Rows = list[dict[str, Any]]
 KINDS = {"with_spsn": "same members, same noise", "without_spsn": "noise of its own in every table"}

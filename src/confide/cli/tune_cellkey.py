@@ -13,10 +13,10 @@ from confide.cli.risk_show import write
 from confide.cli.show import Json, out, print_json, table
 from confide.exact import exact
 from confide.report import risk_plots
-from confide.risk import curves
-from confide.risk.averaging import Optimum, target_name
-from confide.risk.programme import Rule, load_programme
-from confide.risk.region import Question, Region
+from confide.risk.bounded_noise import curves
+from confide.risk.bounded_noise.averaging import Optimum, target_name
+from confide.risk.bounded_noise.programme import Rule, load_programme
+from confide.risk.bounded_noise.region import Question, Region
 
 
 def cellkey(

@@ -1,53 +1,8 @@
-"""What mechanisms leave: risks of bounded noise in static programmes, and attacks to try them (Bach 2020).
+"""What mechanisms leave: what someone who sees a release can learn from it. Nothing here reads records.
 
-F. Bach, *Differential privacy and noisy confidentiality concepts for European population statistics* (2020). Nothing
-here reads records; attacks run on published numbers. Start with :mod:`confide.risk.region`, which puts all limits
-together.
+* :mod:`confide.risk.bounded_noise`: what noise of a known largest size gives away in static programmes (Bach 2020).
+* :mod:`confide.risk.bayesian`: what an adversary who updates beliefs learns from noisy counts (Kazan & Reiter 2024).
+* :mod:`confide.risk.invariants`: what figures published as they are do to the promise (Ashmead et al. 2019).
+* :mod:`confide.risk.testing`: what someone who tests one hypothesis against another can find out, as curves.
+* :mod:`confide.risk.releases`: all of this for one release of the TopDown algorithm, from its plan.
 """
-
-from __future__ import annotations
-
-from confide.risk.averaging import Count, Mean, Optimum, Representations, Single, representations, riskiest, triples
-from confide.risk.averaging_attack import Averaged, Representation, average, chosen_representations
-from confide.risk.bound import BoundRisk, bound_risk, largest_protected_variance
-from confide.risk.bound_attack import BoundAttack, attack_bound, estimate_bound
-from confide.risk.programme import Programme, Rule, load_programme
-from confide.risk.region import Question, Region
-from confide.risk.rows import NoiseRow, row_of, symmetric_row
-from confide.risk.small_areas import distortions, epsilon_for_bound
-from confide.risk.success import Model, laplace_epsilon, success_probability, variance_needed
-
-__all__ = [
-    "Averaged",
-    "BoundAttack",
-    "BoundRisk",
-    "Count",
-    "Mean",
-    "Model",
-    "NoiseRow",
-    "Optimum",
-    "Programme",
-    "Question",
-    "Region",
-    "Representation",
-    "Representations",
-    "Rule",
-    "Single",
-    "attack_bound",
-    "average",
-    "bound_risk",
-    "chosen_representations",
-    "distortions",
-    "epsilon_for_bound",
-    "estimate_bound",
-    "laplace_epsilon",
-    "largest_protected_variance",
-    "load_programme",
-    "representations",
-    "riskiest",
-    "row_of",
-    "success_probability",
-    "symmetric_row",
-    "triples",
-    "variance_needed",
-]

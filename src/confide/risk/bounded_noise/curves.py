@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from confide.risk.bound import grid
-from confide.risk.small_areas import bound_for_epsilon, epsilon_for_bound
-from confide.risk.success import LEVEL, Model, laplace_epsilon, success_probability, variance_needed
+from confide.risk.bounded_noise.bound import grid
+from confide.risk.bounded_noise.small_areas import bound_for_epsilon, epsilon_for_bound
+from confide.risk.bounded_noise.success import LEVEL, Model, laplace_epsilon, success_probability, variance_needed
 
 Rows = list[dict[str, Any]]
 VARIANCES = tuple(Fraction(step, 2) for step in range(1, 21))

@@ -20,8 +20,8 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, expm1, log1p, log10
 
-from confide.risk.rows import NoiseRow, largest_variance, symmetric_row
-from confide.risk.success import LEVEL, checked
+from confide.risk.bounded_noise.rows import NoiseRow, largest_variance, symmetric_row
+from confide.risk.bounded_noise.success import LEVEL, checked
 
 _STEP = Fraction(1, 1000)
 _DIGITS = 40

@@ -25,7 +25,7 @@ from math import ceil
 from typing import Any
 
 from confide.errors import Finding, ParameterError, Place
-from confide.risk.averaging import (
+from confide.risk.bounded_noise.averaging import (
     Count,
     Optimum,
     Representations,
@@ -35,11 +35,11 @@ from confide.risk.averaging import (
     target_name,
     triples,
 )
-from confide.risk.bound import BoundRisk, bound_risk, largest_protected_variance, number
-from confide.risk.programme import Programme, Rule
-from confide.risk.rows import largest_variance, symmetric_row
-from confide.risk.small_areas import epsilon_for_bound
-from confide.risk.success import LEVEL, Model, checked, laplace_epsilon, variance_needed
+from confide.risk.bounded_noise.bound import BoundRisk, bound_risk, largest_protected_variance, number
+from confide.risk.bounded_noise.programme import Programme, Rule
+from confide.risk.bounded_noise.rows import largest_variance, symmetric_row
+from confide.risk.bounded_noise.small_areas import epsilon_for_bound
+from confide.risk.bounded_noise.success import LEVEL, Model, checked, laplace_epsilon, variance_needed
 
 _THOUSANDTH = Fraction(1, 1000)
 _TENTH = Fraction(1, 10)

@@ -3,7 +3,7 @@
 Given arrays F, M and T with F + M = T in truth, each with noise within ±E:
 
 * the bound is estimated by Ê = max ⌈|F + M − T|/3⌉ over all triples; it is never too large, and right as soon as one
-  triple has three large noises (:mod:`confide.risk.bound`);
+  triple has three large noises (:mod:`confide.risk.bounded_noise.bound`);
 * with the bound known, each true count lies within E of what is published, and is not negative; the equation narrows
   the three intervals further, and a count is recovered where one value is left. For counts that are large compared
   with E that is where F + M − T = ±3E.

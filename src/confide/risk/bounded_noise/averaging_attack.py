@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.risk.averaging import Count, Optimum, Representations, Target, ways
-from confide.risk.programme import Programme
+from confide.risk.bounded_noise.averaging import Count, Optimum, Representations, Target, ways
+from confide.risk.bounded_noise.programme import Programme
 
 
 @dataclass(frozen=True, slots=True)

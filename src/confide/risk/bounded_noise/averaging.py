@@ -26,7 +26,7 @@ from itertools import product
 from math import prod
 
 from confide.errors import Finding, ParameterError, Place
-from confide.risk.programme import Level, Programme, Rule
+from confide.risk.bounded_noise.programme import Level, Programme, Rule
 
 TOTAL = "total"
 Target = frozenset[str]

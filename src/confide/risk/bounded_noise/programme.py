@@ -24,7 +24,7 @@ from typing import Any
 
 from confide.errors import Finding, ParameterError, Place
 from confide.inputs.shipped import load_shipped, read_toml, shipped
-from confide.risk.programme_file import parse_programme
+from confide.risk.bounded_noise.programme_file import parse_programme
 
 KIND = "programmes"
 _SIZE = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+(?P<more>\d+))?|(?P<number>\d+)")
