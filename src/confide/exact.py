@@ -7,7 +7,7 @@ and nobody can say afterwards which of the two was promised; the message says ho
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from math import isfinite
 from typing import TypeAlias
@@ -58,6 +58,16 @@ def exact(value: Exact, name: str = "number") -> Fraction:
             )
         )
     raise _refused(name, type(value).__name__, "the value is not a number")
+
+
+def rounded_up(number: Fraction, digits: int = 12) -> Fraction:
+    """The smallest decimal with so many significant digits that is not below ``number``, which is zero or more.
+
+    >>> rounded_up(Fraction(2, 3), 3)
+    Fraction(667, 1000)
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    return Fraction(context.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
 
 def positive(value: Exact, name: str = "number") -> Fraction:

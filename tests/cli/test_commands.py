@@ -173,7 +173,7 @@ def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path,
     for mechanism in starting.DRAFTS:
         template = starting.new(mechanism, tmp_path / mechanism).spec
         validator.validate(tomllib.loads(template.read_text()))
-    for key, value in (("budget", 0.5), ("budget", "-1"), ("definition", "approximate"), ("surprise", 1)):
+    for key, value in (("budget", 0.5), ("budget", "-1"), ("definition", "renyi"), ("surprise", 1)):
         wrong = spec | {"privacy": spec["privacy"] | {key: value}}
         assert list(validator.iter_errors(wrong)), (key, value)
 

@@ -78,10 +78,10 @@ def test_small_areas(tmp_path: Path) -> None:
 
 def test_tuning_recommends_bound_and_variance() -> None:
     found = run_json("tune", "cellkey", "--country", "MT")
-    assert (found["recommended"]["D"], found["recommended"]["V"]) == (6, 3.2)
+    assert (found["recommended"]["D"], found["recommended"]["V"]) == (8, 6.9)
     assert found["country"] == "MT"
     assert set(found["limits"]) == {"averaging", "bound", "utility"}
-    assert "D = 6, V = 3.2" in run("tune", "cellkey", "--country", "MT")
+    assert "D = 8, V = 6.9" in run("tune", "cellkey", "--country", "MT")
 
 
 def test_a_programme_of_ones_own(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_mistakes(arguments: tuple[str, ...], code: str) -> None:
 def test_the_picture_of_the_region(tmp_path: Path) -> None:
     found = run_json("tune", "cellkey", "--country", "MT", "--plots", tmp_path)
     assert [Path(path).name for path in found["plots"]] == ["epsilon-band.svg", "region.svg"]
-    assert "D 6, V 3.2" in (tmp_path / "region.svg").read_text()
+    assert "D 8, V 6.9" in (tmp_path / "region.svg").read_text()
 
 
 @pytest.mark.slow

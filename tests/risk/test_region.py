@@ -133,7 +133,10 @@ def test_the_region_of_malta(europe: Programme) -> None:
     region = Region(Question(europe, europe.areas("MT")))
     answer = region.as_dict()
     best = answer["recommended"]
-    assert (best["D"], best["V"], best["strict"]) == (6, 3.2, True)
+    assert (best["D"], best["V"], best["strict"]) == (8, 6.9, True)
+    by_mean = answer["least_noise_by_optimum"]
+    assert best == by_mean["inverse-variance"]
+    assert (by_mean["greedy"]["D"], by_mean["greedy"]["V"]) == (6, 3.2)
     assert answer["epsilon"]["utility_at_least"] == pytest.approx(0.268, abs=5e-4)
     assert [row["D"] for row in answer["region"] if row["strict"]] == [6, 7, 8, 9, 10]
     assert answer["limits"]["averaging"]["target"] == "total"
@@ -147,6 +150,7 @@ def test_what_is_recommended_satisfies_every_limit(europe: Programme, country: s
     assert best is not None
     assert best.strict
     assert success_probability(float(best.variance), region.ratio) <= 0.68
+    assert best.variance >= region.least_variance(Optimum.INVERSE_VARIANCE)
     assert best.risk.m > region.triples
     assert best.risk.row.attained
     assert best.risk.row.bound <= 10

@@ -10,7 +10,7 @@ import typer
 from confide.cli import strategy
 from confide.cli.numbers import number as number_of
 from confide.cli.show import Json, out, print_json, table
-from confide.privacy import ZCDP, cks_rho, event_epsilon_bracket
+from confide.privacy import ZCDP, PureDP, cks_rho, event_epsilon_bracket
 from confide.report.render import up
 from confide.runs.manifest import epsilons
 from confide.runs.plan import read_plan
@@ -78,7 +78,8 @@ def release(
         if as_json:
             print_json(result)
         else:
-            out.print(f"{plan.loss} ({plan.neighbours.value}); it holds with delta = 0.")
+            holds = "; it holds with delta = 0" if isinstance(plan.loss, PureDP) else ""
+            out.print(f"{plan.loss} ({plan.neighbours.value}){holds}.")
         return
     ways = epsilons(plan.loss.rho, chance)
     # Groups that overlap and are unlike have no distribution that we could compute; the bounds above hold all the same.

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from confide import api
 from confide.cli.show import Json, out, print_json, show_findings, table
-from confide.runs.ledger import Ledger
+from confide.runs.ledger import Account, Ledger
 
 app = typer.Typer(help="The ledger of a data set: open, show, reconcile.", no_args_is_help=True)
 
@@ -24,6 +24,7 @@ class DefinitionName(StrEnum):
 
     zcdp = "zcdp"
     pure = "pure"
+    approximate = "approximate"
 
 
 class NeighboursName(StrEnum):
@@ -40,14 +41,22 @@ def open_(
     budget: Annotated[str, typer.Option(help="The whole budget of the data set, for ever: an exact number.")],
     definition: Annotated[DefinitionName, typer.Option(help="What the budget counts.")] = DefinitionName.zcdp,
     neighbours: Annotated[NeighboursName, typer.Option(help="What is hidden.")] = NeighboursName.change_one,
+    delta: Annotated[str, typer.Option(help="With approximate: the whole delta of the data set.")] = "0",
     note: Annotated[str, typer.Option(help="Who decided on the budget, and why.")] = "",
 ) -> None:
     """Open the ledger of a data set, once, with all that may ever be spent on it."""
     ledger = Ledger.open_new(
-        path, data_set=data_set, definition=definition.value, neighbours=neighbours.value, budget=budget, note=note
+        path,
+        data_set=data_set,
+        definition=definition.value,
+        neighbours=neighbours.value,
+        budget=budget,
+        delta=delta,
+        note=note,
     )
     account = ledger.account()
-    opened = f"Opened {path}: {account.budget} ({account.definition}, {account.neighbours}) for {account.data_set!r}."
+    budgets = f"{account.budget}" + (f" with delta {delta}" if account.delta else "")
+    opened = f"Opened {path}: {budgets} ({account.definition}, {account.neighbours}) for {account.data_set!r}."
     out.print(escape(opened))
 
 
@@ -64,7 +73,7 @@ def show(path: LedgerFile, as_json: Json = False) -> None:
     )
     table(
         ["budget ", "spent ", "left "],
-        [(f"{account.budget}", f"{account.spent}", f"{account.left}"), *_rounded(account)],
+        [(f"{account.budget}", f"{account.spent}", f"{account.left}"), *_rounded(account), *_deltas(account)],
     )
     rows = [
         (
@@ -127,6 +136,12 @@ def _without_fingerprint(payload: str) -> dict[str, Any]:
     """The payload of an entry, without what stands for the records: it stays in the ledger."""
     values: dict[str, Any] = json.loads(payload)
     return {name: value for name, value in values.items() if name != "records_fingerprint"}
+
+
+def _deltas(account: Account) -> list[tuple[str, ...]]:
+    if not account.delta:
+        return []
+    return [tuple(f"delta {float(number):g}" for number in (account.delta, account.spent_delta, account.left_delta))]
 
 
 def _rounded(account: object) -> list[tuple[str, str, str]]:

@@ -49,7 +49,8 @@ def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, me
             {
                 "ok": not checked.errors,
                 "findings": [finding.as_dict() for finding in checked.findings],
-                "cost": None if checked.cost is None or (plan and not plan.accounted) else str(checked.cost),
+                "cost": None if checked.cost is None or (plan and not plan.accounted) else str(checked.cost.amount),
+                "delta": None if checked.cost is None or not checked.cost.delta else str(checked.cost.delta),
                 "left": None if checked.account is None else str(checked.account.left),
                 "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
             }
@@ -59,8 +60,9 @@ def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, me
         if plan is not None:
             show_plan(plan)
         if checked.account is not None and checked.cost is not None:
-            left = fraction_up(checked.account.left)
-            out.print(f"The ledger would charge {checked.cost}; {left} of {checked.account.budget} is left.")
+            account = checked.account
+            left = fraction_up(account.left) + (f" with delta {float(account.left_delta):g}" if account.delta else "")
+            out.print(f"The ledger would charge {checked.cost}; {left} of {account.budget} is left.")
         if not checked.errors:
             nothing = "" if plan is not None and not plan.accounted else " Nothing was spent."
             out.print(f"[bold green]No problems found.[/]{nothing}")
@@ -104,6 +106,9 @@ def run(
     if account is not None:
         of = escape(repr(account.data_set))
         out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
+        if account.delta:
+            deltas = [f"{float(number):g}" for number in (account.spent_delta, account.left_delta, account.delta)]
+            out.print("  of its delta: {} spent, {} left of {}".format(*deltas))
     if insecure_key:
         err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
 

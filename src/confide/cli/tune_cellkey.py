@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide.cli.risk import Alpha, Areas, Country, LeaveOut, Plots, ProgrammeName, RuleOption, Unit, areas_of, level
+from confide.cli.risk_bounded import (
+    Alpha,
+    Areas,
+    Country,
+    LeaveOut,
+    Plots,
+    ProgrammeName,
+    RuleOption,
+    Unit,
+    areas_of,
+    level,
+)
 from confide.cli.risk_show import write
 from confide.cli.show import Json, out, print_json, table
 from confide.exact import exact
@@ -104,6 +115,12 @@ def _show(region: Region) -> None:
             f"\n[bold green]D = {found.risk.row.bound}, V = {float(found.variance):g}[/] satisfies {limits}: "
             f"the bound is revealed with probability {found.risk.revealed(region.triples):.2g}."
         )
+        plain = region.least_noise(question.optimum)
+        if plain is not None and plain.variance != found.variance:
+            out.print(
+                f"It withstands weighted means too. Against the {question.optimum.value} mean alone, "
+                f"D = {plain.risk.row.bound}, V = {float(plain.variance):g} would be enough."
+            )
     _show_epsilon(region)
 
 

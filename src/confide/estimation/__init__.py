@@ -4,7 +4,10 @@
 * :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
 * :mod:`~confide.estimation.active_set`, :mod:`~confide.estimation.interior_point`,
   :mod:`~confide.estimation.projected_gradient`: the methods; :mod:`~confide.estimation.feasibility`: what clashes;
-* :mod:`~confide.estimation.certificate`: how far a point can be from the optimum.
+* :mod:`~confide.estimation.certificate`: how far a point can be from the optimum;
+* :mod:`~confide.estimation.hierarchical_blue`: generalised least squares on a whole tree, in two passes, without
+  constraints; :mod:`~confide.estimation.exchangeable`, :mod:`~confide.estimation.spine_variances`: its variances alone,
+  for large histograms on large spines.
 
 Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise.
 Derivation: ``docs/proofs/estimation.md``.

@@ -15,7 +15,18 @@ Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.
 
 from confide.noise.bounded import BoundedLaw, FiniteLaw
 from confide.noise.laws import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric
-from confide.noise.peers import CountNoise, EpsilonDelta, any_of, delta_bounds, epsilon_delta, outside_mass, perturb
+from confide.noise.peers import (
+    CountNoise,
+    EpsilonDelta,
+    ReleaseNoise,
+    any_of,
+    beyond_mass,
+    delta_bounds,
+    epsilon_delta,
+    law_from_dict,
+    outside_mass,
+    perturb,
+)
 from confide.noise.sample import Tally, add_noise, check_width, draw, draw_at
 from confide.noise.sparse import LAYOUT as SPARSE_LAYOUT
 from confide.noise.sparse import Survivors, TwoStageRule, draw_survivors
@@ -37,6 +48,7 @@ __all__ = [
     "Law",
     "NoiseStream",
     "ReleaseKey",
+    "ReleaseNoise",
     "Survivors",
     "Table",
     "Tally",
@@ -48,6 +60,7 @@ __all__ = [
     "WordSource",
     "add_noise",
     "any_of",
+    "beyond_mass",
     "check_width",
     "delta_bounds",
     "derive_stream",
@@ -57,6 +70,7 @@ __all__ = [
     "draw_survivors",
     "epsilon_delta",
     "fits_table",
+    "law_from_dict",
     "outside_mass",
     "perturb",
     "rank_to_place",

@@ -5,8 +5,8 @@ sums and quotients of them. A :class:`FiniteLaw` has rational probabilities, and
 
 A bounded law is no :class:`~confide.noise.laws.Law`, on purpose. A :class:`Law` covers all integers and has a loss in
 pure or zero-concentrated differential privacy; bounded noise has neither: a result that only one of two neighbouring
-counts can have tells them apart. What it has is an epsilon with a delta above zero (:mod:`confide.noise.peers`). No
-plan and no accountant takes a bounded law.
+counts can have tells them apart. What it has is an epsilon with a delta above zero (:mod:`confide.noise.peers`), and
+of the bounded laws only the truncated ones, whose curve is known for many counts together, protect a release.
 
 Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach, Differential privacy and noisy confidentiality
 concepts for European population statistics (2020), section 2.3.

@@ -10,16 +10,16 @@ For bounded noise it never falls below the *outside mass*, the probability of re
 equal to it from the *largest loss* on. Where one record changes ``k`` counts with independent noise, each by one,
 ``(k * largest loss, 1 - (1 - outside)**k)`` holds, and no smaller delta does at this epsilon.
 
-These are statements about counts with independent noise. They are not priced: the accountant of a release knows losses
-in rho and in pure epsilon. Derivation: ``docs/proofs/noise.md``, section 9.
+These are statements about counts with independent noise. What a whole release costs is the accountant's
+(:mod:`confide.privacy.approximate`). Derivation: ``docs/proofs/noise.md``, section 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -31,13 +31,17 @@ from confide.noise.inversion import Inverse, Steps, scaled_down, scaled_up
 from confide.noise.laws import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric, narrowed
 from confide.noise.sample import Integers, add_noise, check_values
 from confide.noise.stream import WordSource, check_span
-from confide.noise.truncated import Truncated
+from confide.noise.truncated import Truncated, TruncatedGaussian, TruncatedGeometric
 
 _ZERO = Fraction(0), Fraction(0)
 _RELATIVE = 40
 """An upper bound of a delta is above it by less than one part in ``2**40``."""
 
 _CHUNK = 1 << 20
+
+
+ReleaseNoise: TypeAlias = Law | Truncated
+"""The laws that the accountant has a price for."""
 
 
 class CountNoise(Protocol):
@@ -86,6 +90,27 @@ def epsilon_delta(noise: CountNoise, changed: int = 1) -> EpsilonDelta | None:
 def outside_mass(noise: CountNoise, changed: int = 1) -> Fraction:
     """``1 - (1 - outside)**changed``, rounded up: the delta that no epsilon takes away. Zero without a bound."""
     return any_of(noise.outside_bounds, changed) if isinstance(noise, BoundedLaw) else Fraction(0)
+
+
+def beyond_mass(law: Law, bound: int, changed: int = 1) -> Fraction:
+    """The probability that one of ``changed`` draws of noise without a bound would pass this one, rounded up."""
+
+    def enclose(bits: int) -> Enclosure:
+        lower, upper = law.tail_bounds(bound, bits)
+        return 2 * lower, 2 * upper
+
+    return any_of(enclose, changed)
+
+
+def law_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
+    """The law that ``as_dict`` wrote, with or without a bound."""
+    for kind in (TruncatedGaussian, TruncatedGeometric):
+        parameter, bound = values.get(kind.parameter_name), values.get("bound")
+        if values.get("law") == kind.name and len(values) == 3 and isinstance(parameter, str):
+            if isinstance(bound, str) and bound.isascii() and bound.isdigit():
+                return kind(parameter, int(bound))
+            raise _refused("this is no bound of noise", repr(bound)[:40], "a whole number as text")
+    return Law.from_dict(values)
 
 
 def any_of(enclose: Callable[[int], Enclosure], times: int) -> Fraction:

@@ -27,7 +27,15 @@ from confide.privacy.definitions import (
     PureDP,
     loss_from_dict,
 )
-from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, event_from_dict
+from confide.privacy.events import (
+    BoundedDegree,
+    Event,
+    Measurement,
+    Parallel,
+    Sequential,
+    TruncatedMeasurement,
+    event_from_dict,
+)
 from confide.privacy.moves import event_epsilon_bracket
 from confide.privacy.pld import Bracket, NoisyCells, delta_bracket, epsilon_bracket, noisy_cells
 from confide.privacy.sensitivity import Sensitivity, bounded_degree, partition_marginal
@@ -52,6 +60,7 @@ __all__ = [
     "Sensitivity",
     "Sequential",
     "Statement",
+    "TruncatedMeasurement",
     "bounded_degree",
     "bun_steinke_epsilon",
     "cks_delta",

@@ -5,7 +5,8 @@ For every event two numbers are found by going through its parts once:
 * a: the loss when one record is added or removed,
 * c: the loss when one record is changed into another,
 
-in units of ε (pure) or ρ (zCDP). Both are needed even if only one is asked for, because a changed record may leave one
+in units of ε (pure) or ρ (zCDP), or as the parts of an (ε, δ) (:mod:`confide.privacy.approximate`), which go through
+the same table part by part. Both are needed even if only one is asked for, because a changed record may leave one
 member of a family and enter another: for the members that is a removal and an addition.
 
 =============== ==================== ==============================================
@@ -29,32 +30,49 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from confide.errors import BudgetExceededError, Finding, ParameterError
+from confide.exact import Exact
+from confide.privacy.approximate import Parts, approximate_loss, parts_of
 from confide.privacy.calibration import Distribution, gaussian_loss, geometric_loss, geometric_zcdp_loss
 from confide.privacy.definitions import ZCDP, ApproxDP, Definition, Neighbours, PureDP
-from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, unsupported
+from confide.privacy.events import (
+    EVENTS,
+    BoundedDegree,
+    Event,
+    Measurement,
+    Parallel,
+    Sequential,
+    TruncatedMeasurement,
+    unsupported,
+)
 from confide.privacy.sensitivity import Sensitivity, bounded_degree
 
 Loss = PureDP | ZCDP | ApproxDP
 
 
+Amounts = tuple[Fraction, ...]
+"""ε or ρ alone, or the parts of an (ε, δ)."""
+
+
 class _Cost(NamedTuple):
     """Loss when a record is added or removed, and when it is changed."""
 
-    touched: Fraction
-    changed: Fraction
+    touched: Amounts
+    changed: Amounts
 
 
-def price(event: Event, neighbours: Neighbours, definition: Definition) -> Loss:
+def price(event: Event, neighbours: Neighbours, definition: Definition, delta: Exact | None = None) -> Loss:
     """The loss of ``event`` in ``definition``, found before anything is measured.
 
-    In zCDP geometric noise is converted exactly. In pure and approximate, discrete Gaussian noise is refused: it has no
-    pure loss, and what it has at a δ must be found for the total, not measurement by measurement.
+    In zCDP geometric noise is converted exactly. In pure, discrete Gaussian noise is refused: it has no pure loss; and
+    truncated noise, which has neither, is priced in approximate alone. There ``delta`` is the largest δ of the whole,
+    and without it Gaussian noise is refused.
     """
     cost = _cost(event, definition)
-    number = cost.changed if neighbours is Neighbours.CHANGE_ONE else cost.touched
-    if definition is Definition.ZCDP:
-        return ZCDP(number)
-    return PureDP(number) if definition is Definition.PURE else PureDP(number).to_approximate()
+    amounts = cost.changed if neighbours is Neighbours.CHANGE_ONE else cost.touched
+    if definition is Definition.APPROXIMATE:
+        return approximate_loss(Parts(*amounts), delta)
+    (number,) = amounts
+    return ZCDP(number) if definition is Definition.ZCDP else PureDP(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +100,8 @@ class Accountant:
                     remedy="convert the budget before opening the account",
                 )
             )
-        spent = price(Sequential(self.events), self.neighbours, self.definition)
+        delta = self.budget.delta if isinstance(self.budget, ApproxDP) and 0 < self.budget.delta < 1 else None
+        spent = price(Sequential(self.events), self.neighbours, self.definition, delta)
         if self.budget is not None and not spent <= self.budget:
             raise BudgetExceededError(
                 Finding(
@@ -97,7 +116,7 @@ class Accountant:
 
     def compose(self, events: Event | Iterable[Event]) -> Accountant:
         """The account after ``events``, one after the other, on top of what is there."""
-        added = (events,) if isinstance(events, Measurement | Sequential | Parallel | BoundedDegree) else tuple(events)
+        added = (events,) if isinstance(events, EVENTS) else tuple(events)
         return Accountant(self.neighbours, self.definition, self.budget, self.events + added)
 
     @property
@@ -107,27 +126,45 @@ class Accountant:
 
 
 def _cost(event: Event, definition: Definition) -> _Cost:
-    if isinstance(event, Measurement):
+    if isinstance(event, Measurement | TruncatedMeasurement):
+        degree = event.degree if isinstance(event, Measurement) else event.measurement.degree
         return _Cost(
-            _measured(event, bounded_degree(event.degree, Neighbours.ADD_REMOVE), definition),
-            _measured(event, bounded_degree(event.degree, Neighbours.CHANGE_ONE), definition),
+            _measured(event, bounded_degree(degree, Neighbours.ADD_REMOVE), definition),
+            _measured(event, bounded_degree(degree, Neighbours.CHANGE_ONE), definition),
         )
     if isinstance(event, Sequential):
         parts = [_cost(part, definition) for part in event.events]
-        return _Cost(sum((p.touched for p in parts), Fraction()), sum((p.changed for p in parts), Fraction()))
+        return _Cost(_sum((p.touched for p in parts), definition), _sum((p.changed for p in parts), definition))
     if isinstance(event, Parallel):
-        return _largest([(_cost(part, definition), 1) for part in event.events], 1)
+        return _largest([(_cost(part, definition), 1) for part in event.events], 1, definition)
     if isinstance(event, BoundedDegree):
         members = [_cost(part, definition) for part in event.events]
-        return _largest(list(zip(members, event.copies, strict=True)), event.degree)
+        return _largest(list(zip(members, event.copies, strict=True)), event.degree, definition)
     raise unsupported(type(event).__name__)
 
 
-def _largest(members: Sequence[tuple[_Cost, int]], degree: int) -> _Cost:
-    """The family in which a record is in at most ``degree`` members; each cost with its number of copies."""
-    touched = _top([(cost.touched, copies) for cost, copies in members], degree)
-    weight = _top([(max(cost.touched, cost.changed / 2), copies) for cost, copies in members], degree)
-    return _Cost(touched, 2 * weight)
+def _sum(amounts: Iterable[Amounts], definition: Definition) -> Amounts:
+    return tuple(sum(part, Fraction()) for part in zip(_nothing(definition), *amounts, strict=True))
+
+
+def _nothing(definition: Definition) -> Amounts:
+    return (Fraction(0),) * (len(Parts._fields) if definition is Definition.APPROXIMATE else 1)
+
+
+def _largest(members: Sequence[tuple[_Cost, int]], degree: int, definition: Definition) -> _Cost:
+    """The family in which a record is in at most ``degree`` members; each cost with its number of copies.
+
+    Where a cost has parts, each part is the largest by itself, which no choice of members exceeds.
+    """
+    if not members:
+        return _Cost(_nothing(definition), _nothing(definition))
+    copies = [number for _, number in members]
+    touched = [cost.touched for cost, _ in members]
+    weights = [tuple(max(a, c / 2) for a, c in zip(cost.touched, cost.changed, strict=True)) for cost, _ in members]
+    return _Cost(
+        tuple(_top(zip(part, copies, strict=True), degree) for part in zip(*touched, strict=True)),
+        tuple(2 * _top(zip(part, copies, strict=True), degree) for part in zip(*weights, strict=True)),
+    )
 
 
 def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
@@ -140,19 +177,31 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
     return total
 
 
-def _measured(event: Measurement, sensitivity: Sensitivity, definition: Definition) -> Fraction:
+def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity, definition: Definition) -> Amounts:
+    if definition is Definition.APPROXIMATE:
+        return parts_of(event, sensitivity)
+    if isinstance(event, TruncatedMeasurement):
+        raise ParameterError(
+            Finding(
+                code="bounded-noise",
+                what=f"noise with a bound cannot be accounted in {definition.value}",
+                found=f"measurement {event.measurement.label!r} with noise of at most ±{event.bound}",
+                expected="noise without a bound",
+                remedy="account in approximate, with an epsilon and a delta, or plan noise without a bound",
+            )
+        )
     if event.distribution is Distribution.DISCRETE_GAUSSIAN:
-        if definition is not Definition.ZCDP:
+        if definition is Definition.PURE:
             raise ParameterError(
                 Finding(
                     code="no-pure-loss",
-                    what=f"discrete Gaussian noise cannot be accounted in {definition.value} differential privacy",
+                    what="discrete Gaussian noise cannot be accounted in pure differential privacy",
                     found=f"measurement {event.label!r} with sigma2 = {event.parameter}",
                     expected="geometric noise",
                     remedy="account in zcdp and convert the total to epsilon at a delta, or plan geometric noise",
                 )
             )
-        return event.times * gaussian_loss(event.parameter, sensitivity).rho
+        return (event.times * gaussian_loss(event.parameter, sensitivity).rho,)
     if definition is Definition.ZCDP:
-        return event.times * geometric_zcdp_loss(event.parameter, sensitivity).rho
-    return event.times * geometric_loss(event.parameter, sensitivity).epsilon
+        return (event.times * geometric_zcdp_loss(event.parameter, sensitivity).rho,)
+    return (event.times * geometric_loss(event.parameter, sensitivity).epsilon,)

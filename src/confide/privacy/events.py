@@ -5,6 +5,7 @@ compatibility law: an event is never removed and its fields never change meaning
 the same for ever. A new meaning is a new event, and what a version does not know it refuses.
 
 * :class:`Measurement`: noise added to the counts of one query;
+* :class:`TruncatedMeasurement`: the same with noise that has a bound, which has no loss but an (ε, δ);
 * :class:`Sequential`: events on the same records, each possibly chosen by the outcomes of those before it;
 * :class:`Parallel`: events on disjoint sets of records, such as the areas of one geolevel;
 * :class:`BoundedDegree`: events on overlapping sets of records, a record being in at most ``degree`` of them.
@@ -75,6 +76,35 @@ class Measurement:
 
 
 @dataclass(frozen=True, init=False, slots=True)
+class TruncatedMeasurement:
+    """A measurement whose noise is that of ``measurement`` given that it stays within ±``bound``.
+
+    ``outside`` is the probability of the one result at the edge that a count which differs by one cannot have, and
+    ``beyond`` the probability with which the noise would pass the bound if it had none; neither is below the truth.
+    """
+
+    measurement: Measurement
+    bound: int
+    outside: Fraction
+    beyond: Fraction
+
+    def __init__(self, measurement: Measurement, bound: int, outside: Exact, beyond: Exact) -> None:
+        object.__setattr__(self, "measurement", measurement)
+        object.__setattr__(self, "bound", whole(bound, "bound"))
+        object.__setattr__(self, "outside", positive(outside, "outside"))
+        object.__setattr__(self, "beyond", positive(beyond, "beyond"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "event": "truncated-measurement",
+            "measurement": self.measurement.as_dict(),
+            "bound": self.bound,
+            "outside": str(self.outside),
+            "beyond": str(self.beyond),
+        }
+
+
+@dataclass(frozen=True, init=False, slots=True)
 class Sequential:
     """Events on the same records. Costs add up."""
 
@@ -138,8 +168,8 @@ class BoundedDegree:
         }
 
 
-Event: TypeAlias = Measurement | Sequential | Parallel | BoundedDegree
-_EVENTS = (Measurement, Sequential, Parallel, BoundedDegree)
+Event: TypeAlias = Measurement | TruncatedMeasurement | Sequential | Parallel | BoundedDegree
+EVENTS = (Measurement, TruncatedMeasurement, Sequential, Parallel, BoundedDegree)
 
 
 def event_from_dict(values: Mapping[str, Any]) -> Event:
@@ -160,6 +190,11 @@ def _read(values: Mapping[str, Any]) -> Event:
     if name == "measurement":
         law = Distribution(values["distribution"])
         return Measurement(law, values[_PARAMETER[law]], values["degree"], values["times"], values["label"])
+    if name == "truncated-measurement":
+        measurement = _read(values["measurement"])
+        if not isinstance(measurement, Measurement):
+            raise unsupported(str(values)[:200])
+        return TruncatedMeasurement(measurement, values["bound"], values["outside"], values["beyond"])
     if name not in ("sequential", "parallel", "bounded-degree"):
         raise unsupported(f"event {name!r}")
     members = [event_from_dict(member) for member in values["events"]]
@@ -177,7 +212,8 @@ def unsupported(found: str) -> ParameterError:
             code="unsupported-event",
             what="this version cannot price the event",
             found=found,
-            expected="measurement (discrete-gaussian or two-sided-geometric), sequential, parallel or bounded-degree",
+            expected="measurement (discrete-gaussian or two-sided-geometric), truncated-measurement, sequential, "
+            "parallel or bounded-degree",
             remedy="use the version of Confide that wrote the plan, or plan with the events listed",
         )
     )
@@ -186,6 +222,6 @@ def unsupported(found: str) -> ParameterError:
 def _members(events: Iterable[Event]) -> tuple[Event, ...]:
     members = tuple(events)
     for member in members:
-        if not isinstance(member, _EVENTS):
+        if not isinstance(member, EVENTS):
             raise unsupported(type(member).__name__)
     return members

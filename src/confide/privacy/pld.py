@@ -23,7 +23,7 @@ from confide.privacy.calibration import Distribution
 from confide.privacy.conversion import probability
 from confide.privacy.definitions import Neighbours, nonnegative
 from confide.privacy.directed import float_down, float_up
-from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential
+from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
 from confide.privacy.losslaw import LossLaw, lattice_law, sum_on_grid, too_large
 from confide.privacy.sensitivity import bounded_degree, whole
 
@@ -81,6 +81,8 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
         if event.distribution is not Distribution.DISCRETE_GAUSSIAN:
             raise _refused("noise other than discrete Gaussian", event.distribution.value)
         return [NoisyCells(event.parameter, bounded_degree(event.degree, neighbours).l1, event.times)]
+    if isinstance(event, TruncatedMeasurement):
+        raise _refused("noise with a bound", f"noise of at most ±{event.bound}")
     if isinstance(event, Sequential):
         return [part for member in event.events for part in noisy_cells(member, neighbours)]
     members = {_signature(noisy_cells(member, neighbours)) for member in event.events}

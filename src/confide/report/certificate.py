@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from confide.privacy import ZCDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict
+from confide.exact import rounded_up
+from confide.privacy import ZCDP, ApproxDP, Definition, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict
 from confide.report.cellkey_statement import cellkey_statement
 from confide.report.invariants import invariants, invariants_note
+from confide.report.invariants_statement import effective_privacy
 from confide.report.postprocess import statement
 from confide.report.render import fraction_up, render, up
 from confide.report.safetab_levels import both_neighbours, group_levels, passes
+from confide.risk.invariants.statements import DELTA
 from confide.runs.plan import Plan, read_plan
 from confide.topdown.statistics import problems, solver_words
 
-LOSS_NAMES = {"zcdp": "ρ", "pure": "ε"}
+LOSS_NAMES = {"zcdp": "ρ", "pure": "ε", "approximate": "ε"}
 DEFINITIONS = {
     "zcdp": "zero-concentrated differential privacy (zCDP; Bun and Steinke 2016)",
     "pure": "pure differential privacy (Dwork, McSherry, Nissim and Smith 2006)",
+    "approximate": "approximate differential privacy (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)",
 }
 NEIGHBOURS = {
     "change-one": "two data sets that differ in the content of one record; how many records there are is not hidden",
@@ -30,13 +34,17 @@ COUNTS = {
     "safetab": "noisy counts, at most, that the tables were made from",
 }
 
+STATEMENTS: dict[str, Callable[[Mapping[str, Any]], str]] = {"cellkey": cellkey_statement}
+"""For mechanisms that promise no differential privacy: what they say in its place."""
+
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The documents of a release, by file name. Where there is no loss there is no certificate, but a statement."""
     if "source" in manifest:
         return {"certificate.html": statement(manifest)}
-    if not read_plan(manifest["plan"]).accounted:
-        return {"statement.html": cellkey_statement(manifest)}
+    plan = read_plan(manifest["plan"])
+    if not plan.accounted:
+        return {"statement.html": STATEMENTS[plan.mechanism](manifest)}
     return {"certificate.html": certificate(manifest)}
 
 
@@ -52,6 +60,7 @@ def certificate(manifest: Mapping[str, Any]) -> str:
         banner=f"{manifest['stamp']}: made with a chosen key; its noise protects nobody" if "stamp" in manifest else "",
         manifest=manifest,
         loss={"name": LOSS_NAMES[plan.definition.value], "exact": str(number), "short": fraction_up(number)},
+        delta=short_probability(plan.loss.delta) if isinstance(plan.loss, ApproxDP) else "",
         epsilon=epsilon and {**epsilon, "delta_short": short_probability(Fraction(epsilon["delta"]))},
         counts=plan.counts,
         counts_words=COUNTS[plan.mechanism],
@@ -60,6 +69,7 @@ def certificate(manifest: Mapping[str, Any]) -> str:
         neighbours_words=NEIGHBOURS[plan.neighbours.value],
         invariants=invariants(plan),
         invariants_note=invariants_note(plan),
+        effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA),
         parts=_parts(privacy, "by_attribute", plan.question.get("attributes", {})),
         moves=_parts(privacy, "by_move_within", {}),
         levels=list(levels(plan)),
@@ -74,11 +84,11 @@ def certificate(manifest: Mapping[str, Any]) -> str:
 
 
 def short_probability(value: Fraction) -> str:
-    """1e-10 as 10⁻¹⁰ where it is a power of ten, otherwise as a decimal."""
+    """1e-10 as 10⁻¹⁰ where it is a power of ten, otherwise as a decimal, rounded up."""
     if value.numerator == 1 and set(str(value.denominator)) <= {"0", "1"} and str(value.denominator).count("1") == 1:
         exponent = len(str(value.denominator)) - 1
         return "10⁻" + str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{float(value):g}"
+    return f"{float(rounded_up(value, 4)):g}"
 
 
 def _parts(privacy: Mapping[str, Any], key: str, titles: Mapping[str, str]) -> list[dict[str, str]]:
@@ -116,7 +126,10 @@ def levels(plan: Plan) -> Iterator[dict[str, Any]]:
             "units": sum(each[0][0] for each in classes),
             "queries": len(by_query),
             "counts": sum(units * cells for each in classes for units, cells, _ in each),
-            "share": " to ".join(f"{100 * float(share):.2f} %" for share in dict.fromkeys((shares[0], shares[-1]))),
+            # In approximate a measurement has no share: together they cost less than one by one.
+            "share": ""
+            if plan.definition is Definition.APPROXIMATE
+            else " to ".join(f"{100 * float(share):.2f} %" for share in dict.fromkeys((shares[0], shares[-1]))),
         }
 
 
@@ -134,5 +147,5 @@ def estimates(statistics: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _number(loss: PrivacyLoss) -> Fraction:
-    (number,) = loss.parameters().values()
-    return number
+    """ρ or ε; where there is a δ too, it is stated once, for the whole."""
+    return next(iter(loss.parameters().values()))

@@ -41,7 +41,7 @@ def both_neighbours(plan: Plan, delta: Fraction) -> list[dict[str, str]]:
     words = {Neighbours.ADD_REMOVE: "one record more or less", Neighbours.CHANGE_ONE: "one record changed"}
     result = []
     for neighbours, text in words.items():
-        loss = price(plan.event, neighbours, plan.definition)
+        loss = price(plan.event, neighbours, plan.definition, plan.delta)
         (number,) = loss.parameters().values()
         result.append({"words": text, "loss": fraction_up(number), "epsilon": _epsilon(loss, delta)})
     return result

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from confide.engines import Engine
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.noise import check_width
+from confide.noise import Truncated, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.runs.ledger import Account, Ledger
 from confide.runs.load_spec import LoadedSpec
@@ -24,13 +24,23 @@ from confide.runs.progress import Progress
 from confide.runs.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
+class Charge(NamedTuple):
+    """What a ledger takes for a release: epsilon or rho and, where it is kept in approximate, a delta."""
+
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __str__(self) -> str:
+        return f"{number(self.amount)} with delta {number(self.delta)}" if self.delta else number(self.amount)
+
+
 @dataclass(frozen=True)
 class Checked:
     """What is known once a spec was checked: the question, the plan, its price, and what is wrong."""
 
     question: Any
     plan: Plan | None
-    cost: Fraction | None
+    cost: Charge | None
     account: Account | None
     findings: tuple[Finding, ...]
 
@@ -111,11 +121,12 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
 
 def _price(
     loaded: LoadedSpec, plan: Plan, account: Account, begun: RunIdentity | None, findings: list[Finding]
-) -> Fraction | None:
+) -> Charge | None:
     """What the ledger will charge: the plan priced by the ledger's own definition and neighbours."""
     where = loaded.place("privacy", "budget")
+    delta = plan.delta or loaded.spec.privacy.delta
     try:
-        loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition))
+        loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition), delta)
     except ConfideError as error:
         asked = loaded.spec.privacy.definition
         findings += [
@@ -130,15 +141,17 @@ def _price(
             for finding in error.findings[:1]
         ]
         return None
-    (cost,) = loss.parameters().values()
-    if cost > account.left and not (begun and begun.run_id in account.runs):
+    cost = Charge(*loss.parameters().values())
+    if not account.holds(*cost) and not (begun and begun.run_id in account.runs):
         findings.append(
             Finding(
                 code="budget-exceeded",
                 what=f"the release does not fit into what is left of the budget of {account.data_set!r}",
                 where=where,
-                found=f"asked {_number(cost)}; spent {_number(account.spent)} of {_number(account.budget)}",
-                expected=f"at most {_number(account.left)} ({account.definition}, {account.neighbours})",
+                found=f"asked {cost}; spent {Charge(account.spent, account.spent_delta)} of "
+                f"{Charge(account.budget, account.delta)}",
+                expected=f"at most {Charge(account.left, account.left_delta)} "
+                f"({account.definition}, {account.neighbours})",
                 remedy="ask for less; a budget is for ever and is not raised",
             )
         )
@@ -221,7 +234,8 @@ def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
     """The first measurement whose noise cannot be drawn. It has to be known before anything is spent."""
     for measure in plan.measures:
         try:
-            check_width(measure.law)
+            if not isinstance(measure.law, Truncated):
+                check_width(measure.law)
         except ConfideError as error:
             what = f"the noise of {measure.query!r} on level {measure.level!r} would be too wide to be drawn"
             return [replace(found, what=what, where=loaded.place("privacy", "budget")) for found in error.findings]
@@ -245,5 +259,6 @@ def room(workspace: Workspace, needed: int) -> list[Finding]:
     ]
 
 
-def _number(value: Fraction) -> str:
+def number(value: Fraction) -> str:
+    """A number for a finding: exact, and as a decimal where it is long."""
     return str(value) if value.denominator < 10**6 else f"{value} (about {float(value):.6g})"

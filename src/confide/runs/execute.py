@@ -97,7 +97,8 @@ def _run(
             release=loaded.spec.release.name,
             plan_hash=plan.hash,
             records_fingerprint=identity.records_fingerprint,
-            cost=checked.cost,
+            cost=checked.cost.amount,
+            delta=checked.cost.delta,
         )
     except LedgerError:
         with suppress(LedgerError):

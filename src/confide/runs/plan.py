@@ -10,12 +10,22 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import Any
 
 from confide.errors import Finding, Place, ReleaseError, RunError
-from confide.exact import Exact
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.exact import Exact, exact, rounded_up
+from confide.noise import (
+    DiscreteGaussian,
+    Law,
+    ReleaseNoise,
+    Truncated,
+    TwoSidedGeometric,
+    beyond_mass,
+    law_from_dict,
+    outside_mass,
+)
 from confide.privacy import (
     ZCDP,
     BoundedDegree,
@@ -28,6 +38,7 @@ from confide.privacy import (
     PrivacyLoss,
     PureDP,
     Sequential,
+    TruncatedMeasurement,
     gaussian_sigma2,
     geometric_epsilon,
     loss_from_dict,
@@ -46,20 +57,22 @@ class Measure:
     query: str
     units: int
     cells: int
-    law: Law
+    law: ReleaseNoise
     loss: PrivacyLoss
     attributes: tuple[str, ...] = ()
     """The attributes of a record that the query looks at, besides where it is."""
 
     @property
-    def event(self) -> Measurement:
+    def event(self) -> Measurement | TruncatedMeasurement:
         """The measurement as the accountant sees it: each record counts in at most one cell."""
-        label = f"{self.level} {self.query}"
-        if isinstance(self.law, DiscreteGaussian):
-            return Measurement.discrete_gaussian(self.law.sigma2, label=label)
-        if isinstance(self.law, TwoSidedGeometric):
-            return Measurement.geometric(self.law.epsilon, label=label)
-        raise TypeError(f"no event for {self.law!r}")
+        return event_of_law(self.law, f"{self.level} {self.query}")
+
+    @property
+    def unbounded(self) -> Law:
+        """The law, for mechanisms that know no bounded noise."""
+        if isinstance(self.law, Truncated):
+            raise TypeError(f"{self.level} {self.query} has bounded noise")
+        return self.law
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -119,6 +132,8 @@ class Plan:
     """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
     accounted: bool = True
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
+    delta: Fraction | None = None
+    """In approximate differential privacy: the largest delta, at which epsilon is found."""
 
     @cached_property
     def event(self) -> Event:
@@ -156,7 +171,7 @@ class Plan:
     @cached_property
     def loss(self) -> Loss:
         """What the release costs: the accountant's sum over the events, not the sum of what was asked for."""
-        return price(self.event, self.neighbours, self.definition)
+        return price(self.event, self.neighbours, self.definition, self.delta)
 
     @property
     def counts(self) -> int:
@@ -169,7 +184,7 @@ class Plan:
 
     def laws(self, level: str, query: str) -> list[Law]:
         """The noise of a query on a level, one law for each class of units that is measured, in the plan's order."""
-        return [measure.law for measure in self.measures if (measure.level, measure.query) == (level, query)]
+        return [measure.unbounded for measure in self.measures if (measure.level, measure.query) == (level, query)]
 
     def check_measured(self, measured: Iterable[tuple[str, str]]) -> None:
         """Compares what a run is about to measure, by level and query, with what was planned and paid for."""
@@ -202,8 +217,8 @@ class Plan:
         } | self._structure()
 
     def _structure(self) -> dict[str, Any]:
-        """How measurements share records, where it is not simply all of them in all."""
-        structure: dict[str, Any] = {}
+        """The delta, if there is one, and how measurements share records, where it is not all of them in all."""
+        structure: dict[str, Any] = {} if self.delta is None else {"delta": str(self.delta)}
         if self.paths:
             structure["paths"] = [list(path) for path in self.paths]
         if self.families:
@@ -215,6 +230,22 @@ class Plan:
         """SHA-256 of the plan's canonical JSON."""
         text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def event_of_law(law: ReleaseNoise, label: str = "") -> Measurement | TruncatedMeasurement:
+    """A query in which each record counts in at most one cell, measured with this noise."""
+    free = law.untruncated if isinstance(law, Truncated) else law
+    if isinstance(free, DiscreteGaussian):
+        event = Measurement.discrete_gaussian(free.sigma2, label=label)
+    elif isinstance(free, TwoSidedGeometric):
+        event = Measurement.geometric(free.epsilon, label=label)
+    else:
+        raise TypeError(f"no event for {law!r}")
+    if not isinstance(law, Truncated):
+        return event
+    outside, beyond = outside_mass(law), beyond_mass(free, law.largest)
+    return TruncatedMeasurement(event, law.largest, rounded_up(outside), rounded_up(beyond))
 
 
 def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> Law:
@@ -256,7 +287,7 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
             m["query"],
             m["units"],
             m["cells"],
-            Law.from_dict(m["law"]),
+            law_from_dict(m["law"]),
             loss_from_dict(m["loss"]),
             tuple(m["attributes"]),
         )
@@ -270,4 +301,7 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
         for family in values.get("families", ())
     )
     accounted = values["loss"] is not None
-    return Plan(values["mechanism"], neighbours, definition, measures, spine, question, paths, families, accounted)
+    delta = exact(values["delta"], "delta") if "delta" in values else None
+    return Plan(
+        values["mechanism"], neighbours, definition, measures, spine, question, paths, families, accounted, delta
+    )

@@ -10,27 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confide.privacy import Neighbours, PrivacyLoss, price
+from confide.privacy import Event, Neighbours, PrivacyLoss, price
 from confide.runs.plan import Plan
 
 
 def loss_by_attribute(plan: Plan) -> dict[str, PrivacyLoss]:
     """For each attribute, the loss when one record differs in this attribute alone."""
-    names = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
-    return {name: _changed(plan, lambda measure, name=name: name in measure.attributes) for name in names}
+    return {name: _changed(plan, event) for name, event in events_by_attribute(plan).items()}
 
 
 def loss_by_move(plan: Plan) -> dict[str, PrivacyLoss]:
-    """For each level above the blocks, the loss when one record lies in another block of the same unit.
+    """For each level above the blocks, the loss when one record lies in another block of the same unit."""
+    return {name: _changed(plan, event) for name, event in events_by_move(plan).items()}
+
+
+def events_by_attribute(plan: Plan) -> dict[str, Event]:
+    """For each attribute, the measurements that look at it."""
+    names = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
+    return {name: _chosen(plan, lambda measure, name=name: name in measure.attributes) for name in names}
+
+
+def events_by_move(plan: Plan) -> dict[str, Event]:
+    """For each level above the blocks, the measurements that can tell blocks of the same unit apart.
 
     Queries of off-spine areas always count: the blocks of a unit may lie in different ones.
     """
     result = {}
     for position, name in enumerate(plan.spine[:-1]):
         same = plan.spine[: position + 1]
-        result[name] = _changed(plan, lambda measure, same=same: measure.level not in same)
+        result[name] = _chosen(plan, lambda measure, same=same: measure.level not in same)
     return result
 
 
-def _changed(plan: Plan, chosen: Callable[..., bool]) -> PrivacyLoss:
-    return price(plan.event_of(chosen), Neighbours.CHANGE_ONE, plan.definition)
+def _chosen(plan: Plan, chosen: Callable[..., bool]) -> Event:
+    return plan.event_of(chosen)
+
+
+def _changed(plan: Plan, event: Event) -> PrivacyLoss:
+    return price(event, Neighbours.CHANGE_ONE, plan.definition, plan.delta)

@@ -136,14 +136,24 @@ class PrivacyPart(Part):
     """What may be spent, by which definition, on which account."""
 
     ledger: str = Field(description="The ledger of the data set, opened once by `confide ledger open`.")
-    budget: ExactNumber = Field(description="What this release spends: rho for zcdp, epsilon for pure.")
-    definition: Literal["zcdp", "pure"] = Field("zcdp", description="The privacy definition the budget is in.")
+    budget: ExactNumber = Field(description="What this release spends: rho for zcdp, epsilon for the others.")
+    definition: Literal["zcdp", "pure", "approximate"] = Field(
+        "zcdp", description="The privacy definition the budget is in; approximate has an epsilon and a delta."
+    )
     neighbours: Literal["change-one", "add-remove"] = Field(
         "change-one", description="What is hidden: the content of any one record, or whether it is there at all."
     )
     delta: ExactNumber = Field(
-        Fraction(1, 10**10), description="The delta at which epsilon is stated for readers; it changes no noise."
+        Fraction(1, 10**10),
+        description="The delta at which epsilon is stated for readers, which changes no noise; in approximate, what "
+        "this release spends of delta.",
     )
+
+
+class OneNumberPrivacy(PrivacyPart):
+    """The same for mechanisms whose noise has a loss of one number."""
+
+    definition: Literal["zcdp", "pure"] = Field("zcdp", description="The privacy definition the budget is in.")
 
 
 class OutputPart(Part):

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from confide.engines import Engine
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
-from confide.runs.checking import Checked, room, taken_folder, unusable_folder
+from confide.runs.checking import Charge, Checked, room, taken_folder, unusable_folder
 from confide.runs.execute import Documents, OpenEngine, RunResult
 from confide.runs.keys import STAMP
 from confide.runs.load_spec import LoadedSpec
@@ -71,7 +71,7 @@ def check(loaded: LoadedSpec, mechanism: Unpriced, engine: Engine, workspace: Wo
         except InputError as error:
             findings += error.findings
         advance(1)
-    return Checked(question, plan, Fraction(0), None, tuple(findings))
+    return Checked(question, plan, Charge(Fraction(0)), None, tuple(findings))
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from confide.privacy import Definition
-from confide.runs.spec import DataPart, ExactNumber, OutputPart, Part, Path, Problem, Spec
+from confide.runs.spec import DataPart, ExactNumber, OneNumberPrivacy, OutputPart, Part, Path, Problem, Spec
 from confide.safetab.settings import (
     ITERATION_LEVELS,
     LARGEST_THRESHOLD,
@@ -92,6 +92,7 @@ class SafeTabSpec(Spec):
     """Detailed race and ethnicity groups, adaptively tabulated (SafeTab-P; Haney et al. 2024)."""
 
     data: SafeTabData
+    privacy: OneNumberPrivacy
     safetab: SafeTabPart
     levels: list[SafeTabLevel] = Field(min_length=1)
     output: SafeTabOutput = SafeTabOutput()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.noise import DiscreteGaussian, Law
+from confide.noise import DiscreteGaussian, ReleaseNoise, Truncated, law_from_dict
 from confide.runs.mechanism import Check
 from confide.tables.layout import ALL
 from confide.tables.reading import Rows
@@ -67,6 +67,10 @@ class Described:
         return pa.array(np.concatenate(parts).tolist(), pa.string())
 
 
+Laws = dict[tuple[str, str], ReleaseNoise]
+"""The noise by level and query."""
+
+
 @dataclass(frozen=True)
 class Disagreement:
     """The squared differences of a margin from its cells, each over its variance, added up.
@@ -109,7 +113,7 @@ class Seen:
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table: whole, in order, whole numbers, the same in every format, and as noisy as promised."""
     plan = manifest["plan"]
-    laws = {(m["level"], m["query"]): Law.from_dict(m["law"]) for m in plan["measures"]}
+    laws = {(m["level"], m["query"]): law_from_dict(m["law"]) for m in plan["measures"]}
     units = plan["question"]["levels"]
     for values in plan["question"]["tables"]:
         table = Described.read(values)
@@ -126,7 +130,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
             yield _noise_check(table.name, seen)
 
 
-def _pass(table: Described, laws: dict[tuple[str, str], Law], units: dict[str, int], files: Sequence[Rows]) -> Seen:
+def _pass(table: Described, laws: Laws, units: dict[str, int], files: Sequence[Rows]) -> Seen:
     seen = Seen()
     first, *others = files
     seen.same = all(other.names == first.names for other in others)
@@ -176,9 +180,7 @@ def _out_of_order(table: Described, level: str, units: int, rows: pa.Table, seen
     return None
 
 
-def _add_noise_check(
-    table: Described, level: str, laws: dict[tuple[str, str], Law], counts: np.ndarray[Any, Any], seen: Seen
-) -> None:
+def _add_noise_check(table: Described, level: str, laws: Laws, counts: np.ndarray[Any, Any], seen: Seen) -> None:
     """A margin and the sum of its cells measure the same truth with independent noise, so their difference is noise
     alone: its variance is the margin's plus the cells', which the plan states. Nothing of the truth is needed."""
     ends = np.cumsum(table.sizes)
@@ -200,12 +202,16 @@ def _add_noise_check(
         )
 
 
-def _kurtosis(law: Law) -> float:
+def _kurtosis(law: ReleaseNoise) -> float:
     """An upper bound: 3 for the discrete Gaussian and 6 + 1/variance for the two-sided geometric law, where the
-    variance is at least 1; noise that is mostly zero can have any, and then nothing is said."""
+    variance is at least 1; noise that is mostly zero can have any, and then nothing is said. That of noise with a
+    bound is added up."""
     variance = law.variance()
     if variance < 1:
         return math.inf
+    if isinstance(law, Truncated):
+        places, weights = range(-law.largest, law.largest + 1), [float(low) for low, _ in law.weights(64)]
+        return 1.001 * sum(x**4 * w for x, w in zip(places, weights, strict=True)) / sum(weights) / variance**2
     return 3.001 if isinstance(law, DiscreteGaussian) else 6 + 1 / variance
 
 

@@ -40,6 +40,7 @@ from confide.noise import (
     TruncatedGeometric,
     TwoSidedGeometric,
     any_of,
+    beyond_mass,
     delta_bounds,
     epsilon_delta,
     outside_mass,
@@ -202,17 +203,7 @@ def _rho(noise: CountNoise, changed: int) -> Fraction | None:
 
 def _kept(noise: CountNoise, changed: int) -> Fraction:
     """``G**changed``, rounded down, for truncated noise; one for other noise."""
-    return 1 - _beyond(noise.untruncated, noise.largest, changed) if isinstance(noise, Truncated) else Fraction(1)
-
-
-def _beyond(law: Law, bound: int, changed: int) -> Fraction:
-    """The probability that one of ``changed`` draws is beyond the bound, rounded up."""
-
-    def enclose(bits: int) -> Enclosure:
-        lower, upper = law.tail_bounds(bound, bits)
-        return 2 * lower, 2 * upper
-
-    return any_of(enclose, changed)
+    return 1 - beyond_mass(noise.untruncated, noise.largest, changed) if isinstance(noise, Truncated) else Fraction(1)
 
 
 def _smallest_bound(law: Law, changed: int, delta: Fraction, spent: Fraction) -> int:
@@ -226,7 +217,7 @@ def _smallest_bound(law: Law, changed: int, delta: Fraction, spent: Fraction) ->
         return enclose
 
     def fits(bound: int) -> bool:
-        kept = 1 - _beyond(law, bound, changed) if spent else Fraction(1)
+        kept = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
         return kept > 0 and any_of(edge(bound), changed) + spent / kept <= delta
 
     high = 1

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.noise import Law
+from confide.noise import ReleaseNoise
 from confide.runs.evaluating import no_truth, require_sealed
 from confide.runs.plan import Plan
 from confide.runs.workspace import Workspace
@@ -72,7 +72,7 @@ def _evaluate_level(
     file = counts_file(workspace, table, geolevel)
     probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
     sums: dict[tuple[str, str], ErrorSums] = {}
-    laws: dict[str, Law] = {
+    laws: dict[str, ReleaseNoise] = {
         margin.name: plan.measure(level, programme.query_key(table, margin)).law for margin in table.margins
     }
     margins = {name: law.noise_margin(probability) for name, law in laws.items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from confide.noise import Law, NoiseStream, add_noise
+from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.schema import Query
 
 COUNT = "count"
@@ -20,7 +20,7 @@ class MeasuredMargin:
 
     summed_axes: tuple[int, ...]
     cells: int
-    law: Law
+    law: ReleaseNoise
     stream: NoiseStream
 
 
@@ -43,8 +43,8 @@ class MeasurePart:
         measured = []
         for margin in self.margins:
             counts = margin_counts(truth, margin.summed_axes, units)
-            add_noise(counts, margin.law, margin.stream, start=first * margin.cells)
-            measured.append(counts.reshape(units, margin.cells))
+            noisy = perturb(counts, margin.law, margin.stream, start=first * margin.cells)
+            measured.append(noisy.reshape(units, margin.cells))
         return pa.table({COUNT: np.concatenate(measured, axis=1).ravel()})
 
 

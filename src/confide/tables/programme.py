@@ -18,10 +18,10 @@ from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
-from confide.privacy import Definition, Neighbours
 from confide.runs.load_spec import LoadedSpec
-from confide.runs.plan import Measure, Plan, budget_of, calibrate
+from confide.runs.plan import Measure, Plan
 from confide.schema import Attribute, Query, Schema
+from confide.tables.choosing_noise import NoiseChoice
 from confide.tables.spec import TablePart, TablesSpec
 
 PART_CELLS = 1 << 19
@@ -156,7 +156,6 @@ def _build(part: TablePart, query: Query, spine: Spine) -> Table:
 def plan_programme(programme: Programme) -> Plan:
     """The measurements of a programme and their cost."""
     spec = programme.spec
-    neighbours, definition = Neighbours(spec.privacy.neighbours), Definition(spec.privacy.definition)
     shares: dict[tuple[str, str], Fraction] = {}
     asked: dict[tuple[str, str], tuple[Geolevel, Query]] = {}
     for table in programme.tables:
@@ -168,16 +167,18 @@ def plan_programme(programme: Programme) -> Plan:
                 key = (level.name, programme.query_key(table, margin))
                 shares[key] = shares.get(key, Fraction(0)) + of_level / len(table.margins)
                 asked[key] = (level, margin)
-    budget = budget_of(definition, spec.privacy.budget)
+    choice = NoiseChoice(spec.privacy, spec.noise, spec.output.noise_margin, shares.values())
     measures = []
     for (name, query), share in shares.items():
         level, margin = asked[name, query]
-        loss = budget * share
         attributes = tuple(variable.attribute.name for variable in margin.variables)
-        law = calibrate(loss, neighbours)
-        measures.append(Measure(name, query, level.units, margin.cells, law, loss, attributes))
+        law = choice.law(share)
+        measures.append(Measure(name, query, level.units, margin.cells, law, choice.loss(share, law), attributes))
     spine = tuple(level.name for level in programme.spine.levels)
-    return Plan("tables", neighbours, definition, tuple(measures), spine, _question(programme))
+    neighbours, definition = choice.neighbours, choice.definition
+    plan = Plan("tables", neighbours, definition, tuple(measures), spine, _question(programme), delta=choice.delta)
+    choice.check(plan.loss)
+    return plan
 
 
 def _question(programme: Programme) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from confide.topdown.output.settings import prepare_output
 from confide.topdown.question import Question
 from confide.topdown.records.counted import check_kinds
 from confide.topdown.records.invariant_totals import check_invariant_level
-from confide.topdown.spec import TopDownSpec
+from confide.topdown.spec import TopDownPart, TopDownSpec
 from confide.topdown.strategies.file import load_strategy
 from confide.topdown.strategies.strategy import Strategy, check_levels
 
@@ -66,7 +67,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
     counts = read_counts(engine, blocks, strategy.frame_columns)
     counts |= {name: np.minimum(counts[name], 1) for name in spec.data.presence if name in counts}
     try:
-        spine = _spine(spec, strategy, frame.spine, counts)
+        spine = spine_of(spec.topdown, strategy, frame.spine, counts)
     except InputError as error:
         place = Place(file=blocks.file)
         raise InputError(replace(f, where=f.where if f.where.file else place) for f in error.findings) from None
@@ -132,20 +133,23 @@ def _presence(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list
     ]
 
 
-def _spine(spec: TopDownSpec, strategy: Strategy, frame: Spine, counts: dict[str, NDArray[np.int64]]) -> TopDownSpine:
+def spine_of(
+    settings: TopDownPart, strategy: Strategy, frame: Spine, counts: Mapping[str, NDArray[np.int64]]
+) -> TopDownSpine:
+    """The spine that the settings make of a frame; ``counts`` are the columns of the block table."""
     with_units = np.any([counts[name] > 0 for name in strategy.blocks_with], axis=0) if strategy.blocks_with else None
-    if spec.topdown.spine == "plain":
+    if settings.spine == "plain":
         return build_topdown_spine(frame, strategy.shares, with_units=with_units)
     names = frame.names
     split = None
-    if spec.topdown.split_aian and "aiannh" in names:
+    if settings.split_aian and "aiannh" in names:
         split = aian_flags(frame.level("aiannh"), parse_area_types(load_shipped("geography", "aiannh-types")))
-    if spec.topdown.around is None:
+    if settings.around is None:
         strong = parse_strong_mcd_states(load_shipped("geography", "strong-mcd-states"))
         division, place = (frame.level(name) if name in names else None for name in ("cousub", "place"))
         kinds = [divisions_or_places(frame.level(STATE), strong, division=division, place=place, split=split)]
     else:
-        kinds = [frame.level(name) for name in spec.topdown.around if name in names]
+        kinds = [frame.level(name) for name in settings.around if name in names]
     if split is not None:
         kinds.append(split_areas(frame.level("aiannh"), split))
     presence = np.stack([counts[name] > 0 for name in strategy.apart], axis=1) if strategy.apart else None
@@ -153,7 +157,7 @@ def _spine(spec: TopDownSpec, strategy: Strategy, frame: Spine, counts: dict[str
         off_spine_entities(kinds, presence, blocks=len(frame.blocks.unit_of_block)),
         BLOCK_GROUP,
         TRACT_GROUP if TRACT_GROUP in strategy.level_names and TRACT_GROUP not in names else None,
-        spec.topdown.fanout,
-        spec.topdown.entity_threshold,
+        settings.fanout,
+        settings.entity_threshold,
     )
     return build_topdown_spine(frame, strategy.shares, with_units=with_units, split=split, optimise=optimisation)

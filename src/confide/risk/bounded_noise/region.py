@@ -173,14 +173,22 @@ class Region:
 
     @cached_property
     def recommended(self) -> Recommendation | None:
-        """The least noise that satisfies every limit; a relaxed one if there is no other; none if nothing is left."""
+        """The least noise that satisfies every limit and withstands the strongest mean; a relaxed one if there is no
+        other; none if nothing is left."""
+        return self.least_noise(Optimum.INVERSE_VARIANCE) or self.least_noise(self.question.optimum)
+
+    def least_noise(self, optimum: Optimum) -> Recommendation | None:
+        """The least noise in the region that also withstands the mean of ``optimum``."""
+        level, relaxed = self.question.level, self.question.relaxed_level
+        least = {strict: self.least_variance(optimum, None if strict else relaxed) for strict in (True, False)}
         for strict in (True, False):
             for row in self.rows:
-                if row.strict if strict else row.relaxed:
-                    low, high = (row.low, row.high) if strict else (row.relaxed_low, row.relaxed_high)
+                low, high = (row.low, row.high) if strict else (row.relaxed_low, row.relaxed_high)
+                low = max(low, least[strict])
+                if (row.strict if strict else row.relaxed) and low <= high:
                     tenth = _up(low, _TENTH)
                     variance = tenth if tenth <= high else low
-                    return Recommendation(bound_risk(row.bound, variance, self.question.level), variance, strict)
+                    return Recommendation(bound_risk(row.bound, variance, level), variance, strict)
         return None
 
     @cached_property
@@ -205,7 +213,6 @@ class Region:
         """The region as plain values."""
         question, riskiest_target = self.question, self.with_same_noise[0]
         mean = riskiest_target.mean(question.optimum)
-        best = self.recommended
         return {
             "programme": question.programme.id,
             "areas": dict(question.areas),
@@ -231,18 +238,24 @@ class Region:
                 "utility": {"D_at_most": question.largest_noise},
             },
             "region": [row.as_dict() for row in self.rows],
-            "recommended": None
-            if best is None
-            else {
-                "D": best.risk.row.bound,
-                "V": float(best.variance),
-                "strict": best.strict,
-                "p1": best.risk.p1,
-                "m": number(best.risk.m),
-                "bound_revealed": best.risk.revealed(self.triples),
-                "triples_given_away": best.risk.expected_exact(self.triples),
+            "recommended": self._plain(self.recommended),
+            "least_noise_by_optimum": {
+                kind.value: self._plain(self.least_noise(kind)) for kind in Optimum if kind is not Optimum.ALL
             },
             "epsilon": self.epsilon | {"band": _band(self.epsilon)},
+        }
+
+    def _plain(self, found: Recommendation | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        return {
+            "D": found.risk.row.bound,
+            "V": float(found.variance),
+            "strict": found.strict,
+            "p1": found.risk.p1,
+            "m": number(found.risk.m),
+            "bound_revealed": found.risk.revealed(self.triples),
+            "triples_given_away": found.risk.expected_exact(self.triples),
         }
 
 

@@ -24,6 +24,7 @@ class Reservation:
     plan_hash: str
     records_fingerprint: str = field(repr=False)
     cost: Fraction
+    delta: Fraction = Fraction(0)
     reservation_hash: str
     reserved_at: datetime
     changed_at: datetime
@@ -36,6 +37,11 @@ class Reservation:
     def charged(self) -> Fraction:
         """What counts against the budget: the whole cost, unless the run is void."""
         return Fraction(0) if self.state == "void" else self.cost
+
+    @property
+    def charged_delta(self) -> Fraction:
+        """What counts against the delta of the budget."""
+        return Fraction(0) if self.state == "void" else self.delta
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``--json``. The fingerprint of the records is left out: it is confidential."""
@@ -52,7 +58,7 @@ class Reservation:
             "manifest_sha256": self.manifest_sha256,
             "void_reason": self.void_reason,
             "key_destroyed": self.key_destroyed,
-        }
+        } | ({"delta": written(self.delta)} if self.delta else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,8 @@ class Account:
     note: str
     opened_at: datetime
     runs: Mapping[str, Reservation]
+    delta: Fraction = Fraction(0)
+    """The delta of the budget, which deltas of runs are taken from; zero unless the definition is approximate."""
 
     @property
     def spent(self) -> Fraction:
@@ -80,6 +88,18 @@ class Account:
     @property
     def left(self) -> Fraction:
         return self.budget - self.spent
+
+    @property
+    def spent_delta(self) -> Fraction:
+        return sum((run.charged_delta for run in self.runs.values()), Fraction(0))
+
+    @property
+    def left_delta(self) -> Fraction:
+        return self.delta - self.spent_delta
+
+    def holds(self, cost: Fraction, delta: Fraction) -> bool:
+        """Whether a cost fits into what is left, in both of its parts."""
+        return cost <= self.left and delta <= self.left_delta
 
     def run(self, run_id: str) -> Reservation:
         """The reservation of ``run_id``, or a LedgerError."""
@@ -109,4 +129,10 @@ class Account:
             "reserved": written(self.reserved),
             "left": written(self.left),
             "runs": [run.as_dict() for run in self.runs.values()],
-        }
+        } | self._deltas()
+
+    def _deltas(self) -> dict[str, str]:
+        if not self.delta:
+            return {}
+        deltas = {"delta": self.delta, "spent_delta": self.spent_delta, "left_delta": self.left_delta}
+        return {name: written(delta) for name, delta in deltas.items()}

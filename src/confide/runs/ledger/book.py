@@ -72,6 +72,7 @@ class Ledger:
         definition: Definition,
         neighbours: Neighbours,
         budget: Exact,
+        delta: Exact = 0,
         note: str = "",
         clock: Clock = utc_now,
     ) -> Ledger:
@@ -83,14 +84,15 @@ class Ledger:
             neighbours=neighbours,
             budget=exact(budget, "budget"),
             note=note,
+            delta=exact(delta, "delta"),
         )
         store.create(Path(path), following(None, event, moment_after(None, clock())))
         return cls(path, clock=clock)
 
     def reserve(
-        self, run_id: str, *, release: str, plan_hash: str, records_fingerprint: str, cost: Exact
+        self, run_id: str, *, release: str, plan_hash: str, records_fingerprint: str, cost: Exact, delta: Exact = 0
     ) -> Reservation:
-        """Take ``cost`` from the budget for a run, or raise BudgetExceededError and take nothing.
+        """Take ``cost`` (and ``delta``, where the ledger has one) from the budget, or refuse and take nothing.
 
         Asked again for the same run, plan, records and cost it returns what is reserved and takes nothing: that is how
         a run goes on after a crash. Look at ``state``: a run that is ``sealed`` has nothing left to do.
@@ -102,6 +104,7 @@ class Ledger:
                 plan_hash=plan_hash,
                 records_fingerprint=records_fingerprint,
                 cost=exact(cost, "cost"),
+                delta=exact(delta, "delta"),
             )
         )
 

@@ -3,7 +3,8 @@
 An event is a frozen value whose fields are checked when it is made, so that an event read back from a file is held to
 the same rules as one that is about to be written. Its written form is canonical JSON: an object of strings, keys
 sorted, no spaces, ASCII, and a number as ``"numerator/denominator"`` in lowest terms. One event has one written form;
-any other text is refused on reading, which is what lets a hash over the text stand for the event.
+any other text is refused on reading, which is what lets a hash over the text stand for the event. A delta of zero is
+not written, so that entries from before ledgers had a delta have the form they always had.
 
 There is no event that adds to a budget: a budget is for ever.
 """
@@ -20,8 +21,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from confide.errors import CONFIDENTIAL, Finding, ParameterError
 from confide.exact import exact, positive
 
-Definition: TypeAlias = Literal["zcdp", "pure"]
-"""What the budget is a budget of: rho of zero-concentrated, or epsilon of pure differential privacy."""
+Definition: TypeAlias = Literal["zcdp", "pure", "approximate"]
+"""What the budget is a budget of: rho of zero-concentrated, epsilon of pure, or epsilon and delta of approximate
+differential privacy."""
 
 Neighbours: TypeAlias = Literal["add-remove", "change-one"]
 """Which two sets of records the guarantee compares: one record more or less, or one record replaced."""
@@ -29,6 +31,7 @@ Neighbours: TypeAlias = Literal["add-remove", "change-one"]
 _LONGEST_NAME = 200
 _LONGEST_TEXT = 4000
 _MOST_DIGITS = 1000  # of a numerator or a denominator; far below the length at which Python refuses to print integers
+_DELTA = "delta"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -43,6 +46,7 @@ class Opened:
     neighbours: Neighbours
     budget: Fraction
     note: str = ""
+    delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _sha256(self.ledger_id, "ledger_id")
@@ -51,6 +55,9 @@ class Opened:
         _choice(self.neighbours, "neighbours", get_args(Neighbours))
         _amount(self.budget, "budget")
         _text(self.note, "note")
+        _delta(self.delta)
+        if (self.definition == "approximate") != (self.delta > 0):
+            raise _wrong("delta", written(self.delta), "a delta above zero for approximate, and none for the others")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,7 @@ class Reserved:
     plan_hash: str
     records_fingerprint: str = field(repr=False)
     cost: Fraction
+    delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _name(self.run_id, "run_id")
@@ -70,6 +78,7 @@ class Reserved:
         _sha256(self.plan_hash, "plan_hash")
         _sha256(self.records_fingerprint, "records_fingerprint", confidential=True)
         _amount(self.cost, "cost")
+        _delta(self.delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +138,9 @@ _SHAPES: dict[str, type[Event]] = {shape.kind: shape for shape in get_args(Opene
 
 def encode(event: Event) -> str:
     """The written form of an event: canonical JSON, without its kind."""
-    values = {name: getattr(event, name) for name in (item.name for item in fields(event))}
+    values = {item.name: getattr(event, item.name) for item in fields(event)}
+    if not values.get(_DELTA, True):
+        del values[_DELTA]
     plain = {name: written(value) if isinstance(value, Fraction) else value for name, value in values.items()}
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -143,11 +154,12 @@ def decode(kind: str, text: str) -> Event:
         values: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("the payload is not JSON") from None
-    if not isinstance(values, dict) or set(values) != {item.name for item in fields(shape)}:
+    names = {item.name for item in fields(shape)}
+    if not isinstance(values, dict) or set(values) | ({_DELTA} & names) != names:
         raise ValueError(f"the payload does not have the fields of an entry {kind!r}")
     if not all(isinstance(value, str) for value in values.values()):
         raise ValueError("a field of the payload is not text")
-    amounts = {name: exact(values[name], name) for name in ("budget", "cost") if name in values}
+    amounts = {name: exact(values[name], name) for name in ("budget", "cost", _DELTA) if name in values}
     event = shape(**(values | amounts))
     if encode(event) != text:
         raise ValueError("the payload is not in canonical form")
@@ -183,6 +195,13 @@ def _amount(value: Fraction, name: str) -> None:
     number = positive(value, name)
     if max(number.numerator, number.denominator) >= 10**_MOST_DIGITS:
         raise _wrong(name, "a longer one", f"a fraction whose parts have at most {_MOST_DIGITS} digits")
+
+
+def _delta(value: Fraction) -> None:
+    if not 0 <= value < 1:
+        raise _wrong(_DELTA, written(value), "zero, or a probability below one")
+    if value:
+        _amount(value, _DELTA)
 
 
 def _name(value: object, name: str) -> None:

@@ -3,12 +3,13 @@
 A run goes ``reserved -> measured -> sealed``; only ``reserved``, when nothing has been drawn yet, can become ``void``.
 With :math:`c_r` the cost of run :math:`r` and :math:`B` the budget, every state of the ledger satisfies exactly
 
-.. math:: \\sum_{r \\text{ reserved, measured or sealed}} c_r \\le B.
+.. math:: \\sum_{r \\text{ reserved, measured or sealed}} c_r \\le B,
 
-Costs add up because both definitions the ledger knows compose by addition, also when a later release is chosen in the
-light of an earlier one: epsilon of pure differential privacy (Dwork and Roth 2014, theorem 3.16) and rho of zCDP (Bun
-and Steinke 2016, lemma 1.7). That the costs themselves may be chosen on the way, as long as the budget was fixed
-beforehand, is the theorem of the privacy filter (Rogers et al. 2016; for zCDP, Feldman and Zrnic 2021).
+and the same for the deltas of an approximate ledger. Costs add up because the definitions the ledger knows compose by
+addition, also when a later release is chosen in the light of an earlier one: epsilon of pure differential privacy, and
+epsilon and delta of approximate (Dwork and Roth 2014, theorem 3.16), and rho of zCDP (Bun and Steinke 2016, lemma 1.7).
+That the costs themselves may be chosen on the way, as long as the budget was fixed beforehand, is the theorem of the
+privacy filter (Rogers et al. 2016; for zCDP, Feldman and Zrnic 2021).
 
 The same function :func:`apply` decides whether a new entry may be written and computes the state from written ones, so
 that a ledger whose entries break a rule, with hashes however correct, does not open.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 from types import MappingProxyType
 
 from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
@@ -83,6 +85,7 @@ def _open(event: Opened, entry: Entry) -> Account:
         neighbours=event.neighbours,
         budget=event.budget,
         note=event.note,
+        delta=event.delta,
         opened_at=entry.time,
         runs=MappingProxyType({}),
     )
@@ -91,7 +94,7 @@ def _open(event: Opened, entry: Entry) -> Account:
 def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
     if (run := account.runs.get(event.run_id)) is not None:
         raise LedgerError(_taken(run, event))
-    if event.cost > account.left:
+    if not account.holds(event.cost, event.delta):
         raise BudgetExceededError(_exceeded(account, event))
     return Reservation(
         run_id=event.run_id,
@@ -99,6 +102,7 @@ def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
         plan_hash=event.plan_hash,
         records_fingerprint=event.records_fingerprint,
         cost=event.cost,
+        delta=event.delta,
         reservation_hash=entry.hash,
         reserved_at=entry.time,
         changed_at=entry.time,
@@ -135,7 +139,7 @@ def _differences(run: Reservation, event: Reserved) -> list[str]:
         "release": (run.release, event.release),
         "plan": (run.plan_hash, event.plan_hash),
         "records": (run.records_fingerprint, event.records_fingerprint),
-        "cost": (run.cost, event.cost),
+        "cost": ((run.cost, run.delta), (event.cost, event.delta)),
     }
     return [name for name, (held, asked) in pairs.items() if held != asked]
 
@@ -153,7 +157,11 @@ def _taken(run: Reservation, event: Reserved) -> Finding:
 
 
 def _described(what: Reservation | Reserved) -> str:
-    return f"release {what.release!r}, plan {what.plan_hash[:16]}…, cost {shown(what.cost)}"
+    return f"release {what.release!r}, plan {what.plan_hash[:16]}…, cost {_both(what.cost, what.delta)}"
+
+
+def _both(cost: Fraction, delta: Fraction) -> str:
+    return f"{shown(cost)} with delta {shown(delta)}" if delta else shown(cost)
 
 
 def _exceeded(account: Account, event: Reserved) -> Finding:
@@ -161,9 +169,12 @@ def _exceeded(account: Account, event: Reserved) -> Finding:
     return Finding(
         code="budget-exceeded",
         what=f"the cost of release {event.release!r} does not fit into the budget of {account.data_set!r}",
-        found=f"asked {shown(event.cost)}; left {shown(account.left)}; spent {shown(account.spent)}; "
-        f"total {shown(account.budget)} ({account.definition}, {account.neighbours})",
-        expected=f"a cost of at most {shown(account.left)}" if account.left else "nothing: the budget is used up",
+        found=f"asked {_both(event.cost, event.delta)}; left {_both(account.left, account.left_delta)}; "
+        f"spent {_both(account.spent, account.spent_delta)}; "
+        f"total {_both(account.budget, account.delta)} ({account.definition}, {account.neighbours})",
+        expected=f"a cost of at most {_both(account.left, account.left_delta)}"
+        if account.left
+        else "nothing: the budget is used up",
         remedy=f"plan a cheaper release{void}",
     )
 

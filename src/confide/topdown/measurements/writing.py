@@ -139,7 +139,7 @@ class _Measured:
                 continue
             measure = next(planned)
             assert isinstance(measure.loss, ZCDP)
-            law: Law = measure.law
+            law: Law = measure.unbounded
             result.append((law.variance(), str(law.parameter), str(measure.loss.rho)))
         return result
 

@@ -1,0 +1,165 @@
+"""``confide risk release``: what all noisy measurements of a TopDown release give away together."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from confide.cli.risk_show import write
+from confide.cli.show import Json, out, print_json, table
+from confide.report import release_risk_plots
+from confide.risk.releases.report import release_risk
+
+Rows = list[dict[str, Any]]
+
+
+def release(
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE_OR_RUN", help="A sealed release, or the folder of a run.")],
+    prior: Annotated[
+        list[str] | None,
+        typer.Option("--prior", metavar="P", help="What the adversary believes beforehand; repeatable."),
+    ] = None,
+    worst: Annotated[int, typer.Option("--worst", min=0, help="How many units of each level are listed.")] = 3,
+    without_public_zeros: Annotated[
+        bool,
+        typer.Option("--without-public-zeros", help="As if nobody knew which group quarters a block does not have."),
+    ] = False,
+    spec: Annotated[
+        Path | None,
+        typer.Option("--spec", metavar="FILE", help="The spec, where the strategy or the spine is one of your own."),
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What every noisy measurement of a TopDown release, taken together, says about one person.
+
+    Effective rho of each count by generalised least squares, and what it does to beliefs. From public files alone.
+    """
+    risk = release_risk(folder, spec=spec, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
+    found = risk.as_dict()
+    drawn = [] if plots is None else _draw(plots, found)
+    if as_json:
+        print_json(found | ({"plots": [str(path) for path in drawn]} if drawn else {}))
+        return
+    _head(found)
+    _questions(found)
+    _levels(found)
+    _queries(found)
+    _published(found)
+    _worst(found)
+    for path in drawn:
+        out.print(f"Drawn: {escape(str(path))}")
+
+
+def _head(found: dict[str, Any]) -> None:
+    published = (
+        "are published with it"
+        if found["measurements_published"]
+        else "are not published; the records follow from them"
+    )
+    out.print(f"[bold]{escape(found['title'])}[/] ({escape(found['release'])})")
+    out.print(f"All noisy measurements taken together. They {published}. No confidential record was read.\n")
+
+
+def _questions(found: dict[str, Any]) -> None:
+    """Both ends, question by question, in a block."""
+    everybody, block, record = found["knows_everybody_else"], found["by_level"][-1], found["record"]
+    (detailed,) = (row for row in block["queries"] if row["query"] == "detailed")
+    rows = [(f"is one {record} in this cell?", _number(everybody["cell"]), *_range(detailed))]
+    rows += [
+        (f"which {name} has one {record}?", _number(everybody["by_attribute"].get(name)), *_range(between))
+        for name, between in block["between"].items()
+    ]
+    columns = ["question", "all others ", "there: least ", "median ", "largest "]
+    what = f"Rho of questions about one {record} in a {block['level']}"
+    table(columns, rows, title=f"{what}, for someone who knows all others, or those there alone")
+    out.print()
+
+
+def _levels(found: dict[str, Any]) -> None:
+    """Effective rho of a histogram cell, and beliefs, level by level."""
+    priors = found["priors"]
+    rows = []
+    for level in found["by_level"]:
+        (detailed,) = (row for row in level["queries"] if row["query"] == "detailed")
+        chances = (_chance(detailed["posterior_most"][prior]) for prior in priors)
+        rows.append((level["level"], f"{level['units']:,}", *_range(detailed), *chances))
+    everybody = found["knows_everybody_else"]
+    chances = (_chance(everybody["posterior_cell"][prior]) for prior in priors)
+    rows.append(("all others known", "", "", "", _number(everybody["cell"]), *chances))
+    columns = ["", "units ", "least ", "median ", "largest ", *(f"{prior} " for prior in priors)]
+    table(columns, rows, title="Effective rho of a histogram cell, and the largest expected posterior by prior")
+    quantiles = found["by_record"]["rho"]
+    out.print(
+        f"Half of the {found['by_record']['records']:,} published records are in block cells with rho "
+        f"{_number(quantiles['0.5'])} or less, nine in ten with {_number(quantiles['0.9'])} or less.\n"
+    )
+
+
+def _queries(found: dict[str, Any]) -> None:
+    """The median of each query on each level."""
+    levels = found["by_level"]
+    rows = []
+    for position, query in enumerate(row["query"] for row in levels[0]["queries"]):
+        cells = (level["queries"][position] for level in levels)
+        rows.append((query, *("as it is" if cell["as_it_is"] else _number(cell["rho_median"]) for cell in cells)))
+    table(["query", *(f"{level['level']} " for level in levels)], rows, title="Effective rho of a count, median")
+    out.print()
+
+
+def _published(found: dict[str, Any]) -> None:
+    counts = found["published_counts"]
+    sizes = list(counts[0]["counts"])
+    rows = [
+        (row["level"], f"{row['units']:,}", *(f"{row['counts'][size]['cells']:,}" for size in sizes)) for row in counts
+    ]
+    table(
+        ["official level", "units ", *(f"{size} " for size in sizes)], rows, title="Published histogram cells by count"
+    )
+    out.print("A published one is not a person alone in a cell: the counts are those of protected records.\n")
+
+
+def _worst(found: dict[str, Any]) -> None:
+    rows = [
+        (
+            row["level"],
+            row["unit"],
+            row["cell"],
+            _number(row["rho"]),
+            row["siblings"],
+            f"{float(Fraction(row['share'])):.1%}" if Fraction(row["share"]) else "at its parent",
+            f"{row['records']:,}",
+        )
+        for row in found["least_protected"]
+    ]
+    if rows:
+        columns = ["level", "unit", "cells", "rho ", "siblings ", "share ", "published records "]
+        table(columns, rows, title="Least protected units, and which cells")
+
+
+def _draw(folder: Path, found: dict[str, Any]) -> list[Path]:
+    return write(
+        folder,
+        {
+            "effective-rho.svg": lambda: release_risk_plots.effective_by_level(found),
+            "beliefs.svg": lambda: release_risk_plots.beliefs(found),
+        },
+    )
+
+
+def _range(row: dict[str, Any]) -> tuple[str, str, str]:
+    return _number(row["rho_least"]), _number(row["rho_median"]), _number(row["rho_most"])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _chance(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,0 +1,227 @@
+"""The covariances of two-pass least squares on a whole spine: no data, only what is measured where.
+
+The recursion is that of :mod:`confide.estimation.hierarchical_blue`, in every sector of
+:mod:`confide.estimation.exchangeable` at once. A covariance follows from the plan and the shape of the tree, so units
+that are alike are computed once. Upwards, two units are alike if they are measured alike and have as many children of
+each kind; downwards, if besides that their parents are alike. Hundreds of thousands of blocks are a few kinds.
+
+Cells that are zero by public knowledge have the variance zero: they are cut out at the leaves, and nothing brings them
+back. Totals that are published as they are, from a level upwards, are conditioned on. Leaves whose measurements do not
+tell every cell get a vague prior besides (``VAGUE``), so that what nothing tells has a very large variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.estimation.hierarchical_blue import TOLERANCE
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Evaluate = Callable[[Floats], Floats]
+
+AT_ONCE = 2_048
+VAGUE = 1e-9
+"""The precision of the vague prior, as a part of the largest precision there is."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpineLevel:
+    """What is measured in the units of one level."""
+
+    parent: Integers
+    """For each unit its parent, one level up; empty for the root."""
+    measured: Integers
+    """For each unit the kind of its measurements: a row of ``information``, or −1 for none."""
+    information: Floats
+    """M of each kind: kinds x sectors x core x core."""
+    total_known: bool = False
+
+    @property
+    def units(self) -> int:
+        return len(self.measured)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelVariances:
+    """What was asked of the covariances of a level: kinds of units, and for each kind the answer."""
+
+    kind: Integers
+    """For each unit its kind."""
+    values: Floats
+    """kinds x whatever was evaluated; NaN where nothing tells the cells."""
+    possible: Bools
+    """kinds x core: cells that are not zero by public knowledge."""
+
+    @property
+    def units(self) -> Integers:
+        """The number of units of each kind."""
+        return np.bincount(self.kind, minlength=len(self.values))
+
+
+@dataclass(eq=False)
+class _Upward:
+    """Kinds of units as seen from below."""
+
+    kind: Integers
+    covariance: Floats
+    told: Bools
+    """Whether the kind has a covariance: something is measured in it, or in all that is below."""
+    possible: Bools
+    below: Floats
+    below_told: Bools
+
+
+def spine_variances(
+    levels: Sequence[SpineLevel], possible: Bools, evaluate: Evaluate, total: Floats
+) -> list[LevelVariances]:
+    """``evaluate`` of the covariance (kinds x sectors x core x core) of every level, root first.
+
+    ``possible`` says for each unit of the last level and each core cell whether it can be other than zero. ``total`` is
+    the vector of the known total in the first sector.
+    """
+    upward: list[_Upward] = []
+    for level in reversed(levels):
+        below = upward[0] if upward else None
+        child_parent = levels[-len(upward)].parent if upward else None
+        upward.insert(0, _upward(level, below, child_parent, possible, total))
+    return list(_downward(levels, upward, evaluate))
+
+
+def _upward(
+    level: SpineLevel, below: _Upward | None, child_parent: Integers | None, possible: Bools, total: Floats
+) -> _Upward:
+    _, sectors, size, _ = level.information.shape
+    if below is None:
+        patterns, pattern = np.unique(possible, axis=0, return_inverse=True)
+        keys = np.stack([level.measured, pattern.reshape(-1)], axis=1)
+        rows, kind = np.unique(keys, axis=0, return_inverse=True)
+        measured, can = rows[:, 0], patterns[rows[:, 1]]
+        sums = np.zeros((len(rows), sectors, size, size))
+        sums_told = np.zeros(len(rows), bool)
+    else:
+        assert child_parent is not None
+        kind, measured, listed = _kinds(level.measured, child_parent, below.kind)
+        sums = np.stack([np.tensordot(n, below.covariance[kinds], axes=1) for kinds, n in listed])
+        sums_told = np.array([bool(below.told[kinds].all()) for kinds, _ in listed])
+        can = np.stack([below.possible[kinds].any(axis=0) for kinds, _ in listed])
+    told = sums_told | (measured >= 0)
+    covariance = np.zeros_like(sums)
+    for first in range(0, len(measured), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        covariance[part] = _combined(level, measured[part], sums[part], sums_told[part], can[part])
+    if level.total_known:
+        covariance[:, 0] = _without_total(covariance[:, 0], total)
+    return _Upward(kind.reshape(-1), covariance, told, can, sums, sums_told)
+
+
+def _combined(level: SpineLevel, measured: Integers, sums: Floats, sums_told: Bools, possible: Bools) -> Floats:
+    """V(u⁻) from what is measured in the unit and what is known from below."""
+    result = sums.copy()
+    both = sums_told & (measured >= 0)
+    if both.any():
+        inner = sums[both] @ level.information[measured[both]]
+        result[both] = np.linalg.solve(np.eye(sums.shape[-1]) + inner, sums[both])
+    alone = ~sums_told & (measured >= 0)
+    for number in np.flatnonzero(alone).tolist():
+        chosen = np.flatnonzero(possible[number])
+        cut = np.ix_(np.arange(sums.shape[1]), chosen, chosen)
+        result[number][cut] = _inverse(level.information[measured[number]][cut])
+    return (result + result.swapaxes(-1, -2)) / 2
+
+
+def _inverse(information: Floats) -> Floats:
+    if not information.shape[-1]:
+        return information
+    values = np.linalg.eigvalsh(information)
+    largest = values[..., -1].max()
+    vague = np.where(values[..., 0] <= TOLERANCE * largest, VAGUE * largest, 0.0)
+    prior = vague[..., None, None] * np.eye(information.shape[-1])
+    return np.asarray(np.linalg.inv(information + prior), np.float64)
+
+
+def _without_total(covariance: Floats, total: Floats) -> Floats:
+    across = covariance @ total
+    own = across @ total
+    scale = np.einsum("kii->k", covariance) * (total @ total)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(own > TOLERANCE * scale, 1 / own, 0.0)
+    return covariance - factor[:, None, None] * across[:, :, None] * across[:, None, :]
+
+
+def _kinds(
+    measured: Integers, parent: Integers, child_kind: Integers
+) -> tuple[Integers, Integers, list[tuple[Integers, Floats]]]:
+    """Units by how they are measured and how many children of each kind they have."""
+    width = int(child_kind.max()) + 1
+    pairs, times = np.unique(parent * width + child_kind, return_counts=True)
+    starts = np.searchsorted(pairs // width, np.arange(len(measured) + 1))
+    kinds_of = pairs % width
+    numbers: dict[tuple[int, bytes, bytes], int] = {}
+    kind = np.empty(len(measured), np.int64)
+    listed: list[tuple[Integers, Floats]] = []
+    how: list[int] = []
+    for unit in range(len(measured)):
+        part = slice(starts[unit], starts[unit + 1])
+        key = (int(measured[unit]), kinds_of[part].tobytes(), times[part].tobytes())
+        if key not in numbers:
+            numbers[key] = len(listed)
+            listed.append((kinds_of[part], times[part].astype(float)))
+            how.append(key[0])
+        kind[unit] = numbers[key]
+    return kind, np.array(how, np.int64), listed
+
+
+def _downward(levels: Sequence[SpineLevel], upward: list[_Upward], evaluate: Evaluate) -> Iterator[LevelVariances]:
+    root = upward[0]
+    kind, covariance, seen = root.kind, root.covariance, np.arange(len(root.covariance))
+    yield LevelVariances(kind, evaluate(covariance), root.possible)
+    for position, level in enumerate(levels[1:], start=1):
+        above, own = upward[position - 1], upward[position]
+        width = len(own.covariance)
+        pairs, new = np.unique(kind[level.parent] * width + own.kind, return_inverse=True)
+        parent_kind, own_kind = pairs // width, pairs % width
+        last = position == len(levels) - 1
+        inverse = _pseudo_inverses(above)
+        children = np.bincount(level.parent)
+        siblings = np.zeros(len(covariance), np.int64)
+        siblings[kind] = children  # alike units have as many children
+        parts, answers = [], []
+        for first in range(0, len(pairs), AT_ONCE):
+            chosen = slice(first, first + AT_ONCE)
+            made = _refined(
+                own, above, own_kind[chosen], seen[parent_kind[chosen]], covariance[parent_kind[chosen]], inverse
+            )
+            open_ = ~above.below_told[seen[parent_kind[chosen]]] & ~own.told[own_kind[chosen]]
+            made[open_ & (siblings[parent_kind[chosen]] > 1)] = np.nan
+            answers.append(evaluate(made))
+            parts += [] if last else [made]
+        kind, seen = new.reshape(-1), own_kind
+        covariance = covariance[:0] if last else np.concatenate(parts)
+        yield LevelVariances(kind, np.concatenate(answers), own.possible[own_kind])
+
+
+def _pseudo_inverses(above: _Upward) -> Floats:
+    result = np.zeros_like(above.below)
+    for first in range(0, len(result), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        result[part] = np.linalg.pinv(above.below[part], rcond=TOLERANCE, hermitian=True)
+    return result
+
+
+def _refined(
+    own: _Upward, above: _Upward, own_kind: Integers, above_kind: Integers, parent: Floats, inverse: Floats
+) -> Floats:
+    """V of units from V(u⁻) and what is known of their parents."""
+    covariance = own.covariance[own_kind]
+    gain = covariance @ inverse[above_kind]
+    known = covariance - gain @ (above.below[above_kind] - parent) @ gain.swapaxes(-1, -2)
+    told_below = above.below_told[above_kind][:, None, None, None]
+    told = own.told[own_kind][:, None, None, None]
+    # A child that nothing tells is its parent, if it is the only one; the others are left as they are.
+    return np.where(told_below, known, np.where(told, covariance, parent))

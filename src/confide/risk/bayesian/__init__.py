@@ -1,0 +1,140 @@
+"""What an adversary who updates beliefs learns from noisy counts (Kazan & Reiter 2024).
+
+Z. Kazan and J. P. Reiter, *Assessing statistical disclosure risk for differentially private, hierarchical count data,
+with application to the 2020 U.S. decennial census* (2024). Nothing here reads records.
+
+* :mod:`~confide.risk.bayesian.noise_pmf`: what a released count says, for any noise with probabilities;
+* :mod:`~confide.risk.bayesian.one_level`: posteriors, risks and decisions from one count;
+* :mod:`~confide.risk.bayesian.sequential`: several counts of the same cell, at several levels or times;
+* :mod:`~confide.risk.bayesian.equivalent`: other questions with the same answer;
+* :mod:`~confide.risk.bayesian.histogram`: an adversary who looks at all cells;
+* :mod:`~confide.risk.bayesian.two_level`: an adversary who also sees the count one level up;
+* :mod:`~confide.risk.bayesian.decision_map`: how often that one decides rightly;
+* :mod:`~confide.risk.bayesian.tree`: an adversary who sees all counts of a hierarchy;
+* :mod:`~confide.risk.bayesian.sibling_detail`: one who looks at every sibling, with a sparse prior;
+* :mod:`~confide.risk.bayesian.post_processing`: one who sees post-processed counts.
+"""
+
+from __future__ import annotations
+
+from confide.risk.bayesian.comparison import Comparison
+from confide.risk.bayesian.counts import CountLaw
+from confide.risk.bayesian.decision_map import Accuracy, Changes, DecisionMap, Region, Ties, accuracy, switches
+from confide.risk.bayesian.equivalent import Question, Reduced, reduce_question, two_cells
+from confide.risk.bayesian.histogram import equal_priors, histogram_posterior, histogram_risk
+from confide.risk.bayesian.noise_pmf import (
+    LawComparison,
+    ListedComparison,
+    compare,
+    compare_rows,
+    gaussian_for,
+    geometric_for,
+)
+from confide.risk.bayesian.one_level import (
+    Decision,
+    Marginal,
+    OneLevelRisk,
+    assess,
+    decide,
+    marginal,
+    posterior,
+    risk_at,
+)
+from confide.risk.bayesian.post_processing import PostProcessed, PostProcessing, Rounding
+from confide.risk.bayesian.priors import (
+    CountPrior,
+    Flat,
+    FlatParent,
+    Geometric,
+    Given,
+    GivenParent,
+    ParentPrior,
+    Point,
+    PointParent,
+    Poisson,
+    RestPrior,
+    UniformParent,
+)
+from confide.risk.bayesian.region import DecisionRegion
+from confide.risk.bayesian.sequential import (
+    Combined,
+    Step,
+    combined,
+    combined_risk_at,
+    gaussian_marginal,
+    in_sequence,
+)
+from confide.risk.bayesian.sibling_detail import SimulatedAccuracy, sibling_detail_accuracy
+from confide.risk.bayesian.sibling_sum import SiblingNoise
+from confide.risk.bayesian.together import Together
+from confide.risk.bayesian.tree import Node, Tree, TreePosterior, target
+from confide.risk.bayesian.tree_file import TreeQuestion, load_tree, parse_tree
+from confide.risk.bayesian.two_level import TwoLevel, Variant
+
+__all__ = [
+    "Accuracy",
+    "Changes",
+    "Combined",
+    "Comparison",
+    "CountLaw",
+    "CountPrior",
+    "Decision",
+    "DecisionMap",
+    "DecisionRegion",
+    "Flat",
+    "FlatParent",
+    "Geometric",
+    "Given",
+    "GivenParent",
+    "LawComparison",
+    "ListedComparison",
+    "Marginal",
+    "Node",
+    "OneLevelRisk",
+    "ParentPrior",
+    "Point",
+    "PointParent",
+    "Poisson",
+    "PostProcessed",
+    "PostProcessing",
+    "Question",
+    "Reduced",
+    "Region",
+    "RestPrior",
+    "Rounding",
+    "SiblingNoise",
+    "SimulatedAccuracy",
+    "Step",
+    "Ties",
+    "Together",
+    "Tree",
+    "TreePosterior",
+    "TreeQuestion",
+    "TwoLevel",
+    "UniformParent",
+    "Variant",
+    "accuracy",
+    "assess",
+    "combined",
+    "combined_risk_at",
+    "compare",
+    "compare_rows",
+    "decide",
+    "equal_priors",
+    "gaussian_for",
+    "gaussian_marginal",
+    "geometric_for",
+    "histogram_posterior",
+    "histogram_risk",
+    "in_sequence",
+    "load_tree",
+    "marginal",
+    "parse_tree",
+    "posterior",
+    "reduce_question",
+    "risk_at",
+    "sibling_detail_accuracy",
+    "switches",
+    "target",
+    "two_cells",
+]

@@ -1,0 +1,270 @@
+"""What the adversary decides for every release, and how often that is right: sums over all releases, not samples.
+
+Decisions are under 0-1 loss (Kazan and Reiter, equations 3.5 and 3.6): X1 = known+1 if its posterior probability is
+above one half. The log odds rise with x1*, so that for every (x2*, y*) there is one x1* from which on the decision is
+"present"; for a truth (x1, x2) the probability of a correct decision is then
+
+  Σ P(x2* | x2)·P(y* | x2 − x1)·P(x1* on the right side of the threshold | x1),
+
+summed over all released counts but a mass of 1e-17. This gives the paper's Figures 4, 5 and 6 without sampling error.
+
+**Ties.** Log odds within :data:`TIE` of 0 are a tie; the rule for ties is always stated. They matter: if the parent is
+known exactly and d is odd, x2* − y* = (d+1)/2 ties with x1* = 0, which alone carries half a percent of probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy.special import bdtrc
+
+from confide.errors import Finding, ParameterError
+from confide.risk.bayesian.counts import FloatArray, IntArray, whole
+from confide.risk.bayesian.sibling_sum import gaussian_window, sibling_window
+from confide.risk.bayesian.two_level import TwoLevel, Variant
+
+TIE = 1e-11
+"""Log odds this small are taken for 0: rounding reaches a hundredth of it."""
+
+MOST_TERMS = 4e9
+
+
+class Ties(StrEnum):
+    """What is decided if both answers are equally probable."""
+
+    ZERO = "zero"
+    """Absent: the paper's (3.6), which asks for more than one half."""
+    ONE = "one"
+    """Present."""
+    SPLIT = "split"
+    """A fair coin."""
+
+    @property
+    def share(self) -> float:
+        """The probability of deciding for "present"."""
+        return {Ties.ZERO: 0.0, Ties.ONE: 1.0, Ties.SPLIT: 0.5}[self]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Released counts that are looked at, such as those of the paper's Figure 4."""
+
+    x2: tuple[int, int] = (-3, 5)
+    y: tuple[int, int] = (-30, 30)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What hierarchical information changes for one truth: probabilities over releases."""
+
+    gain: float
+    """Wrong without the hierarchy, right with it."""
+    loss: float
+    """Right without, wrong with."""
+    mass: float
+    """The probability of the region looked at."""
+
+    def as_dict(self) -> dict[str, float]:
+        return {"gain": self.gain, "loss": self.loss, "mass": self.mass}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How often a decision is right, with the rest of the parent as it is, the target present or absent."""
+
+    present: float
+    absent: float
+    average: float
+    """Weighted with the adversary's prior."""
+
+    def as_dict(self) -> dict[str, float]:
+        """The numbers under the names that they have for one level."""
+        return {
+            "correct_given_1": self.present,
+            "correct_given_0": self.absent,
+            "average_accuracy": self.average,
+        }
+
+
+class DecisionMap:
+    """Decisions and their probabilities for one truth (x1, x2) and one way to compute posteriors.
+
+    >>> adversary = TwoLevel("0.099226354", "0.24648451", siblings=27)
+    >>> found = DecisionMap(adversary, x1=1, x2=1, variant=Variant.UNRESTRICTED)
+    >>> round(found.correct(Ties.ZERO), 6)
+    0.594586
+    """
+
+    def __init__(
+        self,
+        model: TwoLevel,
+        x1: int,
+        x2: int,
+        variant: Variant = Variant.STATED,
+        region: Region | None = None,
+    ):
+        whole(x1, "the true count", lowest=model.known, highest=model.known + 1)
+        whole(x2, "the true count of the parent", lowest=x1)
+        self.model, self.variant, self.present = model, variant, x1 > model.known
+        own, self._own = gaussian_window(float(model.rho1))
+        above, above_law = gaussian_window(float(model.rho2))
+        rest, rest_law = sibling_window(float(model.rho1), model.siblings, model.noise)
+        self.x1: IntArray = own + x1
+        self.x2, self._above = _within(above + x2, above_law, region.x2 if region else None)
+        self.y, self._rest = _within(rest + (x2 - x1), rest_law, region.y if region else None)
+        self._thresholds: tuple[IntArray, FloatArray] | None = None
+        if len(self.x2) * len(self.y) * model.terms > MOST_TERMS:
+            raise ParameterError(
+                Finding(
+                    code="too-many-releases",
+                    what="there are too many different releases to look at all of them",
+                    found=f"{len(self.x2):,} values of x2* and {len(self.y):,} of y*",
+                    expected=f"at most {MOST_TERMS:.0e} terms, here {model.terms:,} for each pair",
+                    remedy="ask for larger rhos, for fewer siblings, or for a region",
+                )
+            )
+
+    @property
+    def mass(self) -> float:
+        """The probability of the released (x2*, y*) that are looked at."""
+        return float(self._above.sum() * self._rest.sum())
+
+    def thresholds(self) -> tuple[IntArray, FloatArray]:
+        """For every (x2*, y*) the first x1* that is decided as present, and 1.0 where the one before is a tie."""
+        if self._thresholds is None:
+            self._thresholds = self._found()
+        return self._thresholds
+
+    def decisions(self, ties: Ties) -> FloatArray:
+        """The probability of deciding "present" for every (x2*, y*, x1*): 0, 1, or the share of a tie."""
+        first, tied = self.thresholds()
+        decided = (self.x1 >= first[..., None]).astype(np.float64)
+        tie: FloatArray = ties.share * tied[..., None] * (self.x1 == first[..., None] - 1)
+        return decided + tie
+
+    def correct(self, ties: Ties = Ties.ZERO) -> float:
+        """P(decision = truth) over the releases looked at."""
+        chosen = self._decided(self._own, ties)
+        return chosen if self.present else self.mass - chosen
+
+    def ties(self) -> float:
+        """The probability of a tie."""
+        return self._decided(self._own, Ties.ONE) - self._decided(self._own, Ties.ZERO)
+
+    def changes(self, ties: Ties = Ties.ZERO) -> Changes:
+        """How often this way is right where X1* alone is wrong, and the other way round."""
+        without = self.model.log_odds(self.x1, 0, 0, Variant.WITHOUT)
+        base = self._own * ((without > TIE) + ties.share * (np.abs(without) <= TIE))
+        to_present = self._decided(self._own - base, ties)
+        to_absent = float(base.sum()) * self.mass - self._decided(base, ties)
+        gain, loss = (to_present, to_absent) if self.present else (to_absent, to_present)
+        return Changes(max(0.0, gain), max(0.0, loss), self.mass)
+
+    def _decided(self, own: FloatArray, ties: Ties) -> float:
+        """The weight of all releases that are decided as present, if those of x1* are ``own``."""
+        first, tied = self.thresholds()
+        tail = np.concatenate([np.cumsum(own[::-1])[::-1], [0.0]])
+        before = np.concatenate([[0.0], own])
+        place = np.clip(first - self.x1[0], 0, len(own))
+        return float(self._above @ (tail[place] + ties.share * tied * before[place]) @ self._rest)
+
+    def sampled(self, draws: int, ties: Ties = Ties.ONE) -> float:
+        """P(decision = truth) for an adversary who estimates each posterior from so many independent draws."""
+        whole(draws, "the number of draws", lowest=1)
+        half, right = draws // 2, 0.0
+        for x2, chance in zip(self.x2.tolist(), self._above.tolist(), strict=True):
+            posterior = self.model.posterior(self.x1, x2, self.y[:, None], self.variant)
+            # More than half of the draws say "in"; or, where there can be an even half, that and the rule for ties.
+            decided = bdtrc(half, draws, posterior)
+            if draws % 2 == 0:
+                decided = (1 - ties.share) * decided + ties.share * bdtrc(half - 1, draws, posterior)
+            right += chance * float(self._rest @ (decided if self.present else 1 - decided) @ self._own)
+        return right
+
+    def _found(self) -> tuple[IntArray, FloatArray]:
+        """Thresholds: where log odds are linear in x1*, solved; otherwise sought from there, step by step."""
+        model, slope = self.model, 2 * float(self.model.rho1)
+        x2, y = (part.reshape(-1) for part in np.meshgrid(self.x2, self.y, indexing="ij"))
+        stepwise = self.variant is Variant.UNRESTRICTED
+        # Far from the boundary both variants agree: the guess is exact there, and close elsewhere.
+        at_known = model.log_odds(model.known, x2, y, Variant.WITHOUT if stepwise else self.variant)
+        if stepwise:
+            at_known = at_known + float(model.weight) * (2.0 * (x2 - y - model.known) - 1)
+        edge = np.clip((TIE - at_known) / slope, self.x1[0] - model.known - 1, self.x1[-1] - model.known)
+        first = np.floor(edge).astype(np.int64) + model.known + 1
+        if stepwise:
+            first, before = self._sought(first, x2, y)
+        else:
+            before = at_known + slope * (first - 1 - model.known)
+        shape = (len(self.x2), len(self.y))
+        return first.reshape(shape), (np.abs(before) <= TIE).astype(np.float64).reshape(shape)
+
+    def _sought(self, guess: IntArray, x2: IntArray, y: IntArray) -> tuple[IntArray, FloatArray]:
+        """The first x1* that is decided as present, and the log odds of the one before, from a guess.
+
+        Up while the guess is not present, then down while the one before is; never beyond what can be released.
+        """
+        first, odds = guess.copy(), np.zeros(len(guess))
+        for way in (1, -1):
+            moving = np.arange(len(first))
+            while len(moving):
+                at = first[moving] - (way < 0)
+                odds[moving] = self.model.log_odds(at, x2[moving], y[moving], self.variant)
+                inside = (at <= self.x1[-1]) if way > 0 else (at >= self.x1[0])
+                moving = moving[((odds[moving] > TIE) != (way > 0)) & inside]
+                first[moving] += way
+        return first, odds
+
+
+def accuracy(
+    model: TwoLevel, rest: int, variant: Variant = Variant.STATED, ties: Ties = Ties.ZERO, region: Region | None = None
+) -> Accuracy:
+    """How often the target is found present or absent, if ``rest`` people of the parent are elsewhere."""
+    whole(rest, "the true count of the siblings")
+    absent, present = (
+        DecisionMap(model, count, count + rest, variant, region).correct(ties)
+        for count in (model.known, model.known + 1)
+    )
+    p = float(model.prior)
+    return Accuracy(present, absent, p * present + (1 - p) * absent)
+
+
+def switches(
+    model: TwoLevel, x1: int, x2: IntArray, y: tuple[int, int], variant: Variant = Variant.STATED
+) -> list[dict[str, int | None]]:
+    """For one x1* and every x2*, the largest y* of a range that is still decided as present (Figure 4's edge).
+
+    ``last_present`` is None if not even the smallest y* is, and ``tie`` is the y* that ties, if one does.
+    """
+    if y[0] > y[1]:
+        raise ParameterError(
+            Finding(
+                code="empty-range",
+                what="the range of y* is empty",
+                found=f"{y[0]} to {y[1]}",
+                expected="a first value that is not above the last",
+                remedy="correct the range",
+            )
+        )
+    values = np.arange(y[0], y[1] + 1)
+    odds = model.log_odds(x1, np.asarray(x2)[:, None], values, variant)
+    result: list[dict[str, int | None]] = []
+    for parent, row in zip(np.asarray(x2).tolist(), odds, strict=True):
+        present, tied = values[row > TIE], values[np.abs(row) <= TIE]
+        result.append(
+            {
+                "x2": parent,
+                "last_present": int(present[-1]) if len(present) else None,
+                "tie": int(tied[0]) if len(tied) else None,
+            }
+        )
+    return result
+
+
+def _within(values: IntArray, law: FloatArray, span: tuple[int, int] | None) -> tuple[IntArray, FloatArray]:
+    if span is None:
+        return values, law
+    inside = (values >= span[0]) & (values <= span[1])
+    return values[inside], law[inside]

@@ -1,0 +1,195 @@
+"""The Bayesian adversary at one level: what a noisy count makes of a prior belief about one person.
+
+The adversary knows everyone in a block but the target, hence the count ``x`` of a cell without it, and believes with
+probability ``p`` that the target is in the cell. Released is the count plus noise, ``x*``. With ``k = x* - x``, the
+laws ``P1``, ``P0`` of ``k`` with the target and without, and ``L = log P1 / P0`` (:mod:`.noise_pmf`):
+
+    posterior(k)  = p P1 / (p P1 + (1 - p) P0),       log-odds = log p/(1-p) + L(k)
+    R'(k)         = posterior(k) / p                  the risk at a released value
+    m             = sum of P1(k) posterior(k)         the posterior expected if the target is in the cell
+    R             = m / p                             the risk
+    decide "in"   iff posterior > 1/2                 an even posterior decides "not in"
+
+``R = 1 + (1 - p)**2 sum of (P1 - P0)**2 / (p P1 + (1 - p) P0)`` is what is added up: the terms are positive, so that no
+digits cancel, however small ``rho`` or ``p`` is. ``R`` falls in ``p``, from ``exp(D2)`` to one, and is at most
+``exp(2 rho)`` for every ``rho``-zCDP count. ``known`` only shifts released values: a target that is not unique in its
+cell is no different.
+
+Reference: Kazan and Reiter (2024), equations 3.1 to 3.6, S1.1. Derivation: ``docs/proofs/bayesian-risk.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, probability
+from confide.risk.bayesian.comparison import Comparison, Floats
+from confide.risk.bayesian.region import DecisionRegion
+
+SMALLEST_PRIOR = Fraction(1, 10**300)
+_LEFT_OUT = Fraction(1, 2**64)
+_LARGEST_VALUE = 10**15
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where the adversary decides for the target, and how often that is right.
+
+    ``given_1`` is the probability of a right decision if the target is in the cell, ``given_0`` if it is not, and
+    ``average = p given_1 + (1 - p) given_0`` what the adversary expects. An adversary who guesses ahead is rewarded by
+    ``given_1`` alone; only the average cannot be bettered by guessing, and is at least ``max(p, 1 - p)``.
+    """
+
+    region: DecisionRegion
+    given_1: float
+    given_0: float
+    average: float
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """What is expected over releases, for each prior; ``error`` bounds what the sums leave out of ``risk``."""
+
+    priors: tuple[Fraction, ...]
+    excess: Floats
+    error: Floats
+
+    @property
+    def risk(self) -> Floats:
+        """``R``, which cannot be above ``1 / p``."""
+        return np.minimum(1 + self.excess, 1 / _floats(self.priors))
+
+    @property
+    def posterior(self) -> Floats:
+        """``m = p R``."""
+        return np.minimum(_floats(self.priors) * self.risk, 1.0)
+
+
+@dataclass(frozen=True)
+class OneLevelRisk:
+    """Everything about one prior."""
+
+    prior: Fraction
+    marginal_posterior: float
+    risk: float
+    error: float
+    decision: Decision
+
+
+def posterior(comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+    """The posterior of each prior (rows) at each released value (columns)."""
+    return _floats(checked_priors(priors))[:, None] * risk_at(comparison, priors, released, known)
+
+
+def risk_at(comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+    """``R'`` of each prior (rows) at each released value (columns): ``1 / (p + (1 - p) exp(-L))``."""
+    log_ratio = log_ratios(comparison, released, known)
+    return ratio_for(checked_priors(priors), log_ratio)
+
+
+def log_ratios(comparison: Comparison, released: Sequence[int], known: int = 0) -> Floats:
+    """``L`` at released values, which one of the two laws must have."""
+    values = [checked_value(value) - checked_value(known) for value in released]
+    found = comparison.log_ratio(np.array(values, dtype=np.int64))
+    if np.isnan(found).any():
+        raise ParameterError(
+            Finding(
+                code="impossible-release",
+                what="no release can have this value, with the target or without",
+                found=str(released[int(np.flatnonzero(np.isnan(found))[0])]),
+                expected=f"a value that {comparison.title.lower()} noise can lead to",
+                remedy="correct the released value, the known count or the noise",
+            )
+        )
+    return found
+
+
+def ratio_for(priors: tuple[Fraction, ...], log_ratio: Floats) -> Floats:
+    """``1 / (p + (1 - p) exp(-L))`` for each prior (rows) and log-ratio (columns)."""
+    with np.errstate(over="ignore"):
+        against = np.exp(-log_ratio)
+    return np.asarray(1 / (_floats(priors)[:, None] + _floats(1 - p for p in priors)[:, None] * against))
+
+
+def marginal(comparison: Comparison, priors: Sequence[Exact]) -> Marginal:
+    """``R`` and ``m`` for each prior, by exact summation.
+
+    Values outside the window add at most ``(1 - p)**2 (t / p + t / (1 - p))`` to ``R`` where either law has at most
+    ``t`` there; ``t`` is chosen so small that this is below rounding.
+    """
+    wanted = checked_priors(priors)
+    tail = _LEFT_OUT * min(min(p, 1 - p) for p in wanted) * comparison.scale**2
+    window = comparison.window(tail)
+    up = window.log_ratio >= 0
+    # exp(-|L|), and both laws over the larger of the two: no term can overflow.
+    small = np.exp(-np.abs(window.log_ratio))
+    weight = np.where(up, window.with_target, window.without) * np.expm1(-np.abs(window.log_ratio)) ** 2
+    weight, small, up = (part[np.isfinite(window.log_ratio) | (weight > 0)] for part in (weight, small, up))
+    excess, error = [], []
+    for prior in wanted:
+        p, q = float(prior), float(1 - prior)
+        excess.append(q * q * float(np.sum(weight / np.where(up, p + q * small, p * small + q))))
+        error.append(q * q * window.tail * (1 / p + 1 / q))
+    return Marginal(wanted, np.array(excess), np.array(error))
+
+
+def decide(comparison: Comparison, prior: Exact) -> Decision:
+    """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6)."""
+    (p,) = checked_priors([prior])
+    region = comparison.region(p)
+    given_1, given_0 = comparison.chances(region)
+    return Decision(region, given_1, given_0, float(p) * given_1 + float(1 - p) * given_0)
+
+
+def assess(comparison: Comparison, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
+    """Everything that is expected, for each prior.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> from confide.risk.bayesian.noise_pmf import compare
+    >>> found = assess(compare(DiscreteGaussian(5)), ["1/2", "1/5"])
+    >>> [round(each.risk, 6) for each in found]
+    [1.047685, 1.128105]
+    """
+    expected = marginal(comparison, priors)
+    rows = zip(expected.priors, expected.posterior, expected.risk, expected.error, strict=True)
+    return tuple(OneLevelRisk(p, float(m), float(r), float(e), decide(comparison, p)) for p, m, r, e in rows)
+
+
+def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
+    """Priors as exact numbers strictly between zero and one: who is certain learns nothing."""
+    found = tuple(probability(prior, "the prior") for prior in priors)
+    if not found or any(min(p, 1 - p) < SMALLEST_PRIOR for p in found):
+        raise ParameterError(
+            Finding(
+                code="bad-prior",
+                what="a prior is needed that is not out of all proportion",
+                found="none" if not found else "a prior within 1e-300 of certainty",
+                expected='a probability such as "1/2" or "1/864"',
+                remedy="correct the prior",
+            )
+        )
+    return found
+
+
+def checked_value(value: object) -> int:
+    """A released or a known count: a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or abs(int(value)) > _LARGEST_VALUE:
+        raise ParameterError(
+            Finding(
+                code="not-a-count",
+                what="a released or known count is not a whole number",
+                found=str(value)[:40],
+                expected="a whole number of at most 1e15 in size",
+                remedy="correct the count",
+            )
+        )
+    return int(value)
+
+
+def _floats(numbers: Iterable[Fraction]) -> Floats:
+    return np.array([float(number) for number in numbers], dtype=np.float64)

@@ -1,0 +1,170 @@
+"""Several noisy counts of one cell: at levels where the target is unique, or in one release after the other.
+
+If the adversary knows the target to be the only possible member of a cell at several levels (section S1.3), or if a
+count is released again (S5), each noisy count gives its own log-ratio ``L_i`` and the posterior log-odds are
+
+    log p/(1-p) + L_1(k_1) + ... + L_n(k_n).
+
+So ``R'`` multiplies: a release updates the prior of the next one. The expected risk ``R`` does not multiply, except in
+the limit of small priors, where it is ``exp(2 (rho_1 + ... + rho_n))``. Write ``T(z) = product of E1[exp(z L_i)]``;
+summing over all combinations of released values is the same as
+
+    m = 1/(2 pi) integral of  pi / sin(pi z)  exp(z a) T(z) dt,   z = c + i t,  a = log p/(1-p),  0 < c < 1,
+
+and likewise for ``1 - m`` with ``-a`` and ``T(-z)``. Both integrands are analytic and fall like ``exp(-pi |t|)``, so
+that the trapezoidal rule gives all digits; the line ``c`` with the smallest rounding error is taken.
+
+Reference: Kazan and Reiter (2024), S1.3 and S5. Derivation: ``docs/proofs/bayesian-risk.md``, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import log, prod, sqrt
+
+import numpy as np
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, positive
+from confide.risk.bayesian.comparison import Comparison, Complexes, Floats
+from confide.risk.bayesian.one_level import checked_priors, log_ratios, ratio_for
+
+_REACH, _STEP = 14.0, 1 / 128
+_LINES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_ROUNDING = 2.0**-50
+
+
+@dataclass(frozen=True)
+class Step:
+    """One release of several: the belief before, the belief after, and ``R'``, their ratio."""
+
+    released: int
+    prior: float
+    posterior: float
+    risk_at: float
+
+
+@dataclass(frozen=True)
+class Combined:
+    """What is expected over several releases; ``error`` bounds the error of ``marginal_posterior``."""
+
+    prior: Fraction
+    marginal_posterior: float
+    risk: float
+    error: float
+
+
+def in_sequence(
+    comparisons: Sequence[Comparison], prior: Exact, released: Sequence[int], known: Sequence[int] | None = None
+) -> tuple[Step, ...]:
+    """One release after the other: the posterior of each is the prior of the next."""
+    ratios = _ratios(comparisons, released, known)
+    (p,) = checked_priors([prior])
+    steps: list[Step] = []
+    before, at_first = float(p), 1.0
+    for value, so_far in zip(released, np.cumsum(ratios), strict=True):
+        # From the first prior each time: a product of rounded posteriors would lose digits.
+        at = float(ratio_for((p,), np.array([so_far]))[0, 0])
+        steps.append(Step(int(value), before, float(p) * at, at / at_first if at_first else 1.0))
+        before, at_first = float(p) * at, at
+    return tuple(steps)
+
+
+def combined_risk_at(
+    comparisons: Sequence[Comparison],
+    priors: Sequence[Exact],
+    released: Sequence[int],
+    known: Sequence[int] | None = None,
+) -> Floats:
+    """``R'`` of all releases together, for each prior; the posterior is the prior times it."""
+    together = np.array([_ratios(comparisons, released, known).sum()])
+    return np.asarray(ratio_for(checked_priors(priors), together)[:, 0])
+
+
+def combined(comparisons: Sequence[Comparison], priors: Sequence[Exact]) -> tuple[Combined, ...]:
+    """``m`` and ``R`` of all releases together, for each prior."""
+    wanted = checked_priors(priors)
+    _some(comparisons)
+    # Values that the count without the target cannot have give it away, whatever the other releases say.
+    shared = prod(1 - comparison.certain for comparison in comparisons)
+    made: dict[tuple[float, int], Complexes] = {}
+    results = []
+    for prior in wanted:
+        size = log(prior) - log(1 - prior)
+        line, sign = _best_line(comparisons, size)
+        key = line, sign
+        if key not in made:
+            made[key] = _line(comparisons, line, sign)
+        terms = made[key] * np.exp(sign * size * (line + 1j * _nodes()))
+        integral = float(terms.real.sum()) * _STEP
+        error = _ROUNDING * float(np.abs(terms).sum()) * _STEP
+        found = 1 - shared + integral if sign > 0 else 1 - integral
+        found = min(1.0, max(float(prior), found))
+        results.append(Combined(prior, found, found / float(prior), error))
+    return tuple(results)
+
+
+def gaussian_marginal(prior: Exact, rho: Exact) -> float:
+    """``E sigmoid(log p/(1-p) + rho + sqrt(2 rho) Z)``, ``Z`` standard normal: ``m`` for continuous Gaussian noise.
+
+    For one release with discrete Gaussian noise this is ``m`` up to about ``10 exp(-3 pi**2 / (4 rho))``: below
+    rounding at ``rho = 0.1``, 3e-6 at 0.5, wrong in the second digit at 2. For several releases and the sum of their
+    rhos it is much closer, as long as each is small. By Gauss-Hermite quadrature, for ``rho`` up to about 5.
+    """
+    (p,) = checked_priors([prior])
+    total = float(positive(rho, "rho"))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(160)
+    log_odds = log(p) - log(1 - p) + total + sqrt(2 * total) * nodes
+    with np.errstate(over="ignore"):
+        return float((weights / (1 + np.exp(-log_odds))).sum() / sqrt(2 * np.pi))
+
+
+def _nodes() -> Floats:
+    return np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
+
+
+def _line(comparisons: Sequence[Comparison], line: float, sign: int) -> Complexes:
+    """``T(+-z) pi / sin(pi z) / (2 pi)`` on a line."""
+    z = np.asarray(line + 1j * _nodes(), dtype=np.complex128)
+    values: Complexes = np.asarray(0.5 / np.sin(np.pi * z), dtype=np.complex128)
+    for comparison in comparisons:
+        values = values * comparison.transform(sign * z)
+    return values
+
+
+def _best_line(comparisons: Sequence[Comparison], size: float) -> tuple[float, int]:
+    """The line and the sign with the smallest integrand, which is what rounding errors are relative to."""
+    found = []
+    for sign in (1, -1):
+        points = np.array(_LINES, dtype=np.complex128)
+        with np.errstate(over="ignore", divide="ignore"):
+            height = sum((np.log(c.transform(sign * points).real) for c in comparisons), start=np.zeros(len(_LINES)))
+        height = height + sign * size * points.real - np.log(np.sin(np.pi * points.real))
+        best = int(np.argmin(height))
+        found.append((float(height[best]), _LINES[best], sign))
+    _, line, sign = min(found)
+    return line, sign
+
+
+def _ratios(comparisons: Sequence[Comparison], released: Sequence[int], known: Sequence[int] | None) -> Floats:
+    _some(comparisons)
+    counts = [0] * len(comparisons) if known is None else list(known)
+    if not len(comparisons) == len(released) == len(counts):
+        raise ParameterError(
+            Finding(
+                code="releases-differ",
+                what="there is not one released value for each noisy count",
+                found=f"{len(comparisons)} laws, {len(released)} released values, {len(counts)} known counts",
+                expected="as many of each",
+                remedy="give one of each for every release",
+            )
+        )
+    triples = zip(comparisons, released, counts, strict=True)
+    return np.concatenate([log_ratios(comparison, [value], count) for comparison, value, count in triples])
+
+
+def _some(comparisons: Sequence[Comparison]) -> None:
+    if not comparisons:
+        raise ParameterError(Finding("no-releases", "there is no release to combine", remedy="give at least one"))

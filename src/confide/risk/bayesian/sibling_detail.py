@@ -1,0 +1,129 @@
+"""The adversary who looks at every sibling's noisy count, with a sparse prior for each: how often is that right?
+
+The two-level adversary adds the siblings up and takes any rest as equally likely. Someone who believes that few blocks
+have anybody with the target's characteristics learns more: siblings that are probably empty leave the parent's count to
+the target. In the limit the rest is known, and the parent's measurement is another of the same person, so that the
+accuracy is that of one noise with ρ1 + ρ2.
+
+No small statistic is sufficient here, so that the siblings' noise is simulated, from a seed; given the siblings,
+everything is summed exactly over x1* and x2*, which leaves little to chance. The standard error is stated. This noise
+protects nobody: it is the noise of a hypothetical release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, sqrt
+
+import numpy as np
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, probability
+from confide.risk.bayesian.counts import FloatArray, IntArray, bounded_rho, logarithm, whole
+from confide.risk.bayesian.decision_map import TIE, Ties
+from confide.risk.bayesian.priors import CountPrior
+from confide.risk.bayesian.sibling_sum import NEGLIGIBLE, gaussian_window
+
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class SimulatedAccuracy:
+    """Probabilities of correct decisions, and the standard error of the average."""
+
+    present: float
+    absent: float
+    average: float
+    standard_error: float
+    draws: int
+
+
+def sibling_detail_accuracy(
+    rho1: Exact,
+    rho2: Exact,
+    siblings: Sequence[int],
+    law: CountPrior,
+    prior: Exact = Fraction(1, 2),
+    *,
+    draws: int = 4000,
+    seed: int = 1,
+    ties: Ties = Ties.ZERO,
+) -> SimulatedAccuracy:
+    """Decisions from x1*, x2* and every sibling's y*, if the siblings' true counts are these.
+
+    ``law`` is the adversary's prior of each sibling. The target's block holds nobody else with the characteristics.
+    """
+    one, two = float(bounded_rho(rho1, "rho1")), float(bounded_rho(rho2, "rho2"))
+    p = probability(prior, "the prior probability")
+    truths = np.array([whole(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64)
+    if not len(truths) or not law.proper:
+        raise ParameterError(
+            Finding(
+                code="bad-siblings",
+                what="siblings need true counts, and a prior with a sum",
+                found=f"{len(truths)} siblings",
+                expected="at least one, and a proper prior",
+                remedy="list the siblings' counts, or give the prior a last count",
+            )
+        )
+    whole(draws, "the number of draws", lowest=2)
+    generator = np.random.default_rng(seed)
+    noise, chances = gaussian_window(one)
+    found = []
+    for start in range(0, draws, _AT_ONCE):
+        size = (min(_AT_ONCE, draws - start), len(truths))
+        released = truths + generator.choice(noise, p=chances, size=size)
+        found.append(_decided(released, int(truths.sum()), law, one, two, logarithm(p / (1 - p)), ties))
+    present, absent = np.concatenate(found, axis=1)
+    average = float(p) * present + (1 - float(p)) * absent
+    error = float(average.std(ddof=1)) / sqrt(draws)
+    return SimulatedAccuracy(float(present.mean()), float(absent.mean()), float(average.mean()), error, draws)
+
+
+def _decided(
+    released: IntArray,
+    rest: int,
+    law: CountPrior,
+    one: float,
+    two: float,
+    logit: float,
+    ties: Ties,
+) -> FloatArray:
+    """For each row of released siblings, the probability of a correct decision if present, and if absent."""
+    above, above_law = gaussian_window(two)
+    own, own_law = gaussian_window(one)
+    sums = _law_of_rest(released, law, one, rest + 1 + 2 * int(above[-1]))
+    tail = np.concatenate([np.cumsum(own_law[::-1])[::-1], [0.0]])
+    at = np.concatenate([own_law, [0.0]])
+    rows = []
+    for step in (1, 0):
+        x2 = above + rest + step
+        log_sums = [np.log(sums @ np.exp(-two * (x2 - k - np.arange(sums.shape[1])[:, None]) ** 2.0)) for k in (0, 1)]
+        odds = logit + log_sums[1] - log_sums[0]
+        # Present if ρ1(2x1*−1) + odds > 0: for noise from this on, with x1* = step + noise.
+        edge = 0.5 - odds / (2 * one) - step
+        slack = TIE / one
+        first = np.floor(edge + slack).astype(np.int64) + 1
+        tied = np.abs(edge - (first - 1)) <= slack
+        place = np.clip(first - own[0], 0, len(own))
+        chosen = tail[place] + ties.share * tied * at[np.clip(place - 1, 0, len(own))]
+        rows.append((chosen if step else 1 - chosen) @ above_law)
+    return np.array(rows)
+
+
+def _law_of_rest(released: IntArray, law: CountPrior, rho: float, top: int) -> FloatArray:
+    """The posterior law of the siblings' sum from 0 to ``top``, a row for each release, up to constants of rows."""
+    widest = max(0, int(released.max())) + ceil(sqrt(NEGLIGIBLE / rho))
+    counts = np.arange(min(top, widest) + 1, dtype=np.int64)
+    weights = law.log_weight(counts) - rho * (released[:, :, None] - counts) ** 2.0
+    messages = np.exp(weights - weights.max(axis=2, keepdims=True))
+    sums = np.zeros((len(released), top + 1))
+    sums[:, 0] = 1.0
+    for place in range(released.shape[1]):
+        grown = np.zeros_like(sums)
+        for count in counts.tolist():
+            grown[:, count:] += sums[:, : top + 1 - count] * messages[:, place, count, None]
+        sums = grown / grown.max(axis=1, keepdims=True)
+    return sums

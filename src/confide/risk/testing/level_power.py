@@ -1,0 +1,117 @@
+"""The largest power of a test at a level, where a promise is all that is known; and for Gaussian noise.
+
+Someone tests H₀ (the record is as it is) against H₁ (it says something else, or is not there). The level ℓ is the
+probability of rejecting H₀ where it holds, the power w = 1 − β that of rejecting it where H₁ holds. A release limits w
+whatever the test is (Wasserman & Zhou 2010, Theorem 2.4, for pure ε):
+
+* :func:`pure_power`: w ≤ min(e^ε ℓ, 1 − e^−ε (1 − ℓ));
+* :func:`approximate_power`: w ≤ min(e^ε ℓ + δ, 1 − e^−ε (1 − ℓ − δ));
+* :func:`gaussian_power`: Φ(Φ⁻¹(ℓ) + √(2ρ)), what the best test attains if the noise is Gaussian with this ρ (Dong, Roth
+  & Su 2022). It is **not** a bound for every ρ-zCDP release; that is :func:`confide.risk.testing.renyi.zcdp_power`.
+
+Every value is rounded up. Derivation: ``docs/proofs/privacy-curves.md``, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from scipy.special import ndtri
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, exact
+from confide.privacy.conversion import probability
+from confide.privacy.definitions import nonnegative
+from confide.privacy.directed import Enclosure, float_up, tighten
+from confide.privacy.normal import density, mills_ratio
+
+LEAST_LEVEL = Fraction(1, 10**300)
+_SURE = 9  # 1 − Φ(9) is less than a unit of rounding
+
+
+def pure_power(epsilon: Exact, level: Exact) -> float:
+    """The largest power at a level that pure ε-differential privacy allows, rounded up.
+
+    >>> pure_power("0.5", "0.05") < 0.0825
+    True
+    """
+    return _by_epsilon(nonnegative(epsilon, "epsilon"), Fraction(0), level_of(level))
+
+
+def approximate_power(epsilon: Exact, delta: Exact, level: Exact) -> float:
+    """The largest power at a level that one pair (ε, δ) allows, rounded up. It is rarely worth knowing: see the docs.
+
+    >>> f"{approximate_power('17.16', '1e-10', '0.05'):.6f}"
+    '1.000000'
+    """
+    return _by_epsilon(nonnegative(epsilon, "epsilon"), probability(delta), level_of(level))
+
+
+def gaussian_power(rho: Exact, level: Exact) -> float:
+    """The power of the best test at a level against Gaussian noise of this ρ, rounded up.
+
+    >>> f"{gaussian_power('2.56', '0.05'):.6f}"
+    '0.731675'
+    """
+    r, size = nonnegative(rho, "rho"), level_of(level)
+    if not r or size in (0, 1):
+        return float_up(size)
+    start = quantile_above(size)
+    if start + math.sqrt(2 * r) > _SURE:
+        return 1.0
+
+    def formula(digits: int) -> Enclosure:
+        return normal_probability(Enclosure.of(2 * r, digits).sqrt() + Decimal(start))
+
+    return min(1.0, float_up(tighten(formula).hi))
+
+
+def quantile_above(chance: Fraction) -> float:
+    """A float z that is certainly not below Φ⁻¹(p), and within a few units of rounding of it; infinite for p near 1."""
+    guess = float(ndtri(float(chance)))
+    step = math.ulp(guess) if math.isfinite(guess) else math.inf
+    while math.isfinite(guess) and normal_probability(Enclosure.of(Decimal(guess), 50)).lo < chance:
+        guess, step = guess + step, 2 * step
+    return guess
+
+
+def normal_probability(x: Enclosure) -> Enclosure:
+    """Φ(x) by Mills' ratio, enclosed."""
+    return Enclosure(_normal_at(x.lo, x.digits).lo, _normal_at(x.hi, x.digits).hi, x.digits)
+
+
+def level_of(level: Exact) -> Fraction:
+    """A level as an exact number from 0 to 1."""
+    number = exact(level, "level")
+    if number != 0 and not LEAST_LEVEL <= number <= 1:
+        raise ParameterError(
+            Finding(
+                code="level-out-of-range",
+                what="the level of a test is a probability",
+                found=str(number)[:60],
+                expected='a number from 0 to 1, and if it is positive at least 1e-300, such as "0.05"',
+                remedy="correct the level",
+            )
+        )
+    return number
+
+
+def _by_epsilon(epsilon: Fraction, delta: Fraction, level: Fraction) -> float:
+    """Both sides of the inequality: the test that rejects, and the one that does not."""
+
+    def rejecting(digits: int) -> Enclosure:
+        return Enclosure.of(epsilon, digits).exp() * level + delta
+
+    def keeping(digits: int) -> Enclosure:
+        return 1 - (-Enclosure.of(epsilon, digits)).exp() * (1 - level - delta)
+
+    return max(float_up(level), min(1.0, float_up(tighten(rejecting).hi), float_up(tighten(keeping).hi)))
+
+
+def _normal_at(x: Decimal, digits: int) -> Enclosure:
+    point = Enclosure(x, x, digits)
+    if x < 0:
+        return density(point) * mills_ratio(-point)
+    return 1 - density(point) * mills_ratio(point)

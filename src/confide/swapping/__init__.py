@@ -1,0 +1,1 @@
+"""Record swapping: some households exchange their places before anything is tabulated."""

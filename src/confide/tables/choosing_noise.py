@@ -1,0 +1,173 @@
+"""From a spec to the noise of each measurement: by the risk that is allowed, or by the utility that is wanted.
+
+Risk-driven, the budget is shared out and each share gives the scale. In approximate differential privacy, with the
+shares s of the measurements, which add up to one:
+
+* discrete Gaussian noise: rho s, where rho is the largest with an epsilon of at most the budget's at delta;
+* two-sided geometric noise: f s as a pure loss. f = epsilon always will do, and f = sqrt(rho / K) does too, where K is
+  the rho of all measurements at f = 1: for many measurements it is the larger, and is taken;
+* truncated noise: the same with rho at half of delta; the bound is the smallest whose edge takes at most delta s / 4
+  and which noise without it would pass with a probability of at most s / 4. Half of delta over one minus a quarter,
+  and a quarter, are together less than delta. Where f = epsilon the edge may take delta s.
+
+Utility-driven, every count has the same noise, of the variance or the noise margin asked for, and the price follows.
+Either way the plan is priced by the accountant, and a price above the budget is refused. Derivation:
+``docs/proofs/accounting.md``, section 7. Reference: Bach (2020), sections 2.3 and 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt
+
+from confide.errors import Finding, ParameterError
+from confide.noise import (
+    DiscreteGaussian,
+    Law,
+    ReleaseNoise,
+    Truncated,
+    TruncatedGaussian,
+    TruncatedGeometric,
+    TwoSidedGeometric,
+    beyond_mass,
+    outside_mass,
+)
+from confide.noise.bounded import LARGEST_BOUND
+from confide.privacy import (
+    ZCDP,
+    ApproxDP,
+    Definition,
+    Loss,
+    Neighbours,
+    PrivacyLoss,
+    PureDP,
+    cks_rho,
+    partition_marginal,
+    price,
+)
+from confide.runs.plan import calibrate, event_of_law
+from confide.runs.spec import PrivacyPart
+from confide.tables.fitting import Kind, of_margin, of_variance
+from confide.tables.spec import LAWS, NoisePart
+
+
+class NoiseChoice:
+    """The noise of a programme: one law for each share of the budget."""
+
+    def __init__(
+        self, privacy: PrivacyPart, noise: NoisePart, margin_level: Fraction | None, shares: Iterable[Fraction]
+    ):
+        self.definition, self.neighbours = Definition(privacy.definition), Neighbours(privacy.neighbours)
+        self.kind = Kind(noise.law or LAWS[privacy.definition][0])
+        self.delta = privacy.delta if self.definition is Definition.APPROXIMATE else None
+        self._budget = _as_loss(self.definition, privacy)
+        self._bound = noise.bound
+        self._same = self._wanted(noise, margin_level)
+        self._scale, self._basic = self._scales(sum((share**2 for share in shares), Fraction(0)))
+
+    def law(self, share: Fraction) -> ReleaseNoise:
+        """The noise of a measurement with this share of the budget."""
+        if self._same is not None:
+            return self._same
+        free = calibrate(self._scale * share, self.neighbours)
+        if self.delta is None or not self.kind.bounded:
+            return free
+        changed = partition_marginal(self.neighbours).l1
+        if self._bound is not None:
+            return _truncated(free, self._bound)
+        if self._basic:
+            return _truncated(free, _smallest_bound(free, self.delta * share / changed, Fraction(1)))
+        return _truncated(free, _smallest_bound(free, self.delta * share / (4 * changed), share / (4 * changed)))
+
+    def loss(self, share: Fraction, law: ReleaseNoise) -> PrivacyLoss:
+        """What a measurement costs by itself; in approximate, at its share of delta."""
+        if self._same is None and self.delta is None:
+            return self._budget * share
+        delta = None if self.delta is None else self.delta * share
+        return price(event_of_law(law), self.neighbours, self.definition, delta)
+
+    def check(self, loss: PrivacyLoss) -> None:
+        """Refuse a price above the budget."""
+        if not loss <= self._budget:
+            raise ParameterError(
+                Finding(
+                    code="noise-too-small",
+                    what="the noise asked for costs more than the budget of the release",
+                    found=_numbers(loss),
+                    expected=f"at most {_numbers(self._budget)}",
+                    remedy="ask for more noise or a larger bound, decide on a larger budget, or publish fewer tables",
+                )
+            )
+
+    def _scales(self, squares: Fraction) -> tuple[PrivacyLoss, bool]:
+        """The budget as a loss of the noise without its bound, and whether it composes by plain addition.
+
+        ``squares`` is the sum of the squared shares: K = squares (Δ₂/Δ₁)²/2.
+        """
+        if self.delta is None:
+            return self._budget, True
+        assert isinstance(self._budget, ApproxDP)
+        rho = cks_rho(self._budget.epsilon, self.delta / 2 if self.kind.bounded else self.delta)
+        if not self.kind.falling:
+            return ZCDP(rho), False
+        sensitivity = partition_marginal(self.neighbours)
+        whole = rho / (squares * sensitivity.l2_squared / sensitivity.l1**2 / 2)
+        factor = Fraction(isqrt(int(whole * 10**24)), 10**12)
+        plain = factor <= self._budget.epsilon
+        return PureDP(self._budget.epsilon if plain else factor), plain
+
+    def _wanted(self, noise: NoisePart, margin_level: Fraction | None) -> ReleaseNoise | None:
+        if noise.variance is not None:
+            made = of_variance(self.kind, noise.variance, noise.bound)
+        elif noise.margin is not None:
+            made = of_margin(self.kind, noise.margin, margin_level or Fraction(19, 20), noise.bound)
+        else:
+            return None
+        assert isinstance(made, Law | Truncated)
+        return made
+
+
+def _as_loss(definition: Definition, privacy: PrivacyPart) -> Loss:
+    if definition is Definition.APPROXIMATE:
+        return ApproxDP(privacy.budget, privacy.delta)
+    return ZCDP(privacy.budget) if definition is Definition.ZCDP else PureDP(privacy.budget)
+
+
+def _truncated(law: Law, bound: int) -> Truncated:
+    if isinstance(law, DiscreteGaussian):
+        return TruncatedGaussian(law.sigma2, bound)
+    assert isinstance(law, TwoSidedGeometric)
+    return TruncatedGeometric(law.epsilon, bound)
+
+
+@lru_cache(maxsize=4096)
+def _smallest_bound(law: Law, edge: Fraction, beyond: Fraction) -> int:
+    """The smallest bound whose edge has at most one probability, and which noise without it passes with another."""
+
+    def fits(bound: int) -> bool:
+        return outside_mass(_truncated(law, bound)) <= edge and beyond_mass(law, bound) <= beyond
+
+    high = 1
+    while not fits(high):
+        high *= 2
+        if high > LARGEST_BOUND:
+            raise ParameterError(
+                Finding(
+                    code="bound-too-large",
+                    what="no bound of a usable size has so small a delta",
+                    found=f"a share of {float(edge):.3g} of delta for one count",
+                    expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
+                    remedy="take noise without a bound, a larger delta, or fewer tables",
+                )
+            )
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _numbers(loss: PrivacyLoss) -> str:
+    return ", ".join(f"{name} {float(value):.6g}" for name, value in loss.parameters().items())

@@ -1,0 +1,152 @@
+"""(ε, δ) of plans with bounded noise: against brute force over all results, and in the direction that is safe."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confide.errors import ParameterError
+from confide.exact import rounded_up
+from confide.noise import (
+    DiscreteGaussian,
+    ReleaseNoise,
+    Truncated,
+    TruncatedGaussian,
+    TruncatedGeometric,
+    TwoSidedGeometric,
+)
+from confide.privacy import (
+    ApproxDP,
+    BoundedDegree,
+    Definition,
+    Measurement,
+    Neighbours,
+    Parallel,
+    Sequential,
+    TruncatedMeasurement,
+    cks_epsilon,
+    event_from_dict,
+    price,
+)
+from confide.runs.plan import event_of_law
+
+APPROXIMATE, ADD, CHANGE = Definition.APPROXIMATE, Neighbours.ADD_REMOVE, Neighbours.CHANGE_ONE
+REACH = 60
+
+
+def law_on_grid(law: ReleaseNoise, shift: int) -> dict[int, float]:
+    reach = law.largest if isinstance(law, Truncated) else REACH
+    return {x + shift: law.pmf(x) for x in range(-reach, reach + 1)}
+
+
+def true_delta(laws: list[ReleaseNoise], epsilon: float) -> float:
+    """sum over all results of max(0, P - exp(ε) Q), each count being larger by one under P."""
+    factor, total = math.exp(epsilon), 0.0
+    shifted = [(law_on_grid(law, 1), law_on_grid(law, 0)) for law in laws]
+    for results in itertools.product(*(sorted(p) for p, _ in shifted)):
+        p = math.prod(law[x] for (law, _), x in zip(shifted, results, strict=True))
+        q = math.prod(law.get(x, 0.0) for (_, law), x in zip(shifted, results, strict=True))
+        total += max(0.0, p - factor * q)
+    return total
+
+
+LAWS = st.one_of(
+    st.builds(TruncatedGeometric, st.sampled_from(["1/2", "1", "2"]), st.integers(2, 9)),
+    st.builds(TruncatedGaussian, st.sampled_from(["1", "4", "9"]), st.integers(3, 12)),
+    st.builds(TwoSidedGeometric, st.sampled_from(["1/2", "1"])),
+    st.builds(DiscreteGaussian, st.sampled_from(["2", "6"])),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(LAWS, min_size=1, max_size=2), st.sampled_from(["1/2", "1/10", "1/1000"]))
+def test_the_promise_holds_for_all_results(laws: list[ReleaseNoise], delta: str) -> None:
+    event = Sequential([event_of_law(law) for law in laws])
+    edge = sum(float(law.outside_bounds()[1]) for law in laws if isinstance(law, Truncated))
+    if edge >= float(Fraction(delta)) and any(isinstance(law, DiscreteGaussian | TruncatedGaussian) for law in laws):
+        with pytest.raises(ParameterError, match="the bound of the noise gives away more than delta"):
+            price(event, ADD, APPROXIMATE, delta)
+        return
+    loss = price(event, ADD, APPROXIMATE, delta)
+    assert isinstance(loss, ApproxDP)
+    # The grid of a law without a bound ends at 60, beyond which there is less than 1e-12.
+    assert true_delta(laws, float(loss.epsilon)) <= float(loss.delta) * (1 + 1e-9) + 1e-12
+
+
+def test_without_gaussian_noise_the_pair_is_exact() -> None:
+    law = TruncatedGeometric(1, 5)
+    loss = price(event_of_law(law), ADD, APPROXIMATE)
+    assert loss == ApproxDP(1, rounded_up(law.pmf_bounds(5)[1]))
+    assert true_delta([law], 1.0) == pytest.approx(float(loss.delta), rel=1e-9)
+    assert true_delta([law], 0.9) > float(loss.delta)
+
+
+def test_a_changed_record_changes_two_counts() -> None:
+    event = event_of_law(TruncatedGeometric("1/2", 8))
+    once, twice = (price(event, neighbours, APPROXIMATE) for neighbours in (ADD, CHANGE))
+    assert twice == once + once
+
+
+def test_a_bound_that_nobody_reaches_costs_what_no_bound_costs() -> None:
+    wide, free = TruncatedGaussian(4, 200), DiscreteGaussian(4)
+    bounded, plain = (price(event_of_law(law), CHANGE, APPROXIMATE, "1e-10") for law in (wide, free))
+    assert plain == ApproxDP(rounded_up(Fraction(cks_epsilon("1/4", "1e-10"))), "1e-10")
+    assert float(bounded.epsilon) == pytest.approx(float(plain.epsilon), rel=1e-11)
+    assert bounded >= plain
+
+
+def test_many_geometric_counts_cost_less_than_their_sum() -> None:
+    event = Sequential([Measurement.geometric("1/100")] * 400)
+    assert price(event, ADD, APPROXIMATE) == ApproxDP(4, 0)
+    cheaper = price(event, ADD, APPROXIMATE, "1e-6")
+    assert cheaper == ApproxDP(rounded_up(Fraction(cks_epsilon(Fraction(400, 20000), "1e-6"))), "1e-6")
+    assert cheaper.epsilon < 1
+
+
+def test_families_take_the_largest_of_each_part() -> None:
+    narrow, wide = event_of_law(TruncatedGeometric(1, 3)), event_of_law(TruncatedGeometric("1/2", 20))
+    alone = [price(event, ADD, APPROXIMATE) for event in (narrow, wide)]
+    both = price(Parallel([narrow, wide]), ADD, APPROXIMATE)
+    assert both == ApproxDP(max(one.epsilon for one in alone), max(one.delta for one in alone))
+    three = price(BoundedDegree([narrow, wide], 3, [2, 5]), ADD, APPROXIMATE)
+    assert three == alone[0] + alone[0] + alone[1]
+
+
+@pytest.mark.parametrize("definition", [Definition.PURE, Definition.ZCDP])
+def test_bounded_noise_has_no_other_price(definition: Definition) -> None:
+    with pytest.raises(ParameterError) as error:
+        price(event_of_law(TruncatedGaussian(2, 5), "county total"), ADD, definition)
+    assert error.value.findings[0].code == "bounded-noise"
+    assert "county total" in str(error.value)
+
+
+def test_a_delta_below_the_edge_is_refused() -> None:
+    with pytest.raises(ParameterError) as error:
+        price(event_of_law(TruncatedGaussian(2, 3)), ADD, APPROXIMATE, "1e-10")
+    assert error.value.findings[0].code == "delta-too-small"
+
+
+def test_the_event_reads_back() -> None:
+    event = Parallel([event_of_law(TruncatedGaussian("9/2", 17), "a b"), Measurement.geometric(1)])
+    assert event_from_dict(event.as_dict()) == event
+    values = event_of_law(TruncatedGaussian("9/2", 17)).as_dict()
+    for wrong in ({"bound": 0}, {"outside": "0"}, {"beyond": 0.5}, {"more": 1}):
+        with pytest.raises(ParameterError):
+            event_from_dict(values | wrong)
+    with pytest.raises(ParameterError):
+        event_from_dict(values | {"measurement": Sequential([]).as_dict()})
+
+
+def test_masses_are_not_below_the_truth() -> None:
+    law = TruncatedGaussian(3, 9)
+    event = event_of_law(law)
+    assert isinstance(event, TruncatedMeasurement)
+    assert event.outside >= law.pmf_bounds(9, 512)[1]
+    lower, upper = DiscreteGaussian(3).tail_bounds(9, 512)
+    assert event.beyond >= 2 * lower
+    assert event.beyond <= 2 * upper * (1 + Fraction(1, 10**10))
