@@ -30,10 +30,11 @@ def show_model(result: Result) -> None:
     known = f", {result['known_count']} others known" if result["known_count"] else ""
     out.print(
         f"[bold]ρ1 {result['rho1']:.6g}, ρ2 {result['rho2']:.6g}, {result['siblings']} siblings, "
-        f"prior {result['prior']:.4g}{known}, X2: {result['prior_x2']}.[/]"
+        f"prior {result['prior']:.4g}{known}, belief about X2: {result['prior_x2']}.[/]"
     )
     out.print(
-        f"Where counts are large, the hierarchy is worth as much as ρ1 = {result['effective_rho']:.6f} without it; "
+        f"Where counts are large and their prior flat, the hierarchy is worth as much as "
+        f"ρ1 = {result['effective_rho']:.6f} without it; "
         f"whatever ρ2 is, at most {result['effective_rho_limit']:.6f}.\n"
     )
 
