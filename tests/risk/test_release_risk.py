@@ -460,7 +460,7 @@ def test_a_release_alone_does_where_the_strategy_ships(tmp_path: Path, run_folde
         open_release(run_folder / "release", other)
 
 
-def test_a_shipped_strategy_and_the_usual_spine_are_found_again(tmp_path: Path) -> None:
+def test_a_shipped_strategy_needs_no_spec(tmp_path: Path) -> None:
     from tests.topdown.topdown_kit import write_small_state, write_spec
 
     write_small_state(tmp_path, 400, 3)

@@ -30,7 +30,7 @@ def release(
     ] = False,
     spec: Annotated[
         Path | None,
-        typer.Option("--spec", metavar="FILE", help="The spec, where the strategy or the spine is one of your own."),
+        typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own."),
     ] = None,
     plots: Annotated[
         Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")

@@ -114,6 +114,7 @@ def facts_of(question: Question) -> dict[str, Any]:
         "record": strategy.record,
         "frame": question.frame.fingerprint,
         "spine": question.spine.fingerprint(),
+        "spine_settings": question.spec.topdown.model_dump(exclude={"strategy", "root"}),
         "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
         "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
         "told": [

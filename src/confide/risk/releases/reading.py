@@ -1,16 +1,13 @@
 """A sealed TopDown release read for its risk: plan, strategy, spine and published counts. No truth is needed.
 
-The manifest has the plan, and the table ``units`` what the frame says of every block. How the spine was made of it is
-not in the release, but its fingerprint is: the usual settings are tried, and the spine is taken whose fingerprint is
-the published one. Settings or strategies of one's own are read from the spec.
+The manifest has the plan, and the table ``units`` what the frame says of every block. The spine is made of both again,
+and has to have the published fingerprint. A strategy of one's own is read from the spec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +77,7 @@ class ReadRelease:
 
 
 def open_release(path: Path, spec: Path | None = None) -> ReadRelease:
-    """The release in a folder, or that of the run in a folder. ``spec`` where settings are not among the usual ones."""
+    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship."""
     run = Workspace(path)
     of_run = not (path / MANIFEST).exists() and (run.release / MANIFEST).exists()
     folder = run.release if of_run else path
@@ -95,7 +92,7 @@ def open_release(path: Path, spec: Path | None = None) -> ReadRelease:
         facts = manifest["plan"]["question"]
         strategy = _strategy(folder, facts, spec, settings)
         frame, columns = _frame(folder, manifest)
-        spine = _spine(folder, facts, strategy, frame, columns, settings)
+        spine = _spine(folder, facts, strategy, frame, columns)
     except (KeyError, TypeError, ValueError):
         raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
     return ReadRelease(
@@ -141,36 +138,13 @@ def _frame(folder: Path, manifest: dict[str, Any]) -> tuple[Spine, dict[str, Int
 
 
 def _spine(
-    folder: Path,
-    facts: dict[str, Any],
-    strategy: Strategy,
-    frame: Spine,
-    columns: dict[str, Integers],
-    settings: TopDownPart | None,
+    folder: Path, facts: dict[str, Any], strategy: Strategy, frame: Spine, columns: dict[str, Integers]
 ) -> TopDownSpine:
-    tried = _usual(facts["strategy"]["id"], facts["areas"]) if settings is None else iter([settings])
-    for candidate in tried:
-        try:
-            spine = spine_of(candidate, strategy, frame, columns)
-        except (ConfideError, KeyError):
-            continue  # settings that this frame does not allow
-        if spine.fingerprint() == facts["spine"]:
-            return spine
-    found = "another fingerprint with these settings"
-    raise _cannot(folder, "the spine of the release cannot be made again", found, need_spec=settings is None)
-
-
-def _usual(strategy: str, areas: list[str]) -> Iterator[TopDownPart]:
-    """Settings of a spine in the order of how usual they are."""
-    beside = [name for name in areas if name != "aiannh"]
-    chosen: list[list[str] | None] = [["cousub", "place"], None]
-    for number in range(min(len(beside), 3) + 1):
-        chosen += [list(names) for names in permutations(beside, number) if list(names) not in chosen]
-    for split in (True, False):
-        for around in chosen:
-            yield TopDownPart(strategy=strategy, spine="optimised", split_aian=split, around=around)
-        if split:
-            yield TopDownPart(strategy=strategy, spine="plain")
+    settings = TopDownPart.model_validate({"strategy": strategy.id} | facts["spine_settings"])
+    spine = spine_of(settings, strategy, frame, columns)
+    if spine.fingerprint() != facts["spine"]:
+        raise _cannot(folder, "the spine of the release cannot be made again", "another fingerprint")
+    return spine
 
 
 def _table(folder: Path, manifest: dict[str, Any], name: str) -> pa.Table:
