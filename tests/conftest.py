@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from confide.population import Population, write_population
 from confide.runs.ledger import Ledger
@@ -43,6 +44,10 @@ levels = ["county", "block"]
 """
 
 KEY = "0f" * 32
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("confide", deadline=None)
+settings.load_profile("confide")
 
 
 @pytest.fixture(scope="session")
