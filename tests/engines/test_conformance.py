@@ -18,16 +18,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confide.engines import Engine, LocalEngine, Source
+from confide.engines import Engine, LocalEngine, Source, SparkEngine
 from confide.engines.expressions import cell_index, group_index
 from confide.errors import InputError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity
 
-ENGINES = {"local": lambda scratch: LocalEngine(scratch, processes=2)}
+ENGINES = {
+    "local": lambda scratch: LocalEngine(scratch, processes=2),
+    "spark": lambda scratch: SparkEngine(scratch, processes=2),
+}
+# pyspark leaves it to the garbage collector to close its sockets.
+SPARK = pytest.param(
+    "spark", marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
+)
 
 
-@pytest.fixture(params=sorted(ENGINES))
+@pytest.fixture(params=["local", SPARK])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    if request.param == "spark":
+        request.getfixturevalue("spark")
     with ENGINES[request.param](tmp_path / "scratch") as opened:
         yield opened
 

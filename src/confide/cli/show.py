@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,6 +20,15 @@ from confide.errors import Finding
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
 Processes = Annotated[int | None, typer.Option(min=1, max=1024, help="How many processes; default: all cores.")]
 Memory = Annotated[str, typer.Option(help="The memory the tabulation may use before it spills to the disk.")]
+
+EngineChoice = Annotated[
+    Literal["local", "spark"],
+    typer.Option("--engine", help="What counts the records: this machine, or Spark. The release is the same."),
+]
+SparkMaster = Annotated[
+    str | None,
+    typer.Option("--spark-master", metavar="URL", help="The master of a Spark cluster; default: this machine."),
+]
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

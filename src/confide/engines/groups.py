@@ -45,7 +45,7 @@ class Workers:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(
-                self.processes, context, initializer=_end_with_parent, initargs=(os.getpid(),)
+                self.processes, context, initializer=end_with_parent, initargs=(os.getpid(),)
             )
         return self._pool
 
@@ -84,14 +84,14 @@ def map_groups(
             report(1)
     except BrokenProcessPool:
         workers.close()
-        raise _worker_died() from None
+        raise worker_died() from None
     except BaseException:
         workers.close()
         raise
     return files
 
 
-def _worker_died() -> RunError:
+def worker_died() -> RunError:
     return RunError(
         Finding(
             code="worker-died",
@@ -118,7 +118,7 @@ def write_parquet(table: pa.Table, file: Path, *, mode: int = 0o600) -> None:
         pq.write_table(table, temporary, compression="zstd", write_statistics=True, row_group_size=1 << 20)
 
 
-def _end_with_parent(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """A worker whose parent was killed has nobody to work for; without this it would wait for ever."""
 
     def watch() -> None:

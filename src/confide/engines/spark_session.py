@@ -1,0 +1,227 @@
+"""Starting Spark quietly and privately, and stopping it.
+
+A process has one Java machine, begun when Spark is first asked for, and one Spark context at a time, shared by the
+engines that are open and stopped with the last of them. Spark writes what does not fit into its memory to the scratch
+folder of the first of them, encrypted; it keeps no log, shows no progress and opens no page. Where this process is the
+whole of Spark (``local[N]``), it listens on the loopback interface alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from confide.engines.files import private_folder
+from confide.errors import Finding, ParameterError, Place, RunError
+
+LEAST_MEMORY = 512 << 20
+"""In bytes: with less, Spark does not start."""
+
+_OF_A_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Only columns of codes and numbers are read; a column of times beside them must not stand in the way.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+_NOTHING = logging.CRITICAL + 1
+_lock = threading.Lock()
+_users = 0
+_shared: Any = None
+
+
+def open_session(scratch: Path, *, processes: int, memory: int, master: str | None = None) -> Any:
+    """A session of its own for an engine. Each one that is opened must be closed by :func:`close_session`."""
+    global _shared, _users  # there is one Spark context in a process, whoever asks for it
+    _check_installed()
+    with _lock:
+        if _shared is None:
+            settings = _settings(private_folder(scratch), processes, memory, master or f"local[{processes}]")
+            _shared = _start(settings)
+        _users += 1
+        return own_session(_shared)
+
+
+def close_session(session: Any) -> None:
+    """Gives a session back. With the last one, Spark stops and removes what it wrote."""
+    global _shared, _users
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            _shared = None
+            session.stop()
+
+
+def own_session(session: Any) -> Any:
+    """A session in the same context, with names and settings of its own."""
+    _silence()
+    own = session.newSession()
+    for name, value in _OF_A_SESSION.items():
+        own.conf.set(name, value)
+    return own
+
+
+def _silence() -> None:
+    """Keeps pyspark from writing errors of queries to the error stream, with the values that they quote."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(_NOTHING)
+    logging.getLogger("py4j").setLevel(_NOTHING)
+
+
+def _start(settings: dict[str, str]) -> Any:
+    """The first session of a context that lives: one whose master nobody answers for ends at once."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - the only way to ask without beginning one
+        raise _busy()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    context = None
+    try:
+        context = SparkContext(conf=conf, gateway=_java_machine(conf))
+        return SparkSession(context)
+    except (PySparkException, Py4JError, OSError):
+        # What Spark says may name files and machines at length; ours is enough to begin with.
+        problem = _does_not_start(settings["spark.master"])
+    if context is not None:
+        context.stop()
+    raise problem
+
+
+def _java_machine(conf: Any) -> Any:
+    """The connection to the one Java machine of this process, whose output goes nowhere: it may quote values."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:  # noqa: SLF001
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with _without("SPARK_LOCAL_DIRS"):
+            return launch_gateway(conf, popen_kwargs=silent)
+    return SparkContext._gateway  # noqa: SLF001
+
+
+def _settings(scratch: Path, processes: int, memory: int, master: str) -> dict[str, str]:
+    """What Spark is told before it starts."""
+    quiet = files("confide") / "data" / "spark" / "log4j2.properties"
+    java = f'-Dlog4j2.configurationFile="file:{quiet}" -XX:-UsePerfData'
+    heap = f"{max(memory, LEAST_MEMORY) >> 20}m"
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "confide",
+        "spark.submit.deployMode": "client",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.log.level": "OFF",
+        "spark.local.dir": str(scratch),
+        "spark.io.encryption.enabled": "true",
+        "spark.driver.extraJavaOptions": f'{java} -Djava.io.tmpdir="{_java_folder()}"',
+        "spark.executor.extraJavaOptions": java,
+        "spark.driver.memory": heap,
+        "spark.executor.memory": heap,
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+    }
+    if re.match(r"local(\[|$)", master):
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(processes),
+        }
+    return settings
+
+
+@cache
+def _java_folder() -> str:
+    """A private folder for as long as this process lives, for libraries that Java takes out of its archives."""
+    folder = tempfile.mkdtemp(prefix="confide-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """The environment without a variable that would take the place of a setting."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value
+
+
+def has_spark() -> bool:
+    """Whether the engine can be used here: pyspark is installed, and there is a Java to run it."""
+    return find_spec("pyspark") is not None and _has_java()
+
+
+def _has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return (home is not None and (Path(home) / "bin" / "java").exists()) or shutil.which("java") is not None
+
+
+def _check_installed() -> None:
+    if find_spec("pyspark") is None:
+        raise _missing("pyspark is not installed", "no package pyspark", "pip install 'confide[spark]'")
+    if not _has_java():
+        raise _missing("there is no Java", "no java on the path, no JAVA_HOME", "install Java 17 or 21")
+
+
+def _missing(what: str, found: str, install: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="no-spark",
+            what=f"the engine spark cannot be used here: {what}",
+            where=Place(path="--engine"),
+            found=found,
+            expected="pyspark 4 and Java 17 or later; both are left out of the usual installation, for their size",
+            remedy=f"{install}; or run with --engine local, which makes the same release",
+        )
+    )
+
+
+def _busy() -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="spark-busy",
+            what="this process has a Spark context of its own, and there can be only one",
+            where=Place(path="--engine"),
+            found="a context that Confide did not start",
+            expected="none; or its session, given to the engine: SparkEngine(scratch, session=...)",
+            remedy="stop that context, or give its session to the engine",
+        )
+    )
+
+
+def _does_not_start(master: str) -> RunError:
+    return RunError(
+        Finding(
+            code="spark-start",
+            what="Spark does not start",
+            where=Place(path="--spark-master"),
+            found=f"no Spark at {master}",
+            expected="a master that answers, Java 17 or later, and room for the memory that is asked for",
+            remedy="try --engine spark without --spark-master; `spark-submit --version` says whether Spark itself runs",
+        )
+    )
