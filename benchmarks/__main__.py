@@ -5,6 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-for name in ("noise", "tabulation", "estimation", "rounding", "topdown", "safetab", "cellkey", "hierarchy"):
+for name in (
+    "noise",
+    "tabulation",
+    "estimation",
+    "rounding",
+    "topdown",
+    "safetab",
+    "cellkey",
+    "hierarchy",
+    "reconstruction",
+):
     print(f"\n── {name} " + "─" * (70 - len(name)), flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -1,0 +1,166 @@
+"""The attack as a whole: every unit, in this process or several, to a file of records.
+
+::
+
+    tables ─► zero propagation ─► bounds ─► integer programme ─► records, one for each person
+                                     └► solution variability of each block
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from confide.attacks.reconstruction.explaining import explain
+from confide.attacks.reconstruction.marginals import Integers, Published
+from confide.attacks.reconstruction.programme import NoSolution
+from confide.attacks.reconstruction.result import Reconstruction
+from confide.attacks.reconstruction.unit import Attack, Attacked, Settings
+from confide.engines.groups import end_with_parent, worker_died
+from confide.errors import Finding, InputError, ParameterError
+from confide.runs.progress import Progress, Silent
+
+BLOCK_SECONDS, UNIT_SECONDS = 10.0, 600.0
+"""The time for one programme of a block, and of a larger unit, unless said otherwise."""
+MOST_BLOCKS = 500
+"""Larger units are solved as a whole only if asked for."""
+UNITS_AT_ONCE = 25
+FINDINGS = 10
+
+_held: list[Attack] = []
+"""In a worker process: the attack it works on."""
+
+Found = tuple[int, Attacked | Finding]
+
+
+def reconstruct(
+    published: Published,
+    *,
+    level: str | None = None,
+    repeats: int = 0,
+    seed: int = 0,
+    processes: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Reconstruction:
+    """Records that have the published tables.
+
+    ``level`` is the level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
+    in each unit, or the blocks if some tables are noisy. ``repeats`` programmes with random objectives say how often
+    each record is found.
+    ``time_limit`` is in seconds, for one programme.
+
+    :raises ConfideError: if exact tables contradict one another, with the units and the tables.
+    """
+    began = time.monotonic()
+    depth = _depth(published, level)
+    seconds = time_limit if time_limit is not None else (UNIT_SECONDS if depth else BLOCK_SECONDS)
+    settings = Settings(depth, repeats, seed, seconds)
+    units = published.geography.blocks_of(depth)
+    shown = progress or Silent()
+    found: dict[int, Attacked] = {}
+    findings: list[Finding] = []
+    title = f"Reconstructing {published.geography.levels[depth]}s"
+    with shown.stage(title, len(units)) as advance:
+        for number, result in _all(Attack(published, settings), units, processes or os.cpu_count() or 1):
+            if isinstance(result, Finding):
+                findings.append(result)
+            else:
+                found[number] = result
+            advance(1)
+    if findings:
+        findings.sort(key=lambda finding: finding.what)
+        more = len(findings) - FINDINGS
+        rest = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
+        raise InputError([*findings[:FINDINGS], *rest])
+    results = [found[number] for number in sorted(found)]
+    return Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
+
+
+def _depth(published: Published, level: str | None) -> int:
+    geography = published.geography
+    if level is None:
+        if not published.exact:
+            return 0
+        depths = {item.depth for item in published.marginals}
+        return max(
+            depth
+            for depth in (0, *depths)
+            if depth == 0 or np.bincount(geography.unit_of_block[depth]).max() <= MOST_BLOCKS
+        )
+    if level == "block":
+        return 0
+    if level not in geography.levels:
+        raise ParameterError(
+            Finding(
+                code="no-level",
+                what="there is no such level",
+                found=level,
+                expected="one of " + ", ".join(dict.fromkeys(("block", *geography.levels))),
+                remedy="choose one of them",
+            )
+        )
+    return geography.depth(level)
+
+
+def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[Found]:
+    """Every unit, the largest first, so that no process is left with a large one at the end."""
+    order = sorted(range(len(units)), key=lambda number: -len(units[number]))
+    size = min(UNITS_AT_ONCE, max(1, len(order) // (4 * processes)))
+    chunks = [[(number, units[number]) for number in order[at : at + size]] for at in range(0, len(order), size)]
+    if processes == 1 or len(chunks) == 1:
+        for chunk in chunks:
+            with threadpool_limits(1):
+                yield from _attack(attack, chunk)
+        return
+    context = multiprocessing.get_context("spawn")
+    arguments = (os.getpid(), attack.published, attack.settings)
+    pool = ProcessPoolExecutor(min(processes, len(chunks)), context, initializer=_begin, initargs=arguments)
+    try:
+        for task in as_completed([pool.submit(_attack_held, chunk) for chunk in chunks]):
+            yield from task.result()
+    except BrokenProcessPool:
+        raise worker_died() from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int, published: Published, settings: Settings) -> None:
+    end_with_parent(parent)
+    threadpool_limits(1)
+    _held.append(Attack(published, settings))
+
+
+def _attack_held(chunk: list[tuple[int, Integers]]) -> list[Found]:
+    return _attack(_held[0], chunk)
+
+
+def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[Found]:
+    results: list[Found] = []
+    for number, blocks in chunk:
+        try:
+            results.append((number, attack.unit(number, blocks.tolist())))
+        except NoSolution as error:
+            geography = attack.published.geography
+            depth = attack.settings.depth
+            unit = error.unit or f"{geography.levels[depth]} {geography.units[depth][number]}"
+            tables = error.tables or explain(attack, blocks.tolist())
+            results.append((number, _no_solution(error, unit, tables)))
+    return results
+
+
+def _no_solution(error: NoSolution, unit: str, tables: Sequence[str]) -> Finding:
+    return Finding(
+        code="no-solution",
+        what=f"no records have the tables of {unit}: {error.what}",
+        found="exact figures that exclude one another, in " + ", ".join(dict.fromkeys(tables)) if tables else None,
+        expected="tables of the same records",
+        remedy='correct the tables; if they were rounded, swapped apart or have noise, say so: variance = "..."',
+    )

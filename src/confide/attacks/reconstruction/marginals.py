@@ -1,0 +1,148 @@
+"""Published tables as the attack sees them: marginals of one histogram, for units of geolevels that nest.
+
+A *table* is what an office publishes under one name; each of its queries is a :class:`Marginal` here. A marginal is
+exact (its counts are those of the records) or noisy (each count has noise of a stated variance). A cell can be unknown:
+left out, suppressed, blank. An unknown cell says nothing and constrains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.schema import Code, Query, Schema
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+EVERYWHERE = "all"
+"""The code of the only unit where tables have no geography."""
+
+
+@dataclass(frozen=True)
+class Geography:
+    """Geolevels that nest, the finest first; each block with its unit on every level.
+
+    The finest units are called blocks, whatever the office calls them.
+    """
+
+    levels: tuple[str, ...]
+    units: tuple[tuple[str, ...], ...]
+    """For each level the codes of its units."""
+    unit_of_block: tuple[Integers, ...] = field(repr=False)
+    """For each level the unit of each block; for the first level the block itself."""
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The codes of the blocks."""
+        return self.units[0]
+
+    def depth(self, level: str) -> int:
+        """The place of a level, 0 for the finest."""
+        return self.levels.index(level)
+
+    def blocks_of(self, depth: int) -> list[Integers]:
+        """For each unit of a level its blocks."""
+        order = np.argsort(self.unit_of_block[depth], kind="stable")
+        ends = np.searchsorted(self.unit_of_block[depth][order], np.arange(len(self.units[depth]) + 1))
+        return [order[first:last] for first, last in pairwise(ends.tolist())]
+
+
+def one_unit() -> Geography:
+    """The geography of tables that have none."""
+    return Geography((EVERYWHERE,), ((EVERYWHERE,),), (np.zeros(1, np.int64),))
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """The answers to one query for all units of a level, sparse.
+
+    The cells of unit u are ``cell[start[u]:start[u + 1]]`` with the counts ``value`` there; those that are not listed
+    are zero, or unknown if ``absent_unknown``. A count of NaN is unknown.
+    """
+
+    table: str
+    depth: int
+    query: Query
+    start: Integers = field(repr=False)
+    cell: Integers = field(repr=False)
+    value: Floats = field(repr=False)
+    variance: Fraction | None = None
+    absent_unknown: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether the counts have no noise."""
+        return self.variance is None
+
+    @property
+    def name(self) -> str:
+        """The table, and the query if that says more."""
+        return f"{self.table} ({self.query.name})"
+
+    def counts(self, unit: int) -> Floats:
+        """The counts of a unit, NaN where unknown."""
+        result = np.full(self.query.cells, np.nan if self.absent_unknown else 0.0)
+        listed = slice(self.start[unit], self.start[unit + 1])
+        result[self.cell[listed]] = self.value[listed]
+        return result
+
+    @cached_property
+    def totals(self) -> Floats | None:
+        """For each unit the sum of all cells, if the query counts everybody and every cell is known."""
+        if not self.query.is_complete:
+            return None
+        sums = np.zeros(len(self.start) - 1)
+        np.add.at(sums, np.repeat(np.arange(len(sums)), np.diff(self.start)), self.value)
+        if self.absent_unknown:
+            sums[np.diff(self.start) < self.query.cells] = np.nan
+        return sums
+
+
+@dataclass(frozen=True)
+class Zero:
+    """Combinations that no record can have: all with one of these codes for each attribute named."""
+
+    where: Mapping[str, frozenset[Code]]
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """Everything the attack knows: a schema, a geography, marginals, and what cannot be."""
+
+    schema: Schema
+    geography: Geography
+    marginals: tuple[Marginal, ...]
+    zeros: tuple[Zero, ...] = ()
+    source: str = "tables"
+    notes: tuple[str, ...] = ()
+    """What a reader of the result should know of the source."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every marginal is exact."""
+        return all(marginal.exact for marginal in self.marginals)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables, each once."""
+        return tuple(dict.fromkeys(marginal.table for marginal in self.marginals))
+
+
+def sparse(unit: Integers, cell: Integers, value: Floats, units: int) -> tuple[Integers, Integers, Floats]:
+    """Counts given one by one, as the arrays of a :class:`Marginal`."""
+    order = np.lexsort((cell, unit))
+    start = np.searchsorted(unit[order], np.arange(units + 1)).astype(np.int64)
+    return start, cell[order], value[order]
+
+
+def group_of_unit(codes: Sequence[str], units: Sequence[str]) -> Integers:
+    """For each code its place among the units, or -1."""
+    place = {code: position for position, code in enumerate(units)}
+    return np.fromiter((place.get(code, -1) for code in codes), np.int64, len(codes))

@@ -1,0 +1,240 @@
+"""A folder of tables, read: every file against its description, with all problems at once.
+
+A file has a row for each published figure: the unit, a column for each attribute (a label or code of the variable, or
+``all`` where the row's query sums over it), and the count. Rows of several queries can stand in one file; a row
+belongs to the query that has all its labels. A blank count is unknown: suppressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.attacks.reconstruction.checks import check_totals
+from confide.attacks.reconstruction.description import (
+    BLOCK,
+    DESCRIPTION,
+    Description,
+    TablePart,
+    query_of,
+    read_description,
+    zeros_of,
+)
+from confide.attacks.reconstruction.geocodes import find_geography
+from confide.attacks.reconstruction.marginals import (
+    Floats,
+    Geography,
+    Integers,
+    Marginal,
+    Published,
+    group_of_unit,
+    one_unit,
+    sparse,
+)
+from confide.attacks.reconstruction.table_files import read_text
+from confide.errors import Finding, InputError, Place
+from confide.schema import Query, Recode, Schema
+
+ALL, TOTAL_CODE = "all", "_T"
+"""What stands where a row sums over an attribute: ours, and that of SDMX."""
+ROWS_NAMED = 5
+
+
+def read_tables(folder: str | Path) -> Published:
+    """The tables of a folder with a ``tables.toml``.
+
+    :raises ConfideError: with a finding for each problem: file, row, what is wrong and what to do.
+    """
+    folder = Path(folder)
+    description, schema = read_description(folder / DESCRIPTION)
+    findings: list[Finding] = []
+    rows: list[pa.Table | None] = []
+    for table in description.tables:
+        try:
+            rows.append(_read_file(folder, table, schema, description))
+        except InputError as error:
+            findings += error.findings
+            rows.append(None)
+    if findings:
+        raise InputError(findings)
+    geography, names = _geography(folder, description, rows)
+    marginals: list[Marginal] = []
+    for table, content in zip(description.tables, rows, strict=True):
+        try:
+            depth = geography.depth(table.level) if description.geography is not None else 0
+            marginals += marginals_of(table, content, schema, geography, depth, names)
+        except InputError as error:
+            findings += error.findings
+    published = Published(
+        schema, geography, tuple(marginals), zeros_of(description.zeros, schema), description.title or folder.name
+    )
+    findings += [] if findings else check_totals(published)
+    if findings:
+        raise InputError(findings)
+    return published
+
+
+def _geography(folder: Path, description: Description, rows: Sequence[Any]) -> tuple[Geography, str | None]:
+    """The units, and the column that has them."""
+    part = description.geography
+    if part is None:
+        return one_unit(), None
+    units: dict[str, list[str]] = {}
+    for table, content in zip(description.tables, rows, strict=True):
+        units.setdefault(table.level, []).extend(content.column(_unit_column(content, part.block, table)).to_pylist())
+    return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
+
+
+def _unit_column(content: pa.Table, block: str, table: TablePart) -> str:
+    return block if block in content.column_names or table.level == BLOCK else table.level
+
+
+def _read_file(folder: Path, table: TablePart, schema: Schema, description: Description) -> pa.Table:
+    """All rows as text, under our names; every column that is needed is there."""
+    path = folder / str(table.file)
+    content = read_text(path)
+    ours = {theirs: name for name, theirs in table.columns.items()}
+    ours[table.count] = "count"
+    content = content.rename_columns([ours.get(name, name) for name in content.column_names])
+    needed = ["count", *dict.fromkeys(v.attribute.name for q in table.queries for v in query_of(schema, q).variables)]
+    missing = [name for name in needed if name not in content.column_names]
+    if description.geography is not None and _unit_column(content, description.geography.block, table) not in (
+        content.column_names
+    ):
+        missing.append(description.geography.block)
+    if missing:
+        raise InputError(
+            Finding(
+                code="no-column",
+                what=f"table {table.name} has no column {name!r}",
+                where=Place(file=path.name, column=name),
+                found=", ".join(content.column_names[:12]),
+                expected=f"a column {name}",
+                remedy=f'add it, or say under which name it is there: columns = {{ {name} = "..." }}',
+            )
+            for name in missing
+        )
+    return content
+
+
+def marginals_of(
+    table: TablePart, content: pa.Table, schema: Schema, geography: Geography, depth: int, block: str | None
+) -> list[Marginal]:
+    """The rows of one table as marginals, one for each of its queries."""
+    file = str(table.file)
+    queries = [query_of(schema, text) for text in table.queries]
+    used = list(dict.fromkeys(variable.attribute.name for query in queries for variable in query.variables))
+    query_number, cell = _match(table, file, content, queries, used)
+    value = _values(table, file, content)
+    if block is None:
+        unit = np.zeros(content.num_rows, np.int64)
+    else:
+        codes = content.column(_unit_column(content, block, table)).to_pylist()
+        unit = group_of_unit(codes, geography.units[depth])
+        lost = (unit < 0) & ~(value == 0)
+        if lost.any():
+            what, expected = "a unit has no block that the tables of blocks know", "units with blocks below them"
+            raise _rows_wrong(table, file, lost, "no-blocks", what, expected, "add the blocks, or remove the unit")
+    result = []
+    for number, query in enumerate(queries):
+        here = np.flatnonzero((query_number == number) & (unit >= 0))
+        start, cells, values = sparse(unit[here], cell[here], value[here], len(geography.units[depth]))
+        key = unit[here] * query.cells + cell[here]
+        _, first = np.unique(key, return_index=True)
+        if len(first) < len(key):
+            again = np.ones(len(here), bool)
+            again[first] = False
+            bad = np.zeros(content.num_rows, bool)
+            bad[here[again]] = True
+            what = "a cell is there twice"
+            raise _rows_wrong(
+                table, file, bad, "cell-twice", what, "each cell of a unit once", "remove one of the rows"
+            )
+        unknown = table.absent == "unknown"
+        result.append(Marginal(table.name, depth, query, start, cells, values, table.variance, unknown))
+    return result
+
+
+def _match(
+    table: TablePart, file: str, content: pa.Table, queries: Sequence[Query], used: list[str]
+) -> tuple[Integers, Integers]:
+    """For each row its query and the cell of it."""
+    found = np.full(content.num_rows, -1, np.int64)
+    cell = np.zeros(content.num_rows, np.int64)
+    twice = np.zeros(content.num_rows, bool)
+    for number, query in enumerate(queries):
+        by_name = {variable.attribute.name: variable for variable in query.variables}
+        fits = np.ones(content.num_rows, bool)
+        here = np.zeros(content.num_rows, np.int64)
+        for name in used:
+            column = content.column(name)
+            variable = by_name.get(name)
+            if variable is None:
+                fits &= pc.is_in(column, pa.array([ALL, TOTAL_CODE])).to_numpy()
+                continue
+            group = group_of_label(column, variable)
+            fits &= group >= 0
+        for variable in query.variables:
+            here = here * variable.size + group_of_label(content.column(variable.attribute.name), variable)
+        twice |= fits & (found >= 0)
+        found[fits] = number
+        cell[fits] = here[fits]
+    if twice.any():
+        what = "a row is a cell of two queries"
+        raise _rows_wrong(table, file, twice, "two-queries", what, "queries with other labels", "rename labels")
+    if (found < 0).any():
+        what = "a row is not a cell of any query of the table"
+        expected = f"labels or codes of {', '.join(table.queries)}; {ALL} where a query sums over an attribute"
+        raise _rows_wrong(table, file, found < 0, "no-cell", what, expected, "correct the row, or add a query")
+    return found, cell
+
+
+def group_of_label(column: pa.ChunkedArray, variable: Recode) -> Integers:
+    """For each text the group of a variable that it names, by its label or (for an attribute as it is) its code."""
+    names = {label: position for position, label in enumerate(variable.labels)}
+    if variable.name == variable.attribute.name:
+        for position, level in enumerate(variable.attribute.levels):
+            names.setdefault(str(level.code), position)
+    places = np.append(np.fromiter(names.values(), np.int64, len(names)), -1)
+    index = pc.fill_null(pc.index_in(column, pa.array(list(names), pa.string())), len(names)).to_numpy()
+    groups: Integers = places[index]
+    return groups
+
+
+def _values(table: TablePart, file: str, content: pa.Table) -> Floats:
+    text = pc.utf8_trim_whitespace(content.column("count"))
+    blank = pc.fill_null(pc.equal(text, ""), fill_value=True)
+    plain = pc.if_else(blank, pa.scalar("nan"), text)
+    try:
+        value: Floats = pc.cast(plain, pa.float64()).to_numpy().copy()
+    except pa.ArrowInvalid:
+        numbers = pc.match_substring_regex(plain, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^nan$").to_numpy()
+        what, expected = "a count is not a number", "a number, or nothing where a count is not published"
+        raise _rows_wrong(table, file, ~numbers, "not-a-number", what, expected, "correct the row") from None
+    value[blank.to_numpy()] = np.nan
+    with np.errstate(invalid="ignore"):
+        wrong = np.isinf(value) | (np.abs(value) > 2**52)
+        if table.variance is None:
+            wrong |= (value < 0) | (value != np.rint(value)) & ~np.isnan(value)
+    if wrong.any():
+        what = "an exact count is not a whole number from zero on" if table.variance is None else "a count is too large"
+        remedy = 'correct the row; if the table has noise, say so: variance = "..."'
+        raise _rows_wrong(table, file, wrong, "not-a-count", what, "0, 1, 2, …", remedy)
+    return value
+
+
+def _rows_wrong(
+    table: TablePart, file: str, wrong: Any, code: str, what: str, expected: str, remedy: str
+) -> InputError:
+    places = np.flatnonzero(wrong)
+    more = len(places) - ROWS_NAMED
+    found = f"{len(places):,} such rows" if more > 0 else None
+    return InputError(
+        Finding(code, f"table {table.name}: {what}", Place(file=file, row=int(row) + 1), found, expected, remedy)
+        for row in places[:ROWS_NAMED]
+    )

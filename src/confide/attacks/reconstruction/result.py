@@ -1,0 +1,190 @@
+"""What an attack found: records with their confidence, and the solution variability of every block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from confide.attacks.reconstruction.marginals import Floats, Integers, Published
+from confide.attacks.reconstruction.programme import Flags
+from confide.attacks.reconstruction.space import Axis, Space
+from confide.attacks.reconstruction.table_files import write_file
+from confide.attacks.reconstruction.unit import Attack, Attacked
+from confide.attacks.reconstruction.variability import Variability
+from confide.engines.files import PRIVATE_FILE
+
+SIZES = ((1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, 999), (1000, None))
+"""The classes of block sizes of Abowd and Hawes (2023), Table 1."""
+
+
+def size_name(size: tuple[int, int | None]) -> str:
+    """``10-49``, ``1000+``."""
+    return f"{size[0]}+" if size[1] is None else f"{size[0]}-{size[1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """Records, one entry for each person, and what is known of every block with people."""
+
+    published: Published = field(repr=False)
+    level: str
+    space: Space = field(repr=False)
+    block_space: Space = field(repr=False)
+    block: Integers = field(repr=False)
+    cell: Integers = field(repr=False)
+    confidence: Floats = field(repr=False)
+    certain: Flags = field(repr=False)
+    variability: dict[int, Variability | None] = field(repr=False)
+    exact: bool
+    deviation: float
+    unsolved: int
+    """Units for which the time was up before a solution was found."""
+    seconds: float
+
+    @classmethod
+    def gather(cls, attack: Attack, results: Sequence[Attacked], seconds: float) -> Reconstruction:
+        """The results of all units, records in the order of blocks and cells."""
+        nothing: Any = np.zeros(0, np.int64)
+        block = np.concatenate([nothing, *(item.block for item in results)])
+        cell = np.concatenate([nothing, *(item.cell for item in results)])
+        confidence = np.concatenate([np.zeros(0), *(item.confidence for item in results)])
+        certain = np.concatenate([np.zeros(0, bool), *(item.certain for item in results)])
+        order = np.lexsort((cell, block))
+        known = {number: value for item in results for number, value in item.variability.items()}
+        return cls(
+            attack.published,
+            attack.published.geography.levels[attack.settings.depth],
+            attack.plan.space,
+            attack.block_plan.space,
+            block[order],
+            cell[order],
+            confidence[order],
+            certain[order],
+            dict(sorted(known.items())),
+            attack.published.exact,
+            sum(item.deviation for item in results),
+            sum(not item.solved for item in results),
+            seconds,
+        )
+
+    @property
+    def persons(self) -> int:
+        """How many records there are."""
+        return len(self.block)
+
+    @property
+    def people(self) -> dict[int, int]:
+        """For each block with people, how many."""
+        blocks, counts = np.unique(self.block, return_counts=True)
+        return dict(zip(blocks.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def mean(self) -> float | None:
+        """The mean solution variability, weighted by people; an upper bound where a block's is one."""
+        if not self.variability or any(item is None for item in self.variability.values()):
+            return None
+        people = self.people
+        weighted = sum(people[block] * item.at_most for block, item in self.variability.items() if item is not None)
+        return weighted / max(1, self.persons)
+
+    def by_size(self) -> list[dict[str, Any]]:
+        """For each class of block sizes: blocks, people, and how many of both have one solution alone."""
+        people = self.people
+        rows = []
+        for size in SIZES:
+            blocks = [b for b, n in people.items() if size[0] <= n and (size[1] is None or n <= size[1])]
+            unique = [b for b in blocks if (item := self.variability.get(b)) is not None and item.unique]
+            persons = sum(people[block] for block in blocks)
+            in_unique = sum(people[block] for block in unique)
+            rows.append(
+                {
+                    "size": size_name(size),
+                    "blocks": len(blocks),
+                    "persons": persons,
+                    "blocks_at_0": len(unique),
+                    "persons_at_0": in_unique,
+                    "share_of_blocks_at_0": len(unique) / len(blocks) if blocks and self.exact else None,
+                    "share_of_persons_at_0": in_unique / persons if persons and self.exact else None,
+                }
+            )
+        return rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result in plain numbers, without records."""
+        codes = self.published.geography.blocks
+        sizes = self.by_size()
+        unique = [item for item in self.variability.values() if item is not None and item.unique]
+        bounds = {codes[b]: [v.at_least, v.at_most] for b, v in self.variability.items() if v and v.status != "proven"}
+        known = self.mean is not None
+        return {
+            "source": self.published.source,
+            "tables": list(self.published.tables),
+            "level": self.level,
+            "exact": self.exact,
+            "blocks": len(self.people),
+            "empty_blocks": len(codes) - len(self.people),
+            "persons": self.persons,
+            "unsolved": self.unsolved,
+            "deviation": None if self.exact else self.deviation,
+            "solution_variability": {
+                codes[block]: None if item is None else item.at_most for block, item in self.variability.items()
+            },
+            "bounds": bounds,
+            "mean_solution_variability": self.mean,
+            "share_of_blocks_at_0": len(unique) / len(self.variability) if known else None,
+            "share_of_persons_at_0": sum(row["persons_at_0"] for row in sizes) / self.persons if known else None,
+            "by_size": sizes,
+            "certain_persons": int(self.certain.sum()),
+            "notes": list(self.published.notes),
+            "seconds": self.seconds,
+        }
+
+    def records(self) -> pa.Table:
+        """The records: where, what, how sure.
+
+        An attribute whose levels tables tell apart one by one is a column with codes. One that is published in groups
+        has its code where the group is a single one, the lowest and highest code of the group, and the label of the
+        group that block tables show (``age``, ``age_low``, ``age_high``, ``age_bin``).
+        """
+        geography = self.published.geography
+        columns: dict[str, pa.Array] = {"geocode": pa.array(geography.blocks, pa.string()).take(pa.array(self.block))}
+        for depth, name in enumerate(geography.levels):
+            if depth:
+                units = pa.array(geography.units[depth], pa.string())
+                columns[name] = units.take(pa.array(geography.unit_of_block[depth][self.block]))
+        places = np.unravel_index(self.cell, self.space.shape) if self.space.axes else ()
+        for axis, coarse, place in zip(self.space.axes, self.block_space.axes, places, strict=True):
+            columns |= _attribute(axis, coarse, np.asarray(place))
+        columns["confidence"] = pa.array(self.confidence, from_pandas=True)
+        columns["certain"] = pa.array(self.certain)
+        shown = {block: None if item is None else item.at_most for block, item in self.variability.items()}
+        columns["solution_variability"] = pa.array([shown.get(int(b)) for b in self.block], pa.float64())
+        return pa.table(columns)
+
+
+def write_records(found: Reconstruction, file: str | Path) -> Path:
+    """The records as Parquet or CSV, readable for the owner alone: they may be true."""
+    file = Path(file)
+    write_file(found.records(), file, mode=PRIVATE_FILE)
+    return file
+
+
+def _attribute(axis: Axis, coarse: Axis, place: Integers) -> dict[str, pa.Array]:
+    name = axis.attribute.name
+    kind = pa.int64() if axis.attribute.is_integer else pa.string()
+    index = pa.array(place)
+    single = pa.array([codes[0] if len(codes) == 1 else None for codes in axis.codes], kind)
+    columns = {name: single.take(index)}
+    if max(len(codes) for codes in (*axis.codes, *coarse.codes)) == 1:
+        return columns
+    if axis.attribute.is_integer:
+        columns[f"{name}_low"] = pa.array([min(codes) for codes in axis.codes], kind).take(index)
+        columns[f"{name}_high"] = pa.array([max(codes) for codes in axis.codes], kind).take(index)
+    labels = pa.array(coarse.labels, pa.string())
+    columns[f"{name}_bin"] = labels.take(pa.array(axis.to(coarse)[place]))
+    return columns

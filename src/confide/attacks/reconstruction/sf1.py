@@ -1,0 +1,181 @@
+"""Tables made from records, as a folder that the attack can read: to try it on one's own data before publishing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from confide.attacks.reconstruction.description import (
+    BLOCK,
+    DESCRIPTION,
+    Description,
+    TablePart,
+    load_description,
+    query_of,
+)
+from confide.attacks.reconstruction.marginals import Integers
+from confide.attacks.reconstruction.reading import ALL
+from confide.attacks.reconstruction.table_files import write_file
+from confide.engines.files import PRIVATE_FILE, private_folder, write_text
+from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.schema import NO_GROUP, Query, Schema
+
+SF1 = "sf1-2010"
+
+
+def write_sf1_tables(
+    records: pa.Table,
+    folder: str | Path,
+    *,
+    levels: Sequence[tuple[str, int]] = (("tract", 11),),
+    tables: Sequence[str] | None = None,
+    block: str = "geocode",
+    format_: str = "parquet",
+) -> Path:
+    """The person tables of Summary File 1 for these records, as a folder with a ``tables.toml``.
+
+    ``records`` has the columns of ``block``, sex, age, cenrace and hispanic, with the codes of the schema ``persons``.
+    ``tables`` are the names of those wanted (default: all 34); ``levels`` the geolevels by the first digits of a block.
+    """
+    description, schema = load_description(SF1)
+    return write_tables(
+        records,
+        folder,
+        description,
+        schema,
+        levels=levels,
+        tables=tables,
+        block=block,
+        schema_name=SF1,
+        format_=format_,
+    )
+
+
+def write_tables(
+    records: pa.Table,
+    folder: str | Path,
+    description: Description,
+    schema: Schema,
+    *,
+    schema_name: str,
+    levels: Sequence[tuple[str, int]] = (),
+    tables: Sequence[str] | None = None,
+    block: str = "geocode",
+    format_: str = "parquet",
+) -> Path:
+    """The tables of a description for these records. Cells without people are left out, which says zero.
+
+    The folder is as confidential as the records until somebody decides to publish the tables.
+    """
+    folder = private_folder(Path(folder))
+    chosen = _chosen(description, tables, [BLOCK, *(name for name, _ in levels)])
+    codes = np.array(records.column(block).cast(pa.string()).to_pylist(), dtype=np.str_)
+    digits = dict(levels)
+    places = {level: np.unique(codes if level == BLOCK else _prefix(codes, digits[level]), return_inverse=True)
+              for level in {table.level for table in chosen}}  # fmt: skip
+    indices = _indices(records, schema, chosen)
+    lines = [f'schema = "{schema_name}"', f'title = "{description.title}"', "", "[geography]", f'block = "{block}"']
+    inside = ", ".join(f'{{ name = "{name}", digits = {number} }}' for name, number in levels)
+    lines += [f"levels = [{inside}]"]
+    for table in chosen:
+        units, unit = places[table.level]
+        file = f"{table.name.lower()}.{format_}"
+        write_file(_tabulate(table, schema, indices, units, unit, block), folder / file, mode=PRIVATE_FILE)
+        queries = ", ".join(f'"{text}"' for text in table.queries)
+        lines += ["", "[[tables]]", f'name = "{table.name}"', f'title = "{table.title}"', f'level = "{table.level}"']
+        lines += [f'file = "{file}"', f"queries = [{queries}]"]
+    write_text(folder / DESCRIPTION, "\n".join(lines) + "\n")
+    return folder
+
+
+def _prefix(codes: Any, digits: int) -> Any:
+    return np.array([code[:digits] for code in codes.tolist()], dtype=np.str_)
+
+
+def _chosen(description: Description, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TablePart]:
+    known = {table.name: table for table in description.tables if table.level in levels}
+    wanted = list(known) if tables is None else list(tables)
+    missing = [name for name in wanted if name not in known]
+    if missing or not wanted:
+        raise ParameterError(
+            Finding(
+                code="no-table",
+                what="there is no such table",
+                found=", ".join(missing) or "no table",
+                expected="some of " + ", ".join(known),
+                remedy="correct the names, or add the level",
+            )
+        )
+    return [known[name] for name in wanted]
+
+
+def _indices(records: pa.Table, schema: Schema, tables: Sequence[TablePart]) -> dict[str, Integers]:
+    """For each attribute in use the level of every record."""
+    used = {v.attribute.name for table in tables for text in table.queries for v in query_of(schema, text).variables}
+    result: dict[str, Integers] = {}
+    for attribute in schema.attributes:
+        if attribute.name not in used:
+            continue
+        if attribute.name not in records.column_names:
+            raise InputError(
+                Finding(
+                    "no-column",
+                    f"the records have no column {attribute.name!r}",
+                    Place(column=attribute.name),
+                    None,
+                    f"a column {attribute.name}",
+                    "add it, or leave the tables out that use it",
+                )
+            )
+        values = records.column(attribute.name).to_pylist()
+        index = np.fromiter((attribute.index.get(value, -1) for value in values), np.int64, len(values))
+        if (index < 0).any():
+            row = int(np.flatnonzero(index < 0)[0]) + 1
+            raise InputError(
+                Finding(
+                    "bad-code",
+                    f"a record has a code that {attribute.name!r} lacks",
+                    Place(row=row, column=attribute.name),
+                    CONFIDENTIAL,
+                    attribute.describe_codes(),
+                    "correct the records, or give another schema",
+                )
+            )
+        result[attribute.name] = index
+    return result
+
+
+def _tabulate(
+    table: TablePart, schema: Schema, indices: dict[str, Integers], units: Any, unit: Integers, block: str
+) -> pa.Table:
+    queries = [query_of(schema, text) for text in table.queries]
+    used = list(dict.fromkeys(v.attribute.name for query in queries for v in query.variables))
+    parts = [_count(query, used, indices, units, unit, block) for query in queries]
+    return pa.concat_tables(parts)
+
+
+def _count(
+    query: Query, used: list[str], indices: dict[str, Integers], units: Any, unit: Integers, block: str
+) -> pa.Table:
+    cell = np.zeros(len(unit), np.int64)
+    inside = np.ones(len(unit), bool)
+    for variable in query.variables:
+        group = variable.assignment[indices[variable.attribute.name]]
+        inside &= group != NO_GROUP
+        cell = cell * variable.size + group
+    key, count = np.unique(unit[inside] * query.cells + cell[inside], return_counts=True)
+    columns: dict[str, Any] = {block: pa.array(units[key // query.cells].tolist(), pa.string())}
+    places = np.unravel_index(key % query.cells, query.shape) if query.variables else ()
+    by_name = {v.attribute.name: (v, place) for v, place in zip(query.variables, places, strict=True)}
+    for name in used:
+        if name in by_name:
+            variable, place = by_name[name]
+            columns[name] = pa.array(variable.labels, pa.string()).take(pa.array(place))
+        else:
+            columns[name] = pa.array([ALL] * len(key), pa.string())
+    columns["count"] = pa.array(count.astype(np.int64))
+    return pa.table(columns)

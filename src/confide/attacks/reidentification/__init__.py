@@ -1,0 +1,63 @@
+"""Re-identification: from reconstructed records, and a file of people one knows, to their race and ethnicity.
+
+Start with :mod:`confide.attacks.reidentification.rates`, which does all of it; what the words mean is in
+:mod:`confide.attacks.reidentification.linking` and in ``docs/concepts/reidentification.md``.
+"""
+
+from __future__ import annotations
+
+from confide.attacks.reidentification.ages import AgeBins, load_age_bins
+from confide.attacks.reidentification.agreement import Agreement
+from confide.attacks.reidentification.attacker import (
+    AttackerSettings,
+    attacker_settings,
+    make_attacker,
+    parse_attacker,
+    with_person_ids,
+)
+from confide.attacks.reidentification.baselines import (
+    modal_guesser,
+    proportional_guesser,
+    proportional_guesser_as_printed,
+    proportional_guesser_of_others,
+)
+from confide.attacks.reidentification.linking import Linked
+from confide.attacks.reidentification.matching import Matches, match
+from confide.attacks.reidentification.rates import (
+    DivideBy,
+    GuessFrom,
+    Rates,
+    Reidentification,
+    reidentification_rates,
+    reidentify,
+)
+from confide.attacks.reidentification.reading import Role, parse_columns, read_people
+from confide.attacks.reidentification.traits import size_labels
+
+__all__ = [
+    "AgeBins",
+    "Agreement",
+    "AttackerSettings",
+    "DivideBy",
+    "GuessFrom",
+    "Linked",
+    "Matches",
+    "Rates",
+    "Reidentification",
+    "Role",
+    "attacker_settings",
+    "load_age_bins",
+    "make_attacker",
+    "match",
+    "modal_guesser",
+    "parse_attacker",
+    "parse_columns",
+    "proportional_guesser",
+    "proportional_guesser_as_printed",
+    "proportional_guesser_of_others",
+    "read_people",
+    "reidentification_rates",
+    "reidentify",
+    "size_labels",
+    "with_person_ids",
+]

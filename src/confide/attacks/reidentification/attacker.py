@@ -1,0 +1,181 @@
+"""The file of an attacker, made from the truth: who is in it, and what is wrong in it.
+
+A commercial file does not have everybody, has some people at an address they left, and gets ages and sexes wrong. Each
+record of the truth with a person id is in the file with probability ``coverage``; independently of each other, a record
+that is in it has
+
+- an age that is off by ``age_years``, up or down alike, with probability ``age_error`` (never below 0: then up);
+- the other sex with probability ``sex_error``;
+- another block of its tract, all alike, with probability ``block_error`` (if the tract has another);
+- a second record of the same person, in another block of the tract, with probability ``duplicates``.
+
+This is a simulation of somebody else's file: its randomness protects nothing, and comes from a seeded generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.attacks.reidentification.ages import Integers
+from confide.attacks.reidentification.reading import NEEDED, Role
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact, exact
+
+_SHARES = ("coverage", "age_error", "sex_error", "block_error", "duplicates")
+_WHOLE = ("age_years", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class AttackerSettings:
+    """How good the attacker's file is. By default it is perfect: everybody, and nothing wrong."""
+
+    coverage: Fraction = Fraction(1)
+    age_error: Fraction = Fraction(0)
+    age_years: int = 1
+    sex_error: Fraction = Fraction(0)
+    block_error: Fraction = Fraction(0)
+    duplicates: Fraction = Fraction(0)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise _bad(name, str(getattr(self, name)), "a share from 0 to 1")
+        if not 0 < self.age_years <= 50:
+            raise _bad("age_years", str(self.age_years), "years from 1 to 50")
+        if self.seed < 0:
+            raise _bad("seed", str(self.seed), "a whole number that is not negative")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: float(value) if name in _SHARES else value for name, value in asdict(self).items()}
+
+
+def attacker_settings(**values: Exact) -> AttackerSettings:
+    """Settings from exact numbers: ``attacker_settings(coverage="0.9", age_error="1/20", seed=1)``."""
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in (*_SHARES, *_WHOLE):
+            raise _bad(name[:40], "an unknown name", f"one of {', '.join((*_SHARES, *_WHOLE))}")
+        number = exact(value, name)
+        if name in _WHOLE:
+            if number.denominator != 1:
+                raise _bad(name, str(value)[:40], "a whole number")
+            made[name] = int(number)
+        else:
+            made[name] = number
+    return AttackerSettings(**made)
+
+
+def parse_attacker(text: str) -> AttackerSettings:
+    """Settings as typed: ``perfect``, or ``coverage=0.9,age_error=0.05,seed=1``."""
+    if text.strip() == "perfect":
+        return AttackerSettings()
+    parts = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or name in parts:
+            raise _bad(
+                name[:40] or "settings", part[:60], "perfect, or NAME=NUMBER with commas between, each name once"
+            )
+        parts[name] = value
+    return attacker_settings(**parts)
+
+
+def with_person_ids(truth: pa.Table) -> pa.Table:
+    """The truth with a column ``person_id``: its own, or the number of the row."""
+    if "person_id" in truth.column_names:
+        return truth
+    return truth.append_column("person_id", pa.array(np.arange(1, len(truth) + 1)))
+
+
+def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: int = 11) -> pa.Table:
+    """An attacker's file about the people of ``truth``, whose column ``tract`` is used if there is one."""
+    identified = with_person_ids(truth)
+    columns = list(NEEDED[Role.ATTACKER])
+    rows = np.flatnonzero(pc.is_valid(identified.column("person_id")).to_numpy(zero_copy_only=False))
+    # A stream for each kind of error, so that changing one share leaves the others' draws as they are.
+    draws = [np.random.default_rng(stream) for stream in np.random.SeedSequence(settings.seed).spawn(8)]
+    rows = rows[draws[0].random(len(rows)) < float(settings.coverage)]
+    number = len(rows)
+
+    tract, blocks = _tracts(identified, tract_digits)
+    codes = pc.dictionary_encode(_plain(identified.column("geocode")))
+    block = codes.indices.to_numpy(zero_copy_only=False).astype(np.int64)[rows]
+    moved = draws[1].random(number) < float(settings.block_error)
+    own = np.where(moved, _elsewhere(block, tract, blocks, draws[2]), block)
+    twice = np.flatnonzero(draws[3].random(number) < float(settings.duplicates))
+    second = _elsewhere(block[twice], tract, blocks, draws[4])
+
+    age = _plain(identified.column("age")).cast(pa.int64()).to_numpy(zero_copy_only=False)[rows]
+    wrong = draws[5].random(number) < float(settings.age_error)
+    step = np.where(draws[6].random(number) < 0.5, -settings.age_years, settings.age_years)
+    shifted = np.where(age + step < 0, age + settings.age_years, age + step)
+    age = np.where(wrong, shifted, age)
+    sex = _swap_sexes(_plain(identified.column("sex")), rows, draws[7].random(number) < float(settings.sex_error))
+
+    everyone = np.concatenate([np.arange(number), twice])
+    places = np.concatenate([own, second])
+    made = {
+        "person_id": _plain(identified.column("person_id")).take(pa.array(rows[everyone])),
+        "geocode": codes.dictionary.take(pa.array(places)),
+        "sex": sex.take(pa.array(everyone)),
+        "age": pa.array(age[everyone]),
+    }
+    return pa.table({name: made[name] for name in columns})
+
+
+def _tracts(truth: pa.Table, digits: int) -> tuple[Integers, Integers]:
+    """The tract of each block, and the blocks sorted by tract. Blocks are those where somebody lives."""
+    codes = pc.dictionary_encode(_plain(truth.column("geocode")))
+    if "tract" in truth.column_names:
+        of_record = pc.dictionary_encode(_plain(truth.column("tract"))).indices.to_numpy(zero_copy_only=False)
+        tract = np.zeros(len(codes.dictionary), dtype=np.int64)
+        tract[codes.indices.to_numpy(zero_copy_only=False)] = of_record
+    else:
+        prefixes = pc.dictionary_encode(pc.utf8_slice_codeunits(codes.dictionary, 0, digits))
+        tract = prefixes.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return tract, np.argsort(tract, kind="stable")
+
+
+def _elsewhere(block: Integers, tract: Integers, blocks: Integers, draws: np.random.Generator) -> Integers:
+    """Another block of the same tract for each block, all others alike; the same one where the tract has no other."""
+    counts = np.bincount(tract)
+    starts = np.cumsum(counts) - counts
+    place = np.empty(len(blocks), dtype=np.int64)
+    place[blocks] = np.arange(len(blocks))
+    own = place[block] - starts[tract[block]]
+    others = counts[tract[block]] - 1
+    chosen = np.floor(draws.random(len(block)) * np.maximum(others, 1)).astype(np.int64)
+    chosen = np.where(chosen >= own, chosen + 1, chosen)
+    return np.where(others > 0, blocks[starts[tract[block]] + np.where(others > 0, chosen, own)], block)
+
+
+def _swap_sexes(sex: pa.Array, rows: Integers, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
+    codes = pc.dictionary_encode(sex)
+    values = codes.indices.to_numpy(zero_copy_only=False).astype(np.int64)[rows]
+    levels = len(codes.dictionary)
+    return codes.dictionary.take(pa.array(np.where(wrong, (values + 1) % levels, values)))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    values = pa.chunked_array(column).combine_chunks()
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _bad(name: str, found: str, expected: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="bad-attacker",
+            what="this does not describe an attacker's file",
+            where=Place(path=f"--attacker-from-truth, {name}"),
+            found=found,
+            expected=expected,
+            remedy="write, for instance, coverage=0.9,age_error=0.05,seed=1",
+        )
+    )

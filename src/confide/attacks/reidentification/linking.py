@@ -1,0 +1,175 @@
+"""Linking: whom an attacker takes a reconstructed record for, and whether they are right.
+
+- *putative*: a reconstructed record matched, without replacement, with a record of the attacker's file on block, sex
+  and age (year first, then group). The attacker now believes the race and ethnicity of that person to be known.
+- *confirmed*: the truth has this person in this block, of this sex and age, and the race and ethnicity are theirs.
+- *precision*: confirmed over putative: how far the attacker may trust a match.
+
+Files are first made *data-defined*: records with a person id, one for each person and block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from confide.attacks.reidentification.ages import UNKNOWN, Integers
+from confide.attacks.reidentification.agreement import EXACT
+from confide.attacks.reidentification.baselines import Composition
+from confide.attacks.reidentification.coding import Coded, Coding
+from confide.attacks.reidentification.matching import Matches, match
+from confide.attacks.reidentification.traits import Mask, Traits
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The putative matches of an attack, and what the truth says about each."""
+
+    matches: Matches
+    """Rows of the reconstruction (left) and of the attacker's data-defined records (right)."""
+    person_there: Mask = field(repr=False)
+    """Whether the truth has this person in this block, of this sex and age."""
+    confirmed: Mask = field(repr=False)
+    modal: Mask = field(repr=False)
+    """Whether the modal guesser would be confirmed."""
+    proportional: np.ndarray[Any, np.dtype[np.float64]] = field(repr=False)
+    """With which probability the proportional guesser would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Numbers of one universe. Rates divide by the attacker's records or by the data-defined persons of the truth."""
+
+    universe: str
+    attacker_records: int
+    data_defined_persons: int
+    putative: int
+    confirmed: int
+    modal_guesser_confirmed: int
+    proportional_guesser_expected: float
+    exact_age_putative: int
+    exact_age_confirmed: int
+    divided_by: int
+
+    @property
+    def putative_rate(self) -> float | None:
+        return _ratio(self.putative, self.divided_by)
+
+    @property
+    def confirmed_rate(self) -> float | None:
+        return _ratio(self.confirmed, self.divided_by)
+
+    @property
+    def precision(self) -> float | None:
+        return _ratio(self.confirmed, self.putative)
+
+    @property
+    def modal_guesser_precision(self) -> float | None:
+        return _ratio(self.modal_guesser_confirmed, self.putative)
+
+    @property
+    def proportional_guesser_precision(self) -> float | None:
+        return _ratio(self.proportional_guesser_expected, self.putative)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "putative_rate": self.putative_rate,
+            "confirmed_rate": self.confirmed_rate,
+            "precision": self.precision,
+            "modal_guesser_precision": self.modal_guesser_precision,
+            "proportional_guesser_precision": self.proportional_guesser_precision,
+            "exact_age_putative_rate": _ratio(self.exact_age_putative, self.divided_by),
+            "exact_age_confirmed_rate": _ratio(self.exact_age_confirmed, self.divided_by),
+            "exact_age_precision": _ratio(self.exact_age_confirmed, self.exact_age_putative),
+        }
+
+
+def data_defined(people: Coded, order: Integers) -> Integers:
+    """The rows with a person, a block, a sex and an age; the first in ``order`` of each person and block. They rise."""
+    whole = (people.person >= 0) & (people.block >= 0) & (people.sex >= 0) & (people.age >= 0)
+    rows = order[whole[order]]
+    by_person = rows[np.lexsort((np.arange(len(rows)), people.block[rows], people.person[rows]))]
+    first = np.ones(len(by_person), dtype=bool)
+    first[1:] = np.diff(people.person[by_person]).astype(bool) | np.diff(people.block[by_person]).astype(bool)
+    return np.sort(by_person[first])
+
+
+def same_person(people: Coded, truth: Coded, defined: Integers, blocks: int) -> Integers:
+    """For each record, the data-defined row of the truth of the same person in the same block, or UNKNOWN."""
+    keys = truth.person[defined] * blocks + truth.block[defined]
+    order = np.argsort(keys)
+    keys = keys[order]
+    wanted = people.person * blocks + people.block
+    if not len(keys):
+        return np.full(len(people), UNKNOWN, dtype=np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found = (keys[place] == wanted) & (people.person >= 0) & (people.block >= 0)
+    return np.where(found, defined[order][place], UNKNOWN)
+
+
+def link(
+    coding: Coding,
+    attacker: Coded,
+    same: Integers,
+    guesses: Composition,
+    reconstructed_order: Integers,
+    attacker_order: Integers,
+) -> Links:
+    """The putative matches, confirmed or not, by the reconstruction and by both guessers."""
+    ours, truth = coding.reconstructed, coding.truth
+    matches = match(
+        [
+            (coding.exact_key(ours), coding.exact_key(attacker)),
+            (coding.bin_key(ours), coding.bin_key(attacker)),
+        ],
+        reconstructed_order,
+        attacker_order,
+    )
+    known, true = attacker.take(matches.right), same[matches.right]
+    # The same year of age is the same group.
+    there = (true != UNKNOWN) & (truth.sex[true] == known.sex) & (truth.bin[true] == known.bin)
+    group = truth.group[true]
+    block = truth.block[true]
+    return Links(
+        matches,
+        there,
+        there & (ours.group[matches.left] == group),
+        there & (guesses.mode[block] == group),
+        np.where(there, guesses.share(block, group), 0.0),
+    )
+
+
+def linked(
+    links: Links, coding: Coding, attacker: Coded, same: Integers, traits: Traits, persons: Traits, by_persons: bool
+) -> tuple[Linked, ...]:
+    """The numbers of every universe. ``traits`` are of the attacker's records, ``persons`` of the truth's."""
+    exact = links.matches.passed == EXACT
+    right = links.matches.right
+    # An exact match is confirmed as such only if the truth has the same year, not just the same group.
+    exact_confirmed = links.confirmed & exact & (coding.truth.age[same[right]] == attacker.age[right])
+    of_persons = persons.universes()
+    found = []
+    for name, mask in traits.universes().items():
+        here = mask[right]
+        records, defined = int(mask.sum()), int(of_persons[name].sum())
+        found.append(
+            Linked(
+                universe=name,
+                attacker_records=records,
+                data_defined_persons=defined,
+                putative=int(here.sum()),
+                confirmed=int(links.confirmed[here].sum()),
+                modal_guesser_confirmed=int(links.modal[here].sum()),
+                proportional_guesser_expected=float(links.proportional[here].sum()),
+                exact_age_putative=int((here & exact).sum()),
+                exact_age_confirmed=int(exact_confirmed[here].sum()),
+                divided_by=defined if by_persons else records,
+            )
+        )
+    return tuple(found)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,219 @@
+"""An attack from beginning to end: three files in, rates out.
+
+>>> rates = reidentification_rates(reconstructed, attacker, truth)              # doctest: +SKIP
+>>> rates.universe("unique&nonmodal&solvar0").precision                         # doctest: +SKIP
+
+J. M. Abowd and M. B. Hawes, *Confidentiality protection in the 2020 US Census of Population and Housing*, Annual Review
+of Statistics and Its Application 10 (2023), sections 3 and 6; J. M. Abowd et al., *The 2010 Census confidentiality
+protections failed, here's how and why* (2023), whose baselines these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.attacks.reidentification.ages import AgeBins, Integers, load_age_bins
+from confide.attacks.reidentification.agreement import EXACT, Agreement, agree, agreements
+from confide.attacks.reidentification.baselines import ModeFrom, composition
+from confide.attacks.reidentification.coding import Coding, code
+from confide.attacks.reidentification.linking import Linked, Links, data_defined, link, linked, same_person
+from confide.attacks.reidentification.traits import population_unique, traits
+from confide.confidential import Confidential
+from confide.errors import Finding, ParameterError, Place
+
+Row = TypeVar("Row", Agreement, Linked)
+
+
+class DivideBy(StrEnum):
+    """What putative and confirmed matches are divided by. With a perfect attacker both are the same."""
+
+    ATTACKER = "attacker"
+    DATA_DEFINED = "data-defined"
+
+
+class GuessFrom(StrEnum):
+    """Whose people the guessers know the groups of."""
+
+    TRUTH = "truth"
+    RECONSTRUCTED = "reconstructed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """All rates of an attack. They use the truth, and are for the curator."""
+
+    reconstructed_records: int
+    attacker_records: int
+    attacker_left_out: int
+    """Records of the attacker's file without a value, or a second time for the same person and block."""
+    truth_records: int
+    data_defined_persons: int
+    ages_in_no_group: int
+    """Reconstructed records whose age is not known to a group; they match nothing."""
+    age_bins: str
+    population_unique_share: float
+    population_unique_share_with_group: float
+    reconstructed_unique_share: float
+    modes_from: dict[str, int]
+    divide_by: DivideBy
+    guess_from: GuessFrom
+    seed: int
+    agreement: tuple[Agreement, ...]
+    reidentification: tuple[Linked, ...]
+
+    def universe(self, name: str) -> Linked:
+        """The numbers of one universe, such as ``unique&nonmodal``."""
+        return self._named(name, self.reidentification)
+
+    def agreement_in(self, name: str) -> Agreement:
+        """The agreement in one universe."""
+        return self._named(name, self.agreement)
+
+    def has(self, name: str) -> bool:
+        return any(row.universe == name for row in self.reidentification)
+
+    def _named(self, name: str, rows: Sequence[Row]) -> Row:
+        for row in rows:
+            if row.universe == name:
+                return row
+        raise ParameterError(
+            Finding(
+                code="no-universe",
+                what="there is no universe of this name",
+                where=Place(path="universe"),
+                found=name[:60],
+                expected=f"one of {', '.join(row.universe for row in rows)}",
+                remedy="those with solvar0 need the column solution_variability",
+            )
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers for ``--json``."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("agreement", "reidentification")}
+        return plain | {
+            "divide_by": self.divide_by.value,
+            "guess_from": self.guess_from.value,
+            "agreement": {row.universe: row.as_dict() for row in self.agreement},
+            "reidentification": {row.universe: row.as_dict() for row in self.reidentification},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reidentification:
+    """An attack: its rates, and the matches themselves, which nobody but the curator may see."""
+
+    rates: Rates
+    _links: Links = field(repr=False)
+    _reconstructed: pa.Table = field(repr=False)
+    _attacker: pa.Table = field(repr=False)
+    _attacker_rows: Integers = field(repr=False)
+
+    def matches(self) -> Confidential[pa.Table]:
+        """Every putative match: rows of both files (from 1), the person, how the age matched, what the attacker now
+        believes, and whether it is so."""
+        links = self._links
+        left, right = links.matches.left, self._attacker_rows[links.matches.right]
+        theirs = self._attacker.select(["person_id", "geocode", "sex", "age"]).take(right)
+        ours = self._reconstructed.select(["cenrace", "hispanic"]).take(left)
+        table = pa.table(
+            {
+                "reconstructed_row": left + 1,
+                "attacker_row": right + 1,
+                **{name: theirs.column(name) for name in theirs.column_names},
+                "age_matched": np.where(links.matches.passed == EXACT, "year", "group").tolist(),
+                **{name: ours.column(name) for name in ours.column_names},
+                "confirmed": links.confirmed,
+            }
+        )
+        return Confidential(table.take(pc.sort_indices(table, sort_keys=[("attacker_row", "ascending")])))
+
+
+def reidentify(
+    reconstructed: pa.Table,
+    attacker: pa.Table,
+    truth: pa.Table,
+    *,
+    age_bins: str | Sequence[int] = "sf1-block",
+    block_group_digits: int = 12,
+    seed: int = 0,
+    divide_by: DivideBy | str = DivideBy.ATTACKER,
+    guess_from: GuessFrom | str = GuessFrom.TRUTH,
+) -> Reidentification:
+    """Match reconstructed records with an attacker's file, and say what came of it.
+
+    Columns: :mod:`confide.attacks.reidentification.reading`. Of records that are alike in all that is matched, a
+    uniform number drawn from ``seed`` for each record says which comes first, in each file by itself.
+    """
+    bins = load_age_bins(age_bins)
+    coding = code(reconstructed, attacker, truth, bins, block_group_digits)
+    if not len(coding.truth):
+        raise ParameterError(
+            Finding(code="no-truth", what="the truth has no records", found="0 records", expected="at least one")
+        )
+    streams = np.random.SeedSequence(seed).spawn(3)
+    orders = [
+        np.argsort(np.random.default_rng(stream).random(len(people)), kind="stable")
+        for stream, people in zip(streams, (coding.reconstructed, coding.attacker, coding.truth), strict=True)
+    ]
+    kept = data_defined(coding.attacker, orders[1])
+    known = coding.attacker.take(kept)
+    place = np.empty(len(coding.attacker), dtype=np.int64)
+    place[orders[1]] = np.arange(len(coding.attacker))
+    defined = data_defined(coding.truth, orders[2])
+    same = same_person(known, coding.truth, defined, coding.blocks)
+    true = composition(coding, coding.truth)
+    guesses = true if GuessFrom(guess_from) is GuessFrom.TRUTH else composition(coding, coding.reconstructed)
+    links = link(coding, known, same, guesses, orders[0], np.argsort(place[kept]))
+    rows = linked(
+        links,
+        coding,
+        known,
+        same,
+        traits(coding, known, same, true),
+        traits(coding, coding.truth.take(defined), defined, true),
+        DivideBy(divide_by) is DivideBy.DATA_DEFINED,
+    )
+    everyone = traits(coding, coding.truth, np.arange(len(coding.truth)), true)
+    inhabited = true.people > 0
+    rates = Rates(
+        reconstructed_records=len(coding.reconstructed),
+        attacker_records=len(known),
+        attacker_left_out=len(coding.attacker) - len(known),
+        truth_records=len(coding.truth),
+        data_defined_persons=len(defined),
+        ages_in_no_group=int((coding.reconstructed.bin < 0).sum()),
+        age_bins=_described(bins),
+        population_unique_share=float(everyone.unique.mean()),
+        population_unique_share_with_group=float(population_unique(coding, coding.truth, with_group=True).mean()),
+        reconstructed_unique_share=_unique_share(coding),
+        modes_from={
+            source.name.lower().replace("_", "-"): int((true.found[inhabited] == source).sum()) for source in ModeFrom
+        },
+        divide_by=DivideBy(divide_by),
+        guess_from=GuessFrom(guess_from),
+        seed=seed,
+        agreement=agreements(agree(coding, orders[0], orders[2]), everyone),
+        reidentification=rows,
+    )
+    return Reidentification(rates, links, reconstructed, attacker, kept)
+
+
+def reidentification_rates(reconstructed: pa.Table, attacker: pa.Table, truth: pa.Table, **settings: Any) -> Rates:
+    """The rates of :func:`reidentify`, with the same settings."""
+    return reidentify(reconstructed, attacker, truth, **settings).rates
+
+
+def _unique_share(coding: Coding) -> float:
+    people = coding.reconstructed
+    return float(population_unique(coding, people).mean()) if len(people) else 0.0
+
+
+def _described(bins: AgeBins) -> str:
+    return bins.name if bins.name != "own" else ",".join(map(str, bins.starts))

@@ -1,0 +1,102 @@
+"""Releases of Confide as tables: what the attack makes of each mechanism, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.cellkey.cellkey_kit import release_of
+from tests.conftest import KEY
+from tests.swapping.swapping_kit import release_of as swapped
+from tests.topdown.topdown_kit import write_small_state, write_spec
+
+import confide
+from confide.attacks.reconstruction import read_source, reconstruct
+from confide.errors import ConfideError
+
+
+def test_tables_are_fitted(project: Path) -> None:
+    release = confide.run(project / "spec.toml", processes=1, insecure_key=KEY).release
+    published = read_source(release)
+    assert published.geography.levels[0] == "block"
+    assert not published.exact
+    assert any("noise" in note for note in published.notes)
+    assert any("place" in note for note in published.notes)
+    plan = json.loads((release / "manifest.json").read_text())["plan"]
+    measured = {(m["level"], m["query"]) for m in plan["measures"] if m["level"] != "place"}
+    assert len(published.marginals) == len(measured)
+    found = reconstruct(published, level="state", processes=1, time_limit=20)
+    persons = pq.read_table(project / "persons.parquet").num_rows
+    assert found.persons == pytest.approx(persons, rel=0.2)
+    assert not found.exact
+    assert found.deviation > 0
+    assert found.mean is None
+
+
+def test_cell_key_tables_are_fitted(tmp_path: Path) -> None:
+    release = release_of(tmp_path)
+    with pytest.raises(ConfideError) as caught:
+        read_source(release)
+    assert caught.value.findings[0].code == "release-schema"
+    published = read_source(release, tmp_path / "town.toml")
+    assert {float(m.variance) for m in published.marginals if m.variance is not None} == {2.0}
+    found = reconstruct(published, processes=1, time_limit=20)
+    assert found.persons == pytest.approx(2_003, abs=40)
+    assert found.as_dict()["exact"] is False
+    other = tmp_path / "other.toml"
+    other.write_text((tmp_path / "town.toml").read_text().replace("women", "others"))
+    with pytest.raises(ConfideError) as caught:
+        read_source(release, other)
+    assert caught.value.findings[0].code == "release-schema"
+
+
+def test_topdown_records_are_what_they_are(tmp_path: Path) -> None:
+    write_small_state(tmp_path, 2_000, 3)
+    release = confide.run(write_spec(tmp_path), processes=1, insecure_key=KEY).release
+    published = read_source(release)
+    assert published.geography.levels[:2] == ("block", "block_group")
+    found = reconstruct(published, processes=1)
+    mine = found.records()
+    records = pq.read_table(next((release / "tables").glob("records*.parquet")))
+    keys = records.column_names
+    both = [Counter(zip(*(t.column(k).to_pylist() for k in keys), strict=True)) for t in (mine, records)]
+    assert both[0] == both[1]
+    assert found.mean == 0.0
+    assert any("protected records" in note for note in published.notes)
+
+
+def test_other_mechanisms_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    release = release_of(tmp_path)
+    manifest = json.loads((release / "manifest.json").read_text())
+    (release / "manifest.json").write_text(json.dumps(manifest | {"mechanism": "safetab"}))
+    with pytest.raises(ConfideError) as caught:
+        read_source(release)
+    finding = caught.value.findings[0]
+    assert finding.code == "not-attacked"
+    assert "tables.toml" in str(finding.remedy)
+
+
+def test_swapped_records_and_swapped_tables(tmp_path: Path) -> None:
+    with_records = swapped(tmp_path / "a")
+    found = reconstruct(read_source(with_records, tmp_path / "a" / "town.toml"), processes=1)
+    records = pq.read_table(next((with_records / "microdata").glob("persons*.parquet")))
+    keys = ["geocode", "sex", "race", "age"]
+    both = [Counter(zip(*(t.column(k).to_pylist() for k in keys), strict=True)) for t in (found.records(), records)]
+    assert both[0] == both[1]
+    release = swapped(tmp_path / "b", output="microdata = false")
+    published = read_source(release, tmp_path / "b" / "town.toml")
+    assert published.exact
+    assert published.geography.levels[0] == "block"
+    assert any("place" in note for note in published.notes)
+    rows = reconstruct(published, processes=1, level="block").records().to_pylist()
+    table = pq.read_table(next((release / "tables").glob("race.*parquet"))).to_pylist()
+    schema = published.schema
+    for name, labels in (("sex", schema.variable("sex").labels), ("race", schema.variable("race").labels)):
+        codes = [level.code for level in schema.variable(name).attribute.levels]
+        mine = Counter((row["geocode"], labels[codes.index(row[name])]) for row in rows)
+        other = "race" if name == "sex" else "sex"
+        shown = [r for r in table if r["level"] == "block" and r[name] != "all" and r[other] == "all"]
+        assert mine == Counter({(r["area"], r[name]): r["count"] for r in shown})
