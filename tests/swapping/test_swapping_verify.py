@@ -1,0 +1,119 @@
+"""``verify`` finds what a forger would do to swapped tables and records."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from tests.swapping.swapping_kit import correct, failed, release_of
+
+Change = Callable[[pa.Table], pa.Table]
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return release_of(
+        tmp_path_factory.mktemp("sealed"), key=None, swapping='settings = "light"\nrate = "1/2"\npublish_rate = true'
+    )
+
+
+@pytest.fixture
+def release(sealed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sealed, tmp_path / "release"))
+
+
+def forge(release: Path, path: str, change: Change, *formats: str) -> None:
+    table = change(pq.read_table(release / f"{path}.parquet"))
+    if "parquet" in (formats or ("parquet",)):
+        pq.write_table(table, release / f"{path}.parquet")
+    if "csv" in (formats or ("csv",)):
+        pyarrow.csv.write_csv(table, release / f"{path}.csv")
+    correct(release)
+
+
+def edited(table: pa.Table, column: str, row: int, change: Callable[[object], object]) -> pa.Table:
+    values = table.column(column).to_pylist()
+    values[row] = change(values[row])
+    field = table.schema.field(column)
+    return table.set_column(table.column_names.index(column), field, pa.array(values, field.type))
+
+
+def test_an_untouched_release_passes(release: Path) -> None:
+    assert failed(release) == []
+
+
+def test_formats_that_differ(release: Path) -> None:
+    forge(release, "tables/ages", lambda t: edited(t, "count", 0, lambda n: n + 1), "csv")
+    assert "ages: the same in every format" in failed(release)
+
+
+@pytest.mark.parametrize("row", [0, 5, -1])
+def test_a_count_that_does_not_add_up(release: Path, row: int) -> None:
+    forge(release, "tables/race", lambda t: edited(t, "count", row, lambda n: n + 1))
+    assert set(failed(release)) & {
+        "race: margins add up",
+        "race: levels come to the same",
+        "race: as the records have it",
+    }
+
+
+def test_a_table_that_disagrees_with_another(release: Path) -> None:
+    """The inner cells alone have no margins: only other tables and the records speak against it."""
+    forge(
+        release, "tables/races", lambda t: edited(edited(t, "count", 0, lambda n: n + 1), "count", 1, lambda n: n - 1)
+    )
+    assert "races: the same as in other tables" in failed(release)
+    assert "races: as the records have it" in failed(release)
+
+
+def test_zeros_repeats_and_disorder(release: Path) -> None:
+    forge(release, "tables/races", lambda t: edited(t, "count", 0, lambda _: 0))
+    assert "races: whole counts of somebody" in failed(release)
+    forge(release, "tables/ages", lambda t: pa.concat_tables([t.slice(1), t.slice(0, 1)]))
+    assert "ages: every cell once, in order" in failed(release)
+    forge(release, "tables/race", lambda t: pa.concat_tables([t.slice(0, 1), t]))
+    assert "race: every cell once, in order" in failed(release)
+
+
+def test_labels_and_columns_that_the_plan_has_not(release: Path) -> None:
+    forge(release, "tables/race", lambda t: edited(t, "race", 3, lambda _: "race d"))
+    forge(release, "tables/ages", lambda t: t.append_column("moved", pa.array([True] * t.num_rows)))
+    assert {"race: columns and labels", "ages: columns and labels"} <= set(failed(release))
+
+
+def test_records_that_are_not_those_of_the_tables(release: Path) -> None:
+    forge(release, "microdata/persons", lambda t: edited(t, "race", 0, lambda code: "b" if code == "a" else "a"))
+    assert set(failed(release)) == {"race: as the records have it", "races: as the records have it"}
+
+
+def test_a_household_torn_apart(release: Path) -> None:
+    def tear(table: pa.Table) -> pa.Table:
+        numbers = table.column("household").to_pylist()
+        row = next(row for row, number in enumerate(numbers) if number is not None and numbers.count(number) > 1)
+        return edited(table, "geocode", row, lambda code: "0112" if code != "0112" else "0000")
+
+    forge(release, "microdata/persons", tear)
+    assert failed(release) == ["records"]
+
+
+def test_a_statement_of_what_stays_that_the_settings_do_not_imply(release: Path) -> None:
+    manifest = json.loads((release / "manifest.json").read_text())
+    manifest["plan"]["question"]["swapping"]["kept_in_blocks"].append("adults")
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert "what is stated to stay" in failed(release)
+
+
+def test_a_file_more(release: Path) -> None:
+    shutil.copy(release / "tables/ages.csv", release / "tables/moved.csv")
+    manifest = json.loads((release / "manifest.json").read_text())
+    manifest["files"].append(
+        dict(next(f for f in manifest["files"] if f["path"] == "tables/ages.csv"), path="tables/moved.csv")
+    )
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert failed(release) == ["no other files"]
