@@ -141,7 +141,7 @@ def test_usage(files):
     both = [files / "ours.parquet", files / "known.parquet", *truth, "--attacker-from-truth", "perfect"]
     assert "not both" in run(*both, code=2).output
     run(files / "ours.parquet", files / "known.parquet", code=2)
-    run(files / "absent.parquet", files / "known.parquet", *truth, code=2)
+    run(files / "absent.parquet", files / "known.parquet", *truth, code=1)
     run(*both[:2], *truth, "--age-bins", "5,10", code=1)
 
 

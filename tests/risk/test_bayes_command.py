@@ -100,6 +100,7 @@ def test_what_is_refused() -> None:
     assert codes("--rho", "1", "--also-rho", "1", "--released", "1") == ["releases-differ"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not plots.available(), reason="needs the extra plots")
 def test_pictures(tmp_path: Path) -> None:
     found = run_json("--law", "geometric", "--epsilon", 1, "--also-rho", "1/4", "--plots", tmp_path)

@@ -109,6 +109,7 @@ def test_mistakes(words: list[str]) -> None:
         CliRunner().invoke(app, words, catch_exceptions=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not plots.available(), reason="the extra `plots` is not installed")
 def test_pictures(tmp_path: Path) -> None:
     # Strong measurements, so that few releases have to be looked at.

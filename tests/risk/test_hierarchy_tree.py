@@ -18,7 +18,7 @@ from scipy.signal import fftconvolve
 
 from confide.errors import ConfideError, InputError, ParameterError, SpecError
 from confide.risk.bayesian.log_convolution import is_concave, log_convolve
-from confide.risk.bayesian.priors import CountPrior, Flat, Geometric, Given, Point, Poisson
+from confide.risk.bayesian.priors import CountPrior, Flat, Geometric, Given, Point
 from confide.risk.bayesian.tree import ALLOWED, Node, Tree, target
 from confide.risk.bayesian.tree_file import load_tree, parse_tree
 from confide.risk.bayesian.two_level import TwoLevel
@@ -139,7 +139,7 @@ def large(prior: CountPrior, mean: int, root: int | None = None, leaves: int = 3
 
 
 @pytest.mark.parametrize(
-    ("prior", "mean"), [(Geometric(1), 2), (Flat(3000), 200), (Flat(), 200), (Poisson(100), 200), (Flat(5000), 3)]
+    ("prior", "mean"), [(Geometric(1), 2), (Flat(3000), 200), (Flat(), 200), (Flat(5000), 3)]
 )
 def test_three_levels_of_thirty_with_thousands_of_counts(prior: CountPrior, mean: int) -> None:
     tree = large(prior, mean)

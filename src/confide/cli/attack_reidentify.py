@@ -28,7 +28,7 @@ from confide.engines.files import whole_file
 from confide.engines.groups import write_parquet
 from confide.errors import Finding, ParameterError, Place
 
-_FILE = {"exists": True, "dir_okay": False}
+_FILE = {"dir_okay": False}
 
 
 def reidentify(
