@@ -1,0 +1,108 @@
+"""``confide audit``: tables that somebody else has protected, judged by what an attacker can work out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from confide.cli.show import Json, err, out, print_json, table
+from confide.errors import Finding, ParameterError, Place
+from confide.runs.release import MANIFEST, read_manifest
+from confide.suppression.audit import Audit, audit
+from confide.suppression.audit_description import describe
+from confide.suppression.audit_files import read_required, read_suspect
+from confide.suppression.audit_release import suspect_of_release
+
+DONE, REFUSED = 0, 1
+MOST_ROWS = 25
+
+app = typer.Typer(help="Judge tables by what an attacker can work out from them.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Judge tables by what an attacker can work out from them."""
+
+
+@app.command()
+def suppression(
+    tables: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE", help="A folder with a description (table.toml), a CSV or Parquet with one, or a release."
+        ),
+    ],
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="CONFIDENTIAL: the true figures, in the same form, to judge each interval by them."),
+    ] = None,
+    sharpen: Annotated[
+        bool, typer.Option("--sharpen", help="Use in every sum that figures are whole numbers; slow, small parts only.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """What follows from a table about its suppressed cells: the smallest interval for each, by linear programming.
+
+    Exit code 1: a cell is disclosed, or its interval is narrower than required, or the table does not add up.
+    """
+    if (tables / MANIFEST).is_file():
+        if truth is not None:
+            raise ParameterError(_no_truth())
+        suspect, required = suspect_of_release(tables, read_manifest(tables)), None
+    else:
+        described = describe(tables)
+        suspect = read_suspect(described)
+        if truth is None and (described.description.protection.threshold or described.description.protection.percent):
+            err.print("[yellow]note[/] threshold and percent are judged by true figures: give --truth")
+        required = None if truth is None else read_required(described, suspect, truth)
+    found = audit(suspect, required, sharpen=sharpen)
+    if as_json:
+        print_json(found.as_dict() | {"findings": []})
+    else:
+        _show(found)
+    raise typer.Exit(DONE if found.ok else REFUSED)
+
+
+def _show(found: Audit) -> None:
+    told = found.as_dict()
+    rows = sorted(told["intervals"], key=lambda row: (not row["exact"], not row["too_narrow"]))
+    shown = [
+        (
+            row["table"],
+            ", ".join(f"{name} = {code}" for name, code in row["cell"].items()),
+            f"{row['lower']:,}",
+            "no end" if row["upper"] is None else f"{row['upper']:,}",
+            "KNOWN" if row["exact"] else "too narrow" if row["too_narrow"] else "",
+        )
+        for row in rows[:MOST_ROWS]
+    ]
+    if shown:
+        table(["table", "suppressed cell", "from ", "to ", ""], shown)
+        if len(rows) > MOST_ROWS:
+            out.print(f"… and {len(rows) - MOST_ROWS:,} more: --json has all.")
+    out.print(
+        f"\n{told['cells']:,} cells, {told['suppressed']:,} of them suppressed; {told['sums']:,} sums; "
+        f"{told['programmes']:,} linear programmes solved."
+    )
+    if not told["suppressed"]:
+        out.print("Nothing is suppressed, so nothing can be worked out.")
+    elif found.ok:
+        out.print("[bold green]No suppressed cell is known[/], and no interval is narrower than required.")
+    else:
+        parts = [
+            f"{told['disclosed']:,} suppressed cells are known exactly" if told["disclosed"] else "",
+            f"{told['too_narrow']:,} intervals are too narrow" if told["too_narrow"] else "",
+            f"{told['outside']:,} true figures lie outside of their interval" if told["outside"] else "",
+        ]
+        out.print(f"[bold red]{escape('; '.join(part for part in parts if part))}.[/]")
+    out.print("This is what follows from these tables alone; other tables of the same people can tell more.")
+    if found.judged:
+        err.print("[bold red]CONFIDENTIAL[/]: this judgement used true figures")
+
+
+def _no_truth() -> Finding:
+    what, remedy = "a release of ours is held against the truth by `confide evaluate`", "leave --truth out"
+    return Finding("no-truth", what, Place(path="--truth"), "a release folder", "a described table", remedy)

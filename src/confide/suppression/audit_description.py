@@ -1,0 +1,122 @@
+"""The description beside a suppressed table that is to be audited: its variables, files, and what an attacker knows.
+
+It is a TOML file; ``docs/concepts/suppression.md`` has all of its keys.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from confide.errors import Finding, InputError, ParameterError, Place
+
+MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
+"""What commonly stands for a suppressed cell."""
+
+NAMES = ("table.toml", "tables.toml", "suppression.toml")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class VariableText(_Part):
+    """A variable: what its total is called, and which codes have parts."""
+
+    total: str = "_T"
+    parts: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class TableText(_Part):
+    """A table in a file."""
+
+    file: str | None = None
+    name: str | None = None
+    value: str = "count"
+    status: str | None = None
+    suppressed: list[str] = Field(default_factory=lambda: list(MARKS))
+    columns: dict[str, str] = Field(default_factory=dict)
+    variables: list[str] | None = None
+    delimiter: str = ","
+    missing: Literal["refuse", "zero", "hidden"] = "refuse"
+
+
+class AttackerText(_Part):
+    """What an attacker knows beforehand of a hidden cell."""
+
+    low: float = 0.0
+    high: float | None = None
+    integer: bool = True
+    rounding: float = Field(0.0, ge=0)
+
+
+class ProtectionText(_Part):
+    """What is required of intervals: of all, or, with true figures, of small counts or in percent."""
+
+    width: float = Field(0.0, ge=0)
+    threshold: int | None = Field(None, ge=1)
+    percent: float | None = Field(None, gt=0, le=100)
+
+
+class Description(_Part):
+    """The whole description."""
+
+    variables: dict[str, VariableText]
+    tables: list[TableText] = Field(min_length=1)
+    attacker: AttackerText = AttackerText()
+    protection: ProtectionText = ProtectionText()
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """A description and the folder that its files are in."""
+
+    description: Description
+    folder: Path
+    file: Path
+    data: Path | None
+
+
+def describe(path: Path) -> Described:
+    """The description of a table: the file itself, one beside the data, or one in the folder."""
+    data = None
+    if path.is_dir():
+        named = [path / name for name in NAMES if (path / name).is_file()] or sorted(path.glob("*.toml"))
+        file = named[0] if len(named) == 1 or (named and named[0].name in NAMES) else None
+    elif path.suffix == ".toml":
+        file = path if path.is_file() else None
+    else:
+        data, file = path, path.with_suffix(".toml")
+        file = file if path.is_file() and file.is_file() else None
+    if file is None:
+        raise ParameterError(
+            Finding(
+                code="no-description",
+                what="there is no description of the table",
+                where=Place(file=str(path)),
+                found="no TOML file" if path.exists() else "no such file or folder",
+                expected=f"{NAMES[0]} in the folder, or a TOML file beside the data that bears its name",
+                remedy="write one: [variables.NAME] for each variable and [[tables]] with file and value",
+            )
+        )
+    try:
+        plain = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        description = Description.model_validate(plain)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(wrong(file, "the description is not TOML", str(error), "a TOML file")) from None
+    except ValidationError as error:
+        raise InputError(
+            [
+                wrong(file, f"{'.'.join(map(str, each['loc']))}: {each['msg']}", None, "the keys of a description")
+                for each in error.errors()
+            ]
+        ) from None
+    return Described(description, file.parent, file, data)
+
+
+def wrong(path: Path, what: str, found: str | None, expected: str) -> Finding:
+    return Finding("table-description", what, Place(file=path.name), found, expected, "correct the description")

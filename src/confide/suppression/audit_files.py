@@ -1,0 +1,241 @@
+"""Suppressed tables in files, read as their description says: every row a cell, with a figure or a mark."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.errors import CONFIDENTIAL, Finding, InputError, Place
+from confide.suppression.audit import Required, Suspect
+from confide.suppression.audit_description import Described, ProtectionText, TableText, wrong
+from confide.suppression.solving import Floats
+from confide.suppression.structure import ROOT, Dimension, Flags, Integers, Layout, link, tree
+
+LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A table as read: codes of every row, its figure, whether it is hidden; and other columns of numbers."""
+
+    text: TableText
+    variables: list[str]
+    codes: list[list[str]]
+    value: Floats
+    hidden: Flags
+    file: str
+    levels: dict[str, Floats]
+
+
+def read_suspect(described: Described) -> Suspect:
+    """The tables of a description. Raises with a finding for everything that does not fit."""
+    description = described.description
+    read = [_read_table(described, text, described.folder, with_marks=True) for text in description.tables]
+    layouts = [_layout(described, each, read) for each in read]
+    linked = link([layout for layout, _ in layouts])
+    value, hidden = np.full(linked.structure.cells, np.nan), np.ones(linked.structure.cells, np.bool_)
+    for each, (layout, at), numbers in zip(read, layouts, linked.numbers, strict=True):
+        _fill(each, layout, at, numbers, value, hidden)
+    low = np.full(len(value), description.attacker.low)
+    high = np.full(len(value), np.inf if description.attacker.high is None else description.attacker.high)
+    part = description.attacker
+    filled = np.where(np.isnan(value), 0.0, value)
+    return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, description.protection.width)
+
+
+def read_required(described: Described, suspect: Suspect, truth: Path) -> Required:
+    """True figures, and how far the intervals must reach. Confidential: no figure of it is ever in a message."""
+    description, linked = described.description, suspect.linked
+    cells = linked.structure.cells
+    value = np.full(cells, np.nan)
+    levels = {name: np.zeros(cells) for name in (LOWER, UPPER, SLIDING)}
+    for text, layout, numbers in zip(description.tables, linked.tables, linked.numbers, strict=True):
+        single = len(description.tables) == 1 and truth.is_file()
+        folder = truth.parent if single else truth
+        of_table = text.model_copy(update={"file": truth.name}) if single else text
+        each = _read_table(described, of_table, folder, with_marks=False)
+        at, _ = _places(each, layout)
+        value[numbers[at]] = each.value
+        for name, column in each.levels.items():
+            levels[name][numbers[at]] = column
+    if np.isnan(value[suspect.suppressed]).any():
+        what, expected = "the truth lacks cells that are suppressed", "a true figure for every suppressed cell"
+        raise InputError(wrong(truth, what, None, expected))
+    _rules(description.protection, value, levels)
+    return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
+
+
+def _rules(asked: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
+    if asked.threshold is not None:
+        small = (value > 0) & (value <= asked.threshold)
+        levels[UPPER] = np.maximum(levels[UPPER], np.where(small, asked.threshold + 1 - value, 0.0))
+        levels[SLIDING] = np.maximum(levels[SLIDING], np.where(small, asked.threshold, 0.0))
+    if asked.percent is not None:
+        away = np.where(np.isnan(value), 0.0, np.abs(value)) * asked.percent / 100
+        levels[LOWER], levels[UPPER] = np.maximum(levels[LOWER], away), np.maximum(levels[UPPER], away)
+
+
+def _read_table(described: Described, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
+    data = described.data if with_marks and text.file is None else None
+    path = data or folder / (text.file or described.file.with_suffix(".csv").name)
+    rows = _rows(path, text.delimiter)
+    known = described.description.variables
+    variables = text.variables if text.variables is not None else [n for n in known if text.columns.get(n, n) in rows]
+    unknown = [name for name in variables if name not in known]
+    wanted = [text.columns.get(name, name) for name in variables] + [text.value]
+    wanted += [text.status] if text.status is not None and with_marks else []
+    lacking = [name for name in wanted if name not in rows]
+    if unknown or lacking:
+        names = ", ".join(map(repr, unknown or lacking))
+        what = "a variable is not described" if unknown else "the table lacks a column"
+        raise InputError(wrong(path, what, names, "a column for each variable, and for the figures"))
+    marks = rows[text.status if text.status is not None and with_marks else text.value]
+    hidden = np.array([with_marks and mark in text.suppressed for mark in marks], np.bool_)
+    value = _numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    none = np.zeros(len(hidden), np.bool_)
+    levels = (
+        {}
+        if with_marks
+        else {
+            name: _numbers(path, name, rows[name], none, secret=True)
+            for name in (LOWER, UPPER, SLIDING)
+            if name in rows
+        }
+    )
+    codes = [rows[text.columns.get(name, name)] for name in variables]
+    return _Read(text, variables, codes, value, hidden, path.name, levels)
+
+
+def _rows(path: Path, delimiter: str) -> dict[str, list[str]]:
+    """All columns as texts, empty where there is nothing."""
+    try:
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+            columns = {name: table.column(name).cast(pa.string()).to_pylist() for name in table.column_names}
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                names, *rows = (row for row in csv.reader(file, delimiter=delimiter) if row)
+            columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+    except (OSError, pa.ArrowException, ValueError, csv.Error):
+        raise InputError(wrong(path, "the table cannot be read", None, "a CSV or Parquet file with rows")) from None
+    return {name: ["" if text is None else text.strip() for text in texts] for name, texts in columns.items()}
+
+
+def _numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, secret: bool) -> Floats:
+    found = np.zeros(len(texts))
+    for row, text in enumerate(texts):
+        if hidden[row] or (secret and not text):
+            continue
+        try:
+            found[row] = float(text)
+            if not np.isfinite(found[row]):
+                raise ValueError
+        except ValueError:
+            place = Place(file=path.name, row=row + 1, column=column)
+            what = "this is neither a figure nor a mark of a suppressed cell"
+            remedy = "list the marks in `suppressed`; write figures without separators of thousands"
+            raise InputError(
+                Finding("bad-figure", what, place, CONFIDENTIAL if secret else repr(text), "a number", remedy)
+            ) from None
+    return found
+
+
+def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[Layout, Integers]:
+    """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
+    dimensions, listed = [], []
+    for name, codes in zip(read.variables, read.codes, strict=True):
+        present = set(codes)
+        dimension = _pruned(_dimension(described, name, every), present)
+        dimensions.append(dimension)
+        listed.append(np.array([code in present for code in dimension.codes], np.bool_))
+    layout = Layout(read.text.name or Path(read.file).stem, tuple(dimensions), tuple(listed))
+    at, twice = _places(read, layout)
+    if twice is not None:
+        what, expected = "a cell stands in the table twice", "one row for each cell"
+        raise InputError(Finding("repeated-cell", what, Place(file=read.file, row=twice + 1), None, expected))
+    return layout, at
+
+
+def _dimension(described: Described, name: str, every: Sequence[_Read]) -> Dimension:
+    """The tree of a variable. Codes that no hierarchy mentions are parts of the total, unless its parts are listed."""
+    text = described.description.variables[name]
+    below = {part for parts in text.parts.values() for part in parts}
+    tops = [code for code in text.parts if code != text.total and code not in below]
+    known = {*below, *text.parts, text.total}
+    for read in every:
+        codes = read.codes[read.variables.index(name)] if name in read.variables else []
+        for row, code in enumerate(codes):
+            if code in known:
+                continue
+            if text.total in text.parts:
+                place = Place(file=read.file, row=row + 1, column=name)
+                what, expected = "a code is not in the hierarchy", f"codes of [variables.{name}] parts"
+                raise InputError(Finding("unknown-code", what, place, repr(code), expected, "add it to the hierarchy"))
+            known.add(code)
+            tops.append(code)
+    return tree(name, {text.total: tops} | text.parts, text.total)
+
+
+def _pruned(whole: Dimension, present: set[str]) -> Dimension:
+    """Without codes below which the table has nothing: it is not divided so far."""
+    used = np.array([code in present for code in whole.codes], np.bool_)
+    for at in range(whole.size - 1, 0, -1):
+        if used[at]:
+            used[whole.parent[at]] = True
+    keep = [at for at in range(whole.size) if at == ROOT or any(used[c] for c in whole.children[whole.parent[at]])]
+    kept = [at for at in keep if at == ROOT or whole.parent[at] in set(keep)]
+    number = {old: new for new, old in enumerate(kept)}
+    parent = tuple(-1 if at == ROOT else number[whole.parent[at]] for at in kept)
+    return Dimension(whole.name, tuple(whole.codes[at] for at in kept), parent)
+
+
+def _places(read: _Read, layout: Layout) -> tuple[Integers, int | None]:
+    """The cell of every row, and the first row whose cell another has already."""
+    at = np.zeros(len(read.value), np.int64)
+    for dimension, codes in zip(layout.dimensions, read.codes, strict=True):
+        number = {code: position for position, code in enumerate(dimension.codes)}
+        unknown = next((row for row, code in enumerate(codes) if code not in number), None)
+        if unknown is not None:
+            place = Place(file=read.file, row=unknown + 1, column=dimension.name)
+            what, expected = "a code is not in the hierarchy", "codes of the description"
+            raise InputError(Finding("unknown-code", what, place, repr(codes[unknown]), expected))
+        at = at * dimension.size + np.array([number[code] for code in codes], np.int64)
+    _, first = np.unique(at, return_index=True)
+    others = np.setdiff1d(np.arange(len(at)), first)
+    return at, int(others[0]) if len(others) else None
+
+
+def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: Floats, hidden: Flags) -> None:
+    """Figures of one table into those of all cells."""
+    absent = layout.listed_cells
+    absent[at] = False
+    missing = read.text.missing
+    if absent.any() and missing == "refuse":
+        what = "cells of the table are not in the file, and nothing says what that means"
+        raise InputError(
+            Finding(
+                code="missing-cells",
+                what=what,
+                where=Place(file=read.file),
+                found=f"{int(absent.sum()):,} of {int(layout.listed_cells.sum()):,} cells",
+                expected="every combination of codes, or `missing` in [[tables]]",
+                remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
+            )
+        )
+    known = at[~read.hidden]
+    clash = ~np.isnan(value[numbers[known]]) & (np.abs(value[numbers[known]] - read.value[~read.hidden]) > 0)
+    if clash.any():
+        row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
+        what, expected = "a cell has another figure than in a table before", "one figure for one cell"
+        raise InputError(Finding("tables-disagree", what, Place(file=read.file, row=row), None, expected))
+    value[numbers[known]] = read.value[~read.hidden]
+    hidden[numbers[known]] = False
+    if missing == "zero":
+        value[numbers[absent]] = 0.0
+        hidden[numbers[absent]] = False

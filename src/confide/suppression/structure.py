@@ -1,0 +1,272 @@
+"""The linear structure of tables: which cells add up to which, M y = 0.
+
+A variable of a table is a tree of codes (:class:`Dimension`): the total at its root, below it the groups that make it
+up, below these finer ones. A table has a cell for every combination of codes, and for every code with parts, in every
+combination of the other variables, one equation
+
+    y(parts, others) added up  -  y(code, others) = 0.
+
+Tables are linked by what they share: two cells with the same codes, totals left out, are one cell (:func:`link`). A
+table may leave some codes unlisted, such as sub-totals that only another table has; their cells belong to the structure
+all the same, or what follows from both tables together would be missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from confide.errors import Finding, ParameterError
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+ROOT = 0
+"""The number of the total among the codes of a dimension."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A variable with its hierarchy: codes, the total first, and for each the number of the code it is a part of."""
+
+    name: str
+    codes: tuple[str, ...]
+    parent: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        tree = len(self.codes) == len(self.parent) and bool(self.codes) and self.parent[0] == -1
+        if not tree or not all(0 <= above < at for at, above in enumerate(self.parent) if at):
+            raise _wrong(self.name, "its codes are no tree", "the total first, every other code after its parent")
+        if len(set(self.codes)) < len(self.codes):
+            raise _wrong(self.name, "a code stands twice", "codes that differ")
+
+    @property
+    def size(self) -> int:
+        """The number of codes, the total with them."""
+        return len(self.codes)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """For each code the numbers of its parts."""
+        found: list[list[int]] = [[] for _ in self.codes]
+        for at, above in enumerate(self.parent):
+            if above >= 0:
+                found[above].append(at)
+        return tuple(tuple(each) for each in found)
+
+    @property
+    def inner(self) -> list[int]:
+        """The codes that have parts."""
+        return [at for at, parts in enumerate(self.children) if parts]
+
+
+def flat(name: str, codes: Sequence[str], total: str = "_T") -> Dimension:
+    """A variable without a hierarchy: a total and its parts."""
+    return Dimension(name, (total, *codes), (-1, *([ROOT] * len(codes))))
+
+
+def tree(name: str, parts: Mapping[str, Sequence[str]], total: str = "_T") -> Dimension:
+    """A variable from its total and, for every code with parts, these parts."""
+    codes, parent = [total], [-1]
+    for at in range(1 + sum(len(each) for each in parts.values())):
+        if at >= len(codes):
+            raise _wrong(name, "a code is no part of anything", f"codes that hang together, from {total!r} down")
+        for code in parts.get(codes[at], ()):
+            codes.append(code)
+            parent.append(at)
+    return Dimension(name, tuple(codes), tuple(parent))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A table: its dimensions, cells in C order, and the codes of each dimension that the table lists."""
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+    listed: tuple[Flags, ...] | None = None
+    """None: all codes."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(dimension.size for dimension in self.dimensions)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells, margins and unlisted ones with them."""
+        return prod(self.shape)
+
+    @property
+    def places(self) -> Integers:
+        """For each cell the number of its code in each dimension: one row for a cell."""
+        return np.indices(self.shape, np.int64).reshape(len(self.shape), self.cells).T
+
+    @property
+    def listed_cells(self) -> Flags:
+        """Which cells are in the table as it is published."""
+        every = np.ones(self.cells, np.bool_)
+        if self.listed is not None:
+            for flags, codes in zip(self.listed, self.places.T, strict=True):
+                every &= flags[codes]
+        return every
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Cells and equations: ``matrix`` has a row for each, -1 at the total and +1 at its parts."""
+
+    matrix: sparse.csr_array
+    total: Integers
+    """The total of each equation."""
+    axis: Integers
+    """The dimension, numbered over all tables, that an equation adds up over."""
+
+    @property
+    def cells(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def rows(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @cached_property
+    def by_cell(self) -> sparse.csc_array:
+        """The matrix by columns: the equations of each cell."""
+        return sparse.csc_array(self.matrix)
+
+    def rows_of(self, cells: Integers) -> Integers:
+        """The equations that some of these cells are in."""
+        return np.unique(_gather(self.by_cell.indptr, self.by_cell.indices, cells))
+
+    def cells_of(self, rows: Integers) -> Integers:
+        """The cells that are in some of these equations."""
+        return np.unique(_gather(self.matrix.indptr, self.matrix.indices, rows))
+
+    def sub(self, cells: Integers, rows: Integers) -> Structure:
+        """The structure of some cells, with equations that have no others."""
+        return Structure(sparse.csr_array(self.matrix[rows][:, cells]), self._renumbered(cells, rows), self.axis[rows])
+
+    def _renumbered(self, cells: Integers, rows: Integers) -> Integers:
+        new = np.full(self.cells, -1, np.int64)
+        new[cells] = np.arange(len(cells))
+        numbers: Integers = new[self.total[rows]]
+        return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """Tables with one structure: for each table the number of every cell in it, and which of all cells are listed."""
+
+    tables: tuple[Layout, ...]
+    structure: Structure
+    numbers: tuple[Integers, ...]
+    listed: Flags
+
+    def gathered(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        """Values of all cells out of those of the tables; where tables disagree, the last."""
+        whole = np.full(self.structure.cells, np.nan)
+        for numbers, of_table in zip(self.numbers, values, strict=True):
+            whole[numbers] = of_table
+        return whole
+
+
+def link(tables: Sequence[Layout]) -> Linked:
+    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree."""
+    codes = _all_codes(tables)
+    strides, stride = {}, 1
+    for name, known in codes.items():
+        strides[name] = stride
+        stride *= len(known)
+    if stride >= 1 << 62:
+        raise ParameterError(
+            Finding("too-many-variables", "the tables have too many variables in all", expected="fewer variables")
+        )
+    keys = [_keys(table, codes, strides) for table in tables]
+    distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+    numbers = np.split(inverse.astype(np.int64), np.cumsum([len(each) for each in keys])[:-1])
+    listed = np.zeros(len(distinct), np.bool_)
+    for table, of_table in zip(tables, numbers, strict=True):
+        listed[of_table[table.listed_cells]] = True
+    axes = {name: at for at, name in enumerate(codes)}
+    rows: dict[tuple[int, int], Integers] = {}
+    for table, of_table in zip(tables, numbers, strict=True):
+        for total, axis, parts in _equations(table, of_table.reshape(table.shape or (1,)), axes):
+            known_parts = rows.setdefault((total, axis), parts)
+            if len(known_parts) != len(parts) or not np.array_equal(np.sort(known_parts), np.sort(parts)):
+                raise _wrong(table.dimensions[0].name, "two tables divide a code differently", "one hierarchy for both")
+    return Linked(tuple(tables), _assembled(len(distinct), rows), tuple(numbers), listed)
+
+
+def _assembled(cells: int, rows: Mapping[tuple[int, int], Integers]) -> Structure:
+    total = np.array([key[0] for key in rows], np.int64)
+    axis = np.array([key[1] for key in rows], np.int64)
+    sizes = np.array([len(parts) for parts in rows.values()], np.int64)
+    at = np.concatenate([np.arange(len(rows)), np.repeat(np.arange(len(rows)), sizes)])
+    columns = np.concatenate([total, *rows.values()]).astype(np.int64)
+    data = np.concatenate([-np.ones(len(rows)), np.ones(int(sizes.sum()))])
+    return Structure(sparse.csr_array((data, (at, columns)), shape=(len(rows), cells)), total, axis)
+
+
+def _all_codes(tables: Sequence[Layout]) -> dict[str, dict[str, int]]:
+    """For each dimension of any table a number for every code; totals, however called, have none of their own."""
+    codes: dict[str, dict[str, int]] = {}
+    for table in tables:
+        for dimension in table.dimensions:
+            known = codes.setdefault(dimension.name, {"": 0})
+            for code in dimension.codes[1:]:
+                known.setdefault(code, len(known))
+    return codes
+
+
+def _keys(table: Layout, codes: Mapping[str, Mapping[str, int]], strides: Mapping[str, int]) -> Integers:
+    key = np.zeros(table.shape or (1,), np.int64)
+    for axis, dimension in enumerate(table.dimensions):
+        of_code = np.array([0, *(codes[dimension.name][code] for code in dimension.codes[1:])], np.int64)
+        shape = [1] * len(table.dimensions)
+        shape[axis] = dimension.size
+        key = key + (of_code * strides[dimension.name]).reshape(shape)
+    return key.reshape(-1)
+
+
+def _equations(table: Layout, numbers: Integers, axes: Mapping[str, int]) -> list[tuple[int, int, Integers]]:
+    """Every equation of one table: the total, the dimension and the parts."""
+    found = []
+    for axis, dimension in enumerate(table.dimensions):
+        turned = np.moveaxis(numbers, axis, -1).reshape(-1, dimension.size)
+        for above in dimension.inner:
+            parts = turned[:, dimension.children[above]]
+            number = axes[dimension.name]
+            found += [(int(total), number, row) for total, row in zip(turned[:, above], parts, strict=True)]
+    return found
+
+
+def simple_tables(table: Layout) -> list[tuple[int, ...]]:
+    """The simple sub-tables of a table, coarse ones first: for each dimension a code that has parts."""
+    depth = []
+    for dimension in table.dimensions:
+        of_code = [0] * dimension.size
+        for at, above in enumerate(dimension.parent):
+            of_code[at] = 0 if above < 0 else of_code[above] + 1
+        depth.append(of_code)
+    every = product(*(dimension.inner or [ROOT] for dimension in table.dimensions))
+    return sorted(every, key=lambda codes: (sum(of[code] for of, code in zip(depth, codes, strict=True)), codes))
+
+
+def _gather(pointers: Integers, indices: Integers, which: Integers) -> Integers:
+    """The entries of several rows (or columns) of a sparse matrix, one after the other."""
+    starts = pointers[which].astype(np.int64)
+    sizes = pointers[which + 1].astype(np.int64) - starts
+    offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    entries: Integers = indices[offsets + np.arange(int(sizes.sum()))].astype(np.int64)
+    return entries
+
+
+def _wrong(name: str, problem: str, expected: str) -> ParameterError:
+    what = f"the hierarchy of {name!r} cannot be used: {problem}"
+    return ParameterError(Finding("hierarchy", what, found=name, expected=expected, remedy="correct the hierarchy"))

@@ -1,0 +1,96 @@
+"""Small tables for tests of cell suppression, and an attacker of their own: plain programmes, one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+
+from confide.suppression.problem import Problem, weights
+from confide.suppression.rules import threshold
+from confide.suppression.structure import Dimension, Layout, Linked, flat, link, tree
+from confide.suppression.suppress import pose, with_totals
+
+
+def table(dimensions, inner, name="t"):
+    """A linked structure of one table, and the values of its cells."""
+    linked = link([Layout(name, tuple(dimensions))])
+    value = np.zeros(linked.structure.cells, np.int64)
+    value[linked.numbers[0]] = with_totals(dimensions, inner).reshape(-1)
+    return linked, value
+
+
+def problem(linked, value, maximum=3, *, zeros="secondary", weight="log", singles=False, lower=0) -> Problem:
+    single = (value == 1) if singles else np.zeros(len(value), np.bool_)
+    levels = threshold(value, maximum, zeros=zeros == "primary", lower=lower)
+    return pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
+
+
+def two_way(inner, maximum=3, **options):
+    """The problem of a plain two-way table: rows a, b, ... and columns p, q, ..."""
+    rows, columns = np.array(inner).shape
+    dimensions = [flat("row", list("abcdefgh"[:rows])), flat("column", list("pqrstuvw"[:columns]))]
+    linked, value = table(dimensions, inner)
+    return linked, problem(linked, value, maximum, **options)
+
+
+def shaped(linked: Linked, flags):
+    """Flags of all cells in the shape of the first table."""
+    return flags[linked.numbers[0]].reshape(linked.tables[0].shape)
+
+
+def random_tree(rng, name, leaves, depth) -> Dimension:
+    """A hierarchy whose codes have two to four parts each, some of them no parts at all."""
+    parts, waiting = {}, [("_T", 0)]
+    number = 0
+    while waiting:
+        code, level = waiting.pop(0)
+        if level >= depth or (level > 0 and rng.random() < 0.3) or number >= leaves:
+            continue
+        children = [f"{name}{number + k}" for k in range(int(rng.integers(2, 5)))]
+        number += len(children)
+        parts[code] = children
+        waiting += [(child, level + 1) for child in children]
+    return tree(name, parts)
+
+
+def random_table(seed, codes=(6, 6, 2)):
+    """A hierarchical table with small counts, zeros and large ones."""
+    rng = np.random.default_rng(seed)
+    number = int(rng.integers(1, 4))
+    dimensions = [random_tree(rng, "xyz"[at], codes[number - 1], int(rng.integers(1, 4))) for at in range(number)]
+    shape = tuple(sum(not parts for parts in dimension.children) for dimension in dimensions)
+    inner = rng.poisson(rng.gamma(0.6, float(rng.choice([3, 10, 40])), size=shape))
+    return table(dimensions, inner)
+
+
+def plain_interval(posed: Problem, hidden, cell, known=()):
+    """The attacker's interval of a cell by two programmes over all cells, without any cleverness."""
+    value = posed.value.astype(float)
+    fixed = ~hidden
+    fixed[list(known)] = True
+    bounds = [(v, v) if f else (low, None) for v, f, low in zip(value, fixed, posed.low, strict=True)]
+    ends = []
+    for sign in (1, -1):
+        cost = np.zeros(len(value))
+        cost[cell] = sign
+        matrix = posed.structure.matrix
+        found = linprog(cost, A_eq=matrix, b_eq=np.zeros(matrix.shape[0]), bounds=bounds, method="highs")
+        ends.append(sign * found.fun if found.status == 0 else sign * -np.inf)
+    return ends[0], ends[1]
+
+
+def is_safe(posed: Problem, hidden, intervals=None) -> bool:
+    """Whether every primary cell has its protection, by definition."""
+    levels = posed.levels
+    for cell in np.flatnonzero(levels.primary):
+        low, high = plain_interval(posed, hidden, cell) if intervals is None else intervals(cell)
+        value, small = posed.value[cell], 1e-6
+        if low > max(value - levels.lower[cell], posed.low[cell]) + small or high < value + levels.upper[cell] - small:
+            return False
+        if high - low < max(1, levels.sliding[cell]) - small:
+            return False
+    return True
+
+
+def all_weights(linked, value):
+    return {kind: weights(value, kind) for kind in ("constant", "value", "log")}
