@@ -18,10 +18,19 @@ from confide.engines import LocalEngine
 from confide.errors import Finding, Place, RunError, SpecError
 from confide.noise import ReleaseKey
 from confide.population import OfficialFiles, Population, PopulationFiles, write_official, write_population
-from confide.report import cellkey_dossier, certificate, safetab_dossier, tables_dossier, topdown_dossier
+from confide.report import (
+    cellkey_dossier,
+    certificate,
+    safetab_dossier,
+    suppression_dossier,
+    swapping_dossier,
+    tables_dossier,
+    topdown_dossier,
+)
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating, Evaluator
 from confide.runs import checking, evaluating, execute, finality, unpriced, verifying
 from confide.runs.checking import Checked
+from confide.runs.engine_choice import EngineName, choose_engine
 from confide.runs.execute import OpenEngine, RunResult
 from confide.runs.finality import Replay
 from confide.runs.ledger import Ledger, RunRecord
@@ -29,10 +38,12 @@ from confide.runs.load_spec import LoadedSpec, load_spec
 from confide.runs.mechanism import Mechanism
 from confide.runs.progress import Progress, Silent
 from confide.runs.release import MANIFEST, sha256_of
-from confide.runs.unpriced import Unpriced
+from confide.runs.unpriced import Keyed, Unpriced
 from confide.runs.verifying import Verification
 from confide.runs.workspace import Workspace
 from confide.safetab.pipeline import SafeTab
+from confide.suppression.pipeline import Suppression
+from confide.swapping.pipeline import Swapping
 from confide.tables import Tables
 from confide.topdown.measurements.postprocess import Postprocess
 from confide.topdown.pipeline import TopDown
@@ -42,6 +53,8 @@ MECHANISMS: dict[str, Mechanism | Unpriced] = {
     "topdown": TopDown(),
     "safetab": SafeTab(),
     "cellkey": CellKey(),
+    "swapping": Swapping(),
+    "suppression": Suppression(),
     "postprocess": Postprocess(),
 }
 """Every mechanism by name."""
@@ -54,25 +67,31 @@ EVALUATORS: dict[str, Evaluator] = {
     "topdown": topdown_dossier.evaluate_topdown,
     "safetab": safetab_dossier.evaluate_safetab,
     "cellkey": cellkey_dossier.evaluate_cellkey,
+    "suppression": suppression_dossier.evaluate_suppression,
+    "swapping": swapping_dossier.evaluate_swapping,
 }
 """For each mechanism, what holds its releases against the truth."""
 
 
 def check(
-    spec: str | Path, *, processes: int | None = None, memory: str = DEFAULT_MEMORY, progress: Progress | None = None
+    spec: str | Path,
+    *,
+    processes: int | None = None,
+    memory: str = DEFAULT_MEMORY,
+    engine: EngineName = "local",
+    spark_master: str | None = None,
+    progress: Progress | None = None,
 ) -> Checked:
-    """Every problem of a spec and its inputs, and the price. Nothing is spent."""
+    """Every problem of a spec and its inputs, and the price. Nothing is spent. For the engines see :func:`run`."""
     loaded = load(spec)
-    with (
-        checking.throwaway_workspace() as scratch,
-        LocalEngine(scratch.scratch, processes=processes, memory=memory) as engine,
-    ):
+    open_engine = _engine(loaded, engine, processes, memory, spark_master)
+    with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
         mechanism, shown = _mechanism(loaded), progress or Silent()
         if isinstance(mechanism, Unpriced):
-            return unpriced.check(loaded, mechanism, engine, workspace, shown)
-        return checking.check(loaded, mechanism, engine, workspace, shown)
+            return unpriced.check(loaded, mechanism, opened, workspace, shown)
+        return checking.check(loaded, mechanism, opened, workspace, shown)
 
 
 def run(
@@ -81,23 +100,36 @@ def run(
     processes: int | None = None,
     memory: str = DEFAULT_MEMORY,
     insecure_key: str | None = None,
+    engine: EngineName = "local",
+    spark_master: str | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release; run again after an interruption, it goes on at no further cost.
+
+    ``engine`` says what counts and maps: DuckDB and processes of this machine, or Spark, here (``spark_master`` is
+    None) or on the cluster of a master such as ``spark://host:7077``. Both make the same release, byte by byte.
 
     ``insecure_key`` (64 hexadecimal digits) makes a trial reproducible; everything made with it is stamped NOT FOR
     RELEASE.
     """
     loaded = load(spec)
-    mechanism, engine, shown = _mechanism(loaded), _local(processes, memory), progress or Silent()
+    mechanism, shown = _mechanism(loaded), progress or Silent()
+    open_engine = _engine(loaded, engine, processes, memory, spark_master)
     if isinstance(mechanism, Unpriced):
-        if insecure_key is not None:
+        if insecure_key is not None and not isinstance(mechanism, Keyed):
             raise _no_records(loaded, "a key is given, and this release draws no noise")
-        return unpriced.run(loaded, mechanism, open_engine=engine, documents=certificate.documents, progress=shown)
+        return unpriced.run(
+            loaded,
+            mechanism,
+            open_engine=open_engine,
+            documents=certificate.documents,
+            progress=shown,
+            chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
+        )
     return execute.run(
         loaded,
         mechanism,
-        open_engine=engine,
+        open_engine=open_engine,
         documents=certificate.documents,
         progress=shown,
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
@@ -152,6 +184,11 @@ def replay(
 ) -> Replay:
     """Makes a release again from the kept key and compares every byte."""
     loaded = load(run_folder)
+    mechanism = _mechanism(loaded)
+    if isinstance(mechanism, Keyed):
+        engine, shown = _local(processes, memory), progress or Silent()
+        made = certificate.documents
+        return unpriced.replay(loaded, mechanism, open_engine=engine, documents=made, progress=shown)
     return finality.replay(
         loaded,
         _of_records(loaded),
@@ -161,11 +198,15 @@ def replay(
     )
 
 
-def destroy_key(run_folder: str | Path) -> None:
-    """Makes a sealed release final."""
+def destroy_key(run_folder: str | Path) -> bool:
+    """Makes a sealed release final; says whether a ledger was told, which a release without a budget has not."""
     loaded = load(run_folder)
+    if isinstance(_mechanism(loaded), Keyed):
+        unpriced.destroy_key(loaded)
+        return False
     _of_records(loaded)
     finality.destroy_key(loaded)
+    return True
 
 
 def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:
@@ -261,7 +302,7 @@ def _of_records(loaded: LoadedSpec) -> Mechanism:
     mechanism = _mechanism(loaded)
     if isinstance(mechanism, Unpriced):
         if mechanism.name in EVALUATORS:
-            raise _no_records(loaded, "this release has no key of its own: its noise belongs to the records")
+            raise _no_records(loaded, "this release has no key of its own: what noise it has belongs to the records")
         raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
     return mechanism
 
@@ -284,3 +325,10 @@ def _local(processes: int | None, memory: str) -> OpenEngine:
         return LocalEngine(scratch, processes=processes, memory=memory)
 
     return open_engine
+
+
+def _engine(
+    loaded: LoadedSpec, name: EngineName, processes: int | None, memory: str, spark_master: str | None
+) -> OpenEngine:
+    mechanism = loaded.spec.release.mechanism
+    return choose_engine(name, mechanism, processes=processes, memory=memory, spark_master=spark_master)

@@ -12,6 +12,7 @@ from typing import Literal
 from confide import official_safetab
 from confide.engines.files import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
+from confide.inputs.shipped import shipped
 from confide.report.render import render
 from confide.runs.ledger import Ledger
 from confide.runs.workspace import no_room_is_an_error
@@ -22,6 +23,7 @@ from confide.topdown.strategies.strategy import Strategy
 
 LEDGER = "data-set.ledger"
 SPEC = "spec.toml"
+COMPARISON = "comparison"
 PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
 """The products of ``topdown``: strategies that ship, and what they are about."""
 QUARTERS = tuple(f"gq{kind}" for kind in range(1, 8))
@@ -52,7 +54,8 @@ def new(
     mechanism: str, folder: Path, *, product: str | None = None, open_ledger: bool | None = None, **values: str
 ) -> New:
     """A commented spec to start from, in ``folder``; where it comes with a budget, with a ledger of that budget."""
-    draft = DRAFTS[known("mechanism", mechanism, DRAFTS)](product, values)
+    drafts = DRAFTS | NO_RELEASES
+    draft = drafts[known("mechanism", mechanism, drafts)](product, values)
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_spec(folder / SPEC, draft.text, secret=draft.secret)
@@ -92,6 +95,20 @@ def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: st
         tables=tables,
         file=file,
     )
+
+
+def swapping_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
+    """A spec of swapped data; ``settings`` names shipped ones, by default households are chosen by their risk."""
+    named = {"name": "my-swap", "title": "My swapped tables", "records": "persons.parquet", "blocks": "blocks.parquet"}
+    return render(
+        "swapping.toml.j2", **named | {"schema": "persons", "settings": ""} | values, tables=tables, file=file
+    )
+
+
+def suppression_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
+    """A spec of tables with suppressed cells."""
+    named = {"name": "my-tables", "title": "My tables", "records": "persons.parquet", "blocks": "blocks.parquet"}
+    return render("suppression.toml.j2", **named | {"schema": "persons"} | values, tables=tables, file=file)
 
 
 def write_spec(path: Path, text: str, *, secret: bool = False) -> None:
@@ -165,6 +182,31 @@ def _cellkey(product: str | None, values: Mapping[str, str]) -> Draft:
     return Draft(cellkey_spec(SPEC, tables, **values), secret=True)
 
 
+def _swapping(product: str | None, values: Mapping[str, str]) -> Draft:
+    tables = [
+        {"name": "population", "variables": ["votingage"], "levels": ["county", "tract", "block"]},
+        {"name": "age-by-sex", "variables": ["sex", "age:five-year"], "levels": ["county", "tract"]},
+        {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["county", "tract", "block"]},
+    ]
+    settings = "" if product is None else known("product", product, shipped("swapping"))
+    return Draft(swapping_spec(SPEC, tables, **{"settings": settings} | dict(values)), secret=True)
+
+
+def _suppression(product: str | None, values: Mapping[str, str]) -> Draft:
+    _no_product("suppression", product)
+    tables = [
+        {"name": "age-by-sex", "variables": ["sex", "age:ten-year", "age:five-year"], "levels": ["state", "county"]},
+        {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["state", "county", "tract"]},
+    ]
+    return Draft(suppression_spec(SPEC, tables, **values))
+
+
+def _comparison(product: str | None, values: Mapping[str, str]) -> Draft:
+    _no_product("comparison", product)
+    named = {"title": "A made-up state, protected in seven ways", "made_up": "100000"} | dict(values)
+    return Draft(render("comparison.toml.j2", **named, file=SPEC))
+
+
 def _no_product(mechanism: str, product: str | None) -> None:
     if product is not None:
         raise _unknown("product", f"the mechanism {mechanism!r} has no products", product, "no --product")
@@ -179,5 +221,9 @@ DRAFTS: dict[str, Callable[[str | None, Mapping[str, str]], Draft]] = {
     "topdown": _topdown,
     "safetab": _safetab,
     "cellkey": _cellkey,
+    "swapping": _swapping,
+    "suppression": _suppression,
 }
 """The mechanisms that a spec can be begun for."""
+NO_RELEASES = {COMPARISON: _comparison}
+"""Other specs."""

@@ -15,6 +15,9 @@ MOST_ROWS = 20
 def show_headline(accuracy: Numbers, title: str) -> None:
     """How far a count of an area is off, beside what the noise alone would do: everybody, or, where the number of all
     is known, the last kind of the first characteristic."""
+    if "suppressed" in accuracy:
+        _show_lost(accuracy["suppressed"], title)
+        return
     named, chosen = _headline(accuracy.get("accuracy", []))
     rows = [
         (
@@ -32,6 +35,25 @@ def show_headline(accuracy: Numbers, title: str) -> None:
         table(columns, rows[:MOST_ROWS], title=title)
         if len(rows) > MOST_ROWS:
             out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+
+
+def _show_lost(tables: Sequence[Numbers], title: str) -> None:
+    """What suppression took from each table."""
+    rows = [
+        (
+            row["name"],
+            f"{row['cells']:,}",
+            f"{row['primary']:,}",
+            f"{row['complementary']:,}",
+            f"{100 * row['hidden_share']:.1f} %",
+            f"{100 * row['hidden_value_share']:.1f} %",
+        )
+        for row in tables
+    ]
+    columns = ["table", "cells ", "primary ", "complementary ", "of cells hidden ", "of figures hidden "]
+    table(columns, rows[:MOST_ROWS], title=title)
+    if len(rows) > MOST_ROWS:
+        out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
 
 
 def _headline(rows: Sequence[Numbers]) -> tuple[str, list[Numbers]]:

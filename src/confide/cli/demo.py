@@ -16,7 +16,11 @@ from confide.report.render import fraction_up
 
 def new(
     mechanism: Annotated[
-        str, typer.Argument(metavar="MECHANISM", help="How to protect the records: tables, topdown, safetab, cellkey.")
+        str,
+        typer.Argument(
+            metavar="MECHANISM",
+            help="How to protect the records: tables, topdown, safetab, cellkey, swapping, suppression; or comparison.",
+        ),
     ],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
@@ -35,7 +39,8 @@ def new(
         return
     if made.ledger is not None:
         out.print(escape(f"Opened {made.ledger}: the account of the data set, with the budget of this release."))
-    out.print(escape(f"Wrote {made.spec}. Edit it, then: confide check {made.spec}"))
+    then = f"compare {made.spec} --out DIR" if mechanism == starting.COMPARISON else f"check {made.spec}"
+    out.print(escape(f"Wrote {made.spec}. Edit it, then: confide {then}"))
 
 
 DEMONSTRATIONS = {

@@ -13,11 +13,23 @@ from rich.markup import escape
 
 import confide
 from confide import api
-from confide.cli import account, cellkey, data, demo, noise, ptable, risk, safetab, tune
+from confide.cli import account, attack, audit, cellkey, compare, data, demo, noise, ptable, risk, safetab, tune
 from confide.cli import ledger as ledgers
 from confide.cli.accuracy import show_headline
 from confide.cli.plan_show import NO_BUDGET, counts_in_words, show_plan
-from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
+from confide.cli.show import (
+    Display,
+    EngineChoice,
+    Json,
+    Memory,
+    Processes,
+    SparkMaster,
+    err,
+    out,
+    print_json,
+    show_findings,
+    table,
+)
 from confide.errors import ConfideError
 from confide.report.render import fraction_up
 
@@ -40,9 +52,23 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, o
 
 
 @app.command()
-def check(spec: SpecFile, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB") -> None:
+def check(
+    spec: SpecFile,
+    as_json: Json = False,
+    processes: Processes = None,
+    memory: Memory = "4GiB",
+    engine: EngineChoice = "local",
+    spark_master: SparkMaster = None,
+) -> None:
     """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
-    checked = api.check(spec, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    checked = api.check(
+        spec,
+        processes=processes,
+        memory=memory,
+        engine=engine,
+        spark_master=spark_master,
+        progress=Display(quiet=as_json),
+    )
     plan = checked.plan
     if as_json:
         print_json(
@@ -79,10 +105,20 @@ def run(
         str | None,
         typer.Option(metavar="HEX", help="A key of your own (64 hexadecimal digits), for trials: NOT FOR RELEASE."),
     ] = None,
+    engine: EngineChoice = "local",
+    spark_master: SparkMaster = None,
 ) -> None:
     """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
     display = Display(quiet=as_json)
-    result = api.run(spec, processes=processes, memory=memory, insecure_key=insecure_key, progress=display)
+    result = api.run(
+        spec,
+        processes=processes,
+        memory=memory,
+        insecure_key=insecure_key,
+        engine=engine,
+        spark_master=spark_master,
+        progress=display,
+    )
     account = result.account
     if as_json:
         print_json(
@@ -195,8 +231,8 @@ def seal(
     """Make a sealed release final by destroying its key."""
     if not destroy_key:
         raise typer.BadParameter("say --destroy-key; a run is sealed by itself when it is complete")
-    api.destroy_key(run_folder)
-    out.print("The key is destroyed and the ledger says so. The release is final.")
+    told = " and the ledger says so" if api.destroy_key(run_folder) else ""
+    out.print(f"The key is destroyed{told}. The release is final.")
 
 
 @app.command()
@@ -212,9 +248,12 @@ app.add_typer(account.app, name="account")
 app.add_typer(noise.app, name="noise")
 app.add_typer(tune.app, name="tune")
 app.add_typer(risk.app, name="risk")
+app.add_typer(attack.app, name="attack")
+app.add_typer(audit.app, name="audit")
 app.add_typer(safetab.app, name="safetab")
 app.add_typer(cellkey.app, name="cellkey")
 app.command("ptable")(ptable.ptable)
+app.command("compare")(compare.compare)
 
 
 @app.callback(invoke_without_command=True)

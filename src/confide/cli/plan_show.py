@@ -8,7 +8,10 @@ from confide.privacy import Neighbours, price
 from confide.report.cellkey_statement import sizes
 from confide.report.certificate import levels
 from confide.report.safetab_levels import group_levels, passes
+from confide.report.suppression_statement import suppression_sizes
+from confide.report.swapping_statement import sizes as swapping_sizes
 from confide.runs.plan import Plan
+from confide.suppression.programme import described
 
 NO_BUDGET = "No budget is spent, because no differential privacy is promised."
 
@@ -74,6 +77,12 @@ def counts_in_words(plan: Plan) -> str:
             f"{_number(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
             f"{_number(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
         )
+    if plan.mechanism == "swapping":
+        size = swapping_sizes(plan.question)
+        return f"{_number(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
+    if plan.mechanism == "suppression":
+        extent = suppression_sizes(described(plan.question))
+        return f"{_number(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, some of them left out"
     if plan.mechanism == "topdown":
         return f"records estimated from at most {plan.counts:,} noisy counts"
     return f"{plan.counts:,} counts"

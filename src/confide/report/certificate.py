@@ -14,6 +14,8 @@ from confide.report.invariants_statement import effective_privacy
 from confide.report.postprocess import statement
 from confide.report.render import fraction_up, render, up
 from confide.report.safetab_levels import both_neighbours, group_levels, passes
+from confide.report.suppression_statement import suppression_statement
+from confide.report.swapping_statement import swapping_statement
 from confide.risk.invariants.statements import DELTA
 from confide.runs.plan import Plan, read_plan
 from confide.topdown.statistics import problems, solver_words
@@ -34,7 +36,11 @@ COUNTS = {
     "safetab": "noisy counts, at most, that the tables were made from",
 }
 
-STATEMENTS: dict[str, Callable[[Mapping[str, Any]], str]] = {"cellkey": cellkey_statement}
+STATEMENTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "cellkey": cellkey_statement,
+    "suppression": suppression_statement,
+    "swapping": swapping_statement,
+}
 """For mechanisms that promise no differential privacy: what they say in its place."""
 
 

@@ -6,20 +6,26 @@
 
 Two kinds of releases are made so. One is made from published measurements, and promises what these promise
 (``docs/proofs/postprocess.md``). The other perturbs counts with bounded noise that belongs to the records for ever, as
-the cell key method does; it promises no differential privacy, and says so. Neither has a key or a place in a ledger.
+the cell key method does; it promises no differential privacy, and says so. Neither has a place in a ledger. Where such
+a release draws something of its own, as swapping does, it has a key, kept and destroyed like any other.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from confide.engines import Engine
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.noise import ReleaseKey
+from confide.runs import keys
 from confide.runs.checking import Charge, Checked, room, taken_folder, unusable_folder
-from confide.runs.execute import Documents, OpenEngine, RunResult
+from confide.runs.evaluating import require_sealed
+from confide.runs.execute import Documents, OpenEngine, RunResult, changed
+from confide.runs.finality import Replay, begun, compare
 from confide.runs.keys import STAMP
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.manifest import FORMAT
@@ -47,6 +53,15 @@ class Unpriced(Publisher, Protocol):
     def stated(self, question: Any, plan: Plan) -> Mapping[str, Any]:
         """What the manifest says of its promise: ``privacy`` (with ``in_words``), ``noise``, and what else there is to
         say, such as ``source`` and ``stamp``."""
+
+
+@runtime_checkable
+class Keyed(Unpriced, Protocol):
+    """One that draws: :meth:`make` finds the key of the run in the confidential zone."""
+
+    @property
+    def keyed(self) -> Literal[True]:
+        """Says so."""
 
 
 def check(loaded: LoadedSpec, mechanism: Unpriced, engine: Engine, workspace: Workspace, progress: Progress) -> Checked:
@@ -81,6 +96,7 @@ def run(
     open_engine: OpenEngine,
     documents: Documents,
     progress: Progress,
+    chosen_key: ReleaseKey | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption."""
     workspace = Workspace(loaded.folder)
@@ -93,9 +109,12 @@ def run(
                 raise RunError(checked.findings)
             for warning in checked.findings:
                 progress.note(f"{warning.severity} {warning}")
-            _identify(loaded, checked.plan, mechanism.fingerprint(checked.question), workspace)
+            fingerprint = mechanism.fingerprint(checked.question)
+            identity = _identify(loaded, checked.plan, fingerprint, workspace, chosen=chosen_key is not None)
             sealed = workspace.release.exists()
             if not sealed:
+                if isinstance(mechanism, Keyed):
+                    _keep_key(workspace, identity, chosen_key)
                 _produce(mechanism, checked, Job(loaded, engine, workspace, progress), documents)
             manifest = sha256_of(workspace.release / MANIFEST)
             return RunResult(workspace.release, workspace, checked.plan, None, manifest, sealed)
@@ -103,7 +122,53 @@ def run(
             workspace.tidy()
 
 
-def _identify(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Workspace) -> RunIdentity:
+def replay(
+    loaded: LoadedSpec, mechanism: Keyed, *, open_engine: OpenEngine, documents: Documents, progress: Progress
+) -> Replay:
+    """Makes a release again from the kept key, beside the first, and compares every byte."""
+    original = Workspace(loaded.folder)
+    identity = begun(original)
+    require_sealed(original)
+    again = Workspace(original.confidential / "replay")
+    again.key_file = original.key_file
+    with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
+        try:
+            checked = check(loaded, mechanism, engine, original, progress)
+            if checked.errors or checked.plan is None:
+                raise RunError(checked.findings)
+            if checked.plan.hash != identity.plan_hash:
+                raise changed("the plan is not the one of the release", original, f"plan {checked.plan.hash[:16]}…")
+            if mechanism.fingerprint(checked.question) != identity.records_fingerprint:
+                raise changed("records or settings are not those of the release", original)
+            keys.recall(original.key_file)
+            _produce(mechanism, checked, Job(loaded, engine, again, progress), documents)
+            return compare(original.release, again.release)
+        finally:
+            shutil.rmtree(again.root, ignore_errors=True)
+            original.tidy()
+
+
+def destroy_key(loaded: LoadedSpec) -> None:
+    """Makes a sealed release final: the key is gone, and so is whatever was drawn with it and not published."""
+    workspace = Workspace(loaded.folder)
+    begun(workspace)
+    with workspace.locked(), no_room_is_an_error(workspace.root):
+        require_sealed(workspace)
+        if workspace.key_file.exists():
+            keys.destroy(workspace.key_file)
+        shutil.rmtree(workspace.measured, ignore_errors=True)
+
+
+def _keep_key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None) -> None:
+    """The key of the run is in its place: that of before, or a new one."""
+    if not workspace.key_file.exists() and not workspace.measured.exists():
+        keys.keep(chosen or ReleaseKey.from_system(), workspace.key_file)
+    kept = keys.recall(workspace.key_file)
+    if kept.chosen != identity.key_is_chosen or (chosen is not None and chosen != kept):
+        raise changed("this run was begun with another chosen key", workspace)
+
+
+def _identify(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Workspace, *, chosen: bool) -> RunIdentity:
     """The run that this folder holds, begun now if there is none; another plan, or other inputs, are another run."""
     known = workspace.identity()
     if known is None:
@@ -115,9 +180,12 @@ def _identify(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Works
                 mechanism=plan.mechanism,
                 plan_hash=plan.hash,
                 records_fingerprint=fingerprint,
-                key_is_chosen=False,
+                key_is_chosen=chosen,
             )
         )
+    if known.key_is_chosen != chosen:
+        found = "a chosen key" if chosen else "no chosen key"
+        raise changed("this run was begun with another kind of key", workspace, found)
     if (known.plan_hash, known.records_fingerprint) != (plan.hash, fingerprint):
         raise RunError(
             Finding(
@@ -148,6 +216,8 @@ def _produce(mechanism: Unpriced, checked: Checked, job: Job, documents: Documen
         "plan_hash": plan.hash,
         "plan": plan.as_dict(),
     }
+    if isinstance(mechanism, Keyed) and keys.recall(job.workspace.key_file).chosen:
+        manifest |= {"noise": {**manifest["noise"], "key": "chosen"}, "stamp": STAMP}
     metadata = {"release": release.name, "plan_hash": plan.hash}
     with ReleaseWriter(job.workspace.release, stamped=manifest.get("stamp") == STAMP, metadata=metadata) as writer:
         mechanism.publish(question, plan, job, writer)

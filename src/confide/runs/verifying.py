@@ -116,5 +116,8 @@ def _plan(manifest: dict[str, Any]) -> Iterator[Check]:
         nothing = stated is None and not plan.measures
         yield Check("no promise of differential privacy", nothing, "none is made, and none is stated")
     chosen = manifest["noise"]["key"] == "chosen"
-    made = "made with a system key" if plan.accounted else "made with the keys of the records"
+    system = plan.accounted or manifest["noise"]["key"] == "system"
+    made = "made with a system key" if system else "made with the keys of the records"
+    if manifest["noise"]["key"] is None:
+        made = "made without a key: no noise is drawn"
     yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or made)

@@ -1,0 +1,63 @@
+"""``confide compare``: one population, several protections, one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from confide.cli.show import Display, Json, Processes, out, print_json, table
+from confide.comparison import compare as make
+from confide.comparison.attacking import ALL, EXPOSED
+from confide.comparison.page import CHILDREN, percent
+
+WORDS = """error: of the children of a county, mean, in persons; cells: published, of those above zero; sums: whether
+they agree; match, right: of the people whom an outsider knows, those matched and those matched rightly; precision:
+right, of matches; exposed: the precision for those who are alone of their sex and age, not of the block's largest
+group, in a block whose true tables have one solution alone; guess: how often somebody is right about these who guesses
+in proportion to the groups of the block."""
+
+
+def compare(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec of a comparison: a TOML file.")],
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="A folder of its own; run again, what is finished is kept.")
+    ],
+    as_json: Json = False,
+    processes: Processes = None,
+) -> None:
+    """Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.
+
+    No protection, swapping, suppression, the cell key method, noisy tables, TopDown: errors by geography, counts
+    published, and how many people an outsider recognises, beside what guessing gives. It uses the truth.
+    """
+    made = make(spec, folder, processes=processes, progress=Display(quiet=as_json))
+    if as_json:
+        print_json({"ok": True, "page": str(made.page)} | dict(made.numbers))
+        return
+    rows = [_row(protection) for protection in made.numbers["protections"]]
+    columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "precision ", "exposed ", "guess "]
+    table(columns, rows, title=str(made.numbers["title"]))
+    out.print(WORDS)
+    if made.numbers["confidential"]:
+        out.print("[bold]CONFIDENTIAL[/]: the page uses the truth and must not leave the office.")
+    out.print(f"Page: {escape(str(made.page))}")
+
+
+def _row(protection: dict[str, Any]) -> list[str]:
+    universes = protection["attack"]["perfect"]["universes"]
+    everybody, exposed = universes[ALL], universes.get(EXPOSED) or {}
+    children = protection["errors"]["county"][CHILDREN]["mean_absolute_error"]
+    return [
+        protection["name"],
+        "–" if children is None else f"{children:,.1f}",
+        percent(protection["cells_published"]["all"]),
+        "yes" if protection["sums_agree"]["all"] else "no",
+        percent(everybody["putative_rate"], 1),
+        percent(everybody["confirmed_rate"], 1),
+        percent(everybody["precision"], 1),
+        percent(exposed.get("precision"), 1),
+        percent(exposed.get("proportional_guesser_precision"), 1),
+    ]

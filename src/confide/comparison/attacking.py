@@ -1,0 +1,222 @@
+"""The attack on one protection: block tables to records, records to people, and what came of it.
+
+Abowd and Hawes (2023), sections 3 to 6. Blocks where nobody lives are left out: nobody could be recognised there, so
+that no rate depends on them. Who is at risk is decided once for all protections, by the true tables: *certain* blocks
+are those whose true tables have exactly one solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.attacks.reconstruction import Geography, Marginal, Published, Reconstruction, reconstruct
+from confide.attacks.reidentification import (
+    AttackerSettings,
+    Linked,
+    Rates,
+    make_attacker,
+    reidentification_rates,
+)
+from confide.comparison.figures import Areas, Figures, Integers
+from confide.comparison.population import Population
+from confide.comparison.programme import AGE, Programme
+from confide.comparison.spec import AttackPart
+from confide.runs.progress import Progress
+
+ALL, UNIQUE, STANDS_OUT = "all", "unique", "unique&nonmodal"
+EXPOSED = "unique&nonmodal&solvar0"
+"""Those whom no statistic hides: alone of their sex and age, not of the block's modal group, in a certain block."""
+UNIVERSES = (ALL, UNIQUE, STANDS_OUT, EXPOSED)
+VARIABILITY = "solution_variability"
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """What an attack found: numbers, and the reconstructed records for whoever wants to look on."""
+
+    records: pa.Table
+    variability: Mapping[str, float | None]
+    """For each block its solution variability; nothing where tables have noise."""
+    numbers: Mapping[str, Any]
+
+
+def sample(population: Population, number: int | None, seed: int) -> Integers:
+    """Inhabited blocks, so many of them: a smaller sample is part of a larger one of the same seed."""
+    inhabited: Integers = population.inhabited
+    if number is None or number >= len(inhabited):
+        return inhabited
+    order = np.random.default_rng([seed, 1]).permutation(len(inhabited))
+    return np.sort(inhabited[order[:number]])
+
+
+def attack(
+    population: Population,
+    figures: Figures,
+    part: AttackPart,
+    certain: Mapping[str, float | None] | None,
+    *,
+    seed: int,
+    processes: int | None,
+    progress: Progress,
+) -> Attacked:
+    """The attack on the block tables. ``certain`` has the solution variability of the true tables; None: these are the
+    true tables, and their own is taken."""
+    whole = figures.exact and not figures.published
+    number = part.sample(noisy=not figures.exact, holes=bool(figures.published))
+    blocks = sample(population, number, seed)
+    found = reconstruct(
+        published(figures, population.areas, population.programme, blocks),
+        repeats=part.repeats,
+        seed=seed,
+        processes=part.processes or processes,
+        time_limit=part.seconds,
+        progress=progress,
+    )
+    records = with_ages(found.records(), population.programme)
+    own = {found.published.geography.blocks[block]: value for block, value in _variability(found).items()}
+    numbers = _reconstructed(found, population, blocks)
+    attackers = {"perfect": AttackerSettings(seed=seed)}
+    if part.settings != AttackerSettings():
+        attackers["given"] = part.settings
+    known = own if certain is None else certain
+    for name, settings in attackers.items():
+        numbers[name] = _rates(population, records, settings, known, own if whole else None, blocks, seed)
+    return Attacked(records, own, numbers)
+
+
+def published(figures: Figures, areas: Areas, made: Programme, blocks: Integers) -> Published:
+    """The block tables as the attacker reads them."""
+    codes = tuple(areas.blocks[block] for block in blocks)
+    geography = Geography(("block",), (codes,), (np.arange(len(codes)),))
+    marginals = []
+    for table in made.tables:
+        key = ("block", table.name)
+        counts, there = figures.counts[key][blocks], figures.there(key)[blocks]
+        listed = there if key in figures.variances or not there.all() else counts != 0
+        unit, cell = np.nonzero(listed)
+        start = np.searchsorted(unit, np.arange(len(codes) + 1)).astype(np.int64)
+        value = counts[listed].astype(np.float64)
+        marginals.append(
+            Marginal(
+                table.name,
+                0,
+                table.query,
+                start,
+                cell.astype(np.int64),
+                value,
+                figures.variances.get(key),
+                absent_unknown=not bool(there.all()),
+            )
+        )
+    return Published(made.schema, geography, tuple(marginals), source="comparison")
+
+
+def with_ages(records: pa.Table, made: Programme) -> pa.Table:
+    """Age groups as years: from, to, and the year itself where the group has one."""
+    starts = np.array(made.ages.starts, np.int64)
+    ends = np.append(starts[1:] - 1, 200)
+    group = records.column(AGE).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
+    low, high = starts[group], ends[group]
+    columns = {name: records.column(name) for name in records.column_names if name != AGE}
+    return pa.table(
+        columns
+        | {
+            "age": pa.array(low, mask=low != high),
+            "age_low": pa.array(low),
+            "age_high": pa.array(high),
+        }
+    )
+
+
+def _variability(found: Reconstruction) -> dict[int, float | None]:
+    return {block: None if item is None else float(item.at_most) for block, item in found.variability.items()}
+
+
+def _reconstructed(found: Reconstruction, population: Population, blocks: Integers) -> dict[str, Any]:
+    everything = found.as_dict()
+    kept = ["exact", "persons", "unsolved", "deviation", "mean_solution_variability", "by_size", "seconds"]
+    kept += ["share_of_blocks_at_0", "share_of_persons_at_0"]
+    truth = population.truth.counts["block", "population"][blocks]
+    numbers = {name: everything[name] for name in kept}
+    return {
+        "reconstruction": numbers
+        | {
+            "blocks_attacked": len(blocks),
+            "inhabited_blocks": len(population.inhabited),
+            "true_persons": int(truth.sum()),
+        }
+    }
+
+
+def _rates(
+    population: Population,
+    records: pa.Table,
+    settings: AttackerSettings,
+    certain: Mapping[str, float | None],
+    own: Mapping[str, float | None] | None,
+    blocks: Integers,
+    seed: int,
+) -> dict[str, Any]:
+    """The rates of one attacker, with the certain blocks of the true tables and, where they can be told from the
+    published tables alone, with those of these."""
+    codes = pa.array([population.areas.blocks[block] for block in blocks], pa.string())
+    digits = population.digits
+    known = make_attacker(population.people, settings, tract_digits=digits["tract"])
+    known = known.filter(pc.is_in(known.column("geocode"), codes))
+    inside = int(pc.sum(pc.is_in(population.people.column("geocode"), codes)).as_py())
+
+    everywhere = _in_every_block(records, codes)
+
+    def rates(variability: Mapping[str, float | None]) -> Rates:
+        column = pa.array([variability.get(code) for code in everywhere.column("geocode").to_pylist()], pa.float64())
+        marked = everywhere.append_column(VARIABILITY, column)
+        return reidentification_rates(
+            marked, known, population.people, block_group_digits=digits["block_group"], seed=seed
+        )
+
+    found = rates(certain)
+    agreed = found.agreement_in(ALL)
+    universes: dict[str, Any] = {name: plain(found.universe(name)) for name in UNIVERSES if found.has(name)}
+    if own is not None:
+        mine = rates(own)
+        universes["unique&nonmodal&own-solvar0"] = plain(mine.universe(EXPOSED)) if mine.has(EXPOSED) else None
+    return {
+        "attacker": settings.as_dict(),
+        "attacker_records": found.attacker_records,
+        "agreement": agreed.agree / inside if inside else None,
+        "population_unique_share": found.population_unique_share,
+        "universes": universes,
+    }
+
+
+def _in_every_block(records: pa.Table, codes: pa.Array) -> pa.Table:
+    """The records, with one of unknown age, which matches nobody, in blocks that have none: a block whose people a
+    protection has moved away is still one, and its people are still at stake."""
+    named = ["geocode", "sex", "cenrace", "hispanic", "age", "age_low", "age_high"]
+    kept = records.select(named)
+    lacking = codes.filter(pc.invert(pc.is_in(codes, kept.column("geocode").combine_chunks())))
+    columns = {name: pa.nulls(len(lacking), kept.schema.field(name).type) for name in named}
+    columns["geocode"] = lacking
+    for name in ("sex", "cenrace", "hispanic"):
+        columns[name] = pa.array([1] * len(lacking), kept.schema.field(name).type)
+    return pa.concat_tables([kept, pa.table(columns, schema=kept.schema)])
+
+
+def plain(row: Linked) -> dict[str, Any]:
+    """One universe as plain numbers, the guessers always beside."""
+    return {
+        "records": row.attacker_records,
+        "putative": row.putative,
+        "confirmed": row.confirmed,
+        "putative_rate": row.putative_rate,
+        "confirmed_rate": row.confirmed_rate,
+        "precision": row.precision,
+        "modal_guesser_precision": row.modal_guesser_precision,
+        "proportional_guesser_precision": row.proportional_guesser_precision,
+    }

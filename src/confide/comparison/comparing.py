@@ -1,0 +1,200 @@
+"""A comparison from beginning to end: people, protections, errors, attacks, numbers.
+
+::
+
+    spec ─► people ─► for each protection:  made ─► errors against the truth ─► attacked ─► result.json
+                                                                                              └► comparison.json, .html
+
+Every part that is finished is kept in the folder: run again after an interruption, or with another ``[attack]``, only
+what is missing is done. Everything uses the truth and is for its owner alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from confide.comparison import accuracy
+from confide.comparison.attacking import attack
+from confide.comparison.page import write_page
+from confide.comparison.population import Population, prepare
+from confide.comparison.protections import Made, Making, make
+from confide.comparison.spec import NONE, LoadedComparison, load_comparison
+from confide.engines.files import private_folder, whole_file, write_text
+from confide.errors import Finding, Place, RunError
+from confide.runs.progress import Progress, Silent
+from confide.runs.workspace import no_room_is_an_error
+from confide.version import __version__
+
+NUMBERS, PAGE = "comparison.json", "comparison.html"
+QUESTION, RESULT, RECONSTRUCTED, VARIABILITY = (
+    "question.json",
+    "result.json",
+    "reconstructed.parquet",
+    "solution-variability.json",
+)
+_VERSION = "confide/comparison/v1"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison: where it is, and its numbers."""
+
+    folder: Path
+    numbers: Mapping[str, Any]
+
+    @property
+    def page(self) -> Path:
+        """The page for people."""
+        return self.folder / PAGE
+
+
+def compare(
+    spec: str | Path, folder: str | Path, *, processes: int | None = None, progress: Progress | None = None
+) -> Comparison:
+    """The comparison that a spec describes, in a folder of its own."""
+    loaded, out, shown = load_comparison(spec), Path(folder), progress or Silent()
+    with no_room_is_an_error(out):
+        _own_folder(out)
+        population = prepare(loaded, out, shown)
+        results: list[dict[str, Any]] = []
+        certain: dict[str, float | None] | None = None
+        parts = loaded.protections
+        for number, part in enumerate(parts, 1):
+            shown.note(f"Protection {number} of {len(parts)}: {part.name}")
+            results.append(_result(loaded, part, population, out, certain, processes, shown))
+            if part.mechanism == NONE:
+                certain = json.loads((out / part.name / VARIABILITY).read_text(encoding="utf-8"))
+        numbers = _numbers(loaded, population, results)
+        write_text(out / NUMBERS, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
+        write_page(numbers, out / PAGE)
+    return Comparison(out, numbers)
+
+
+def _result(
+    loaded: LoadedComparison,
+    part: Any,
+    population: Population,
+    out: Path,
+    certain: Mapping[str, float | None] | None,
+    processes: int | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The numbers of one protection: those of its file if they answer the same question, otherwise made."""
+    folder, spec = private_folder(out / part.name), loaded.spec
+    making = _hash([part.model_dump(mode="json"), spec.comparison.seed, population.fingerprint])
+    attacked = _hash([making, spec.attack.model_dump(mode="json", exclude={"processes"})])
+    _same_question(folder / QUESTION, making)
+    kept = _kept(folder / RESULT, attacked)
+    if kept is not None:
+        return kept
+    began = time.monotonic()
+    few = spec.attack.sample(noisy=False, holes=True)
+    made = make(part, Making(population, folder, spec.comparison.seed, processes, progress, few, loaded.path.parent))
+    told = _told(part, made, population)
+    done = attack(
+        population,
+        made.figures,
+        spec.attack,
+        None if part.mechanism == NONE else certain,
+        seed=spec.comparison.seed,
+        processes=processes,
+        progress=progress,
+    )
+    with whole_file(folder / RECONSTRUCTED) as temporary:
+        pq.write_table(done.records, temporary, compression="zstd")
+    write_text(folder / VARIABILITY, json.dumps(done.variability))
+    result = told | {"attack": done.numbers, "seconds": time.monotonic() - began}
+    write_text(folder / RESULT, json.dumps({"question": attacked, "result": result}) + "\n")
+    return result
+
+
+def _told(part: Any, made: Made, population: Population) -> dict[str, Any]:
+    """What a protection is and what its figures are worth."""
+    figures, truth, programme = made.figures, population.truth, population.programme
+    return {
+        "name": part.name,
+        "mechanism": part.mechanism,
+        "title": made.title,
+        "guarantee": made.guarantee,
+        "settings": dict(made.settings),
+        "noisy": not figures.exact,
+        "errors": accuracy.errors(figures, truth, programme),
+        "cells_published": accuracy.cells_published(figures, truth, programme),
+        "sums_agree": accuracy.sums_agree(figures, population.areas, programme),
+    }
+
+
+def _numbers(loaded: LoadedComparison, population: Population, results: list[dict[str, Any]]) -> dict[str, Any]:
+    spec = loaded.spec
+    return {
+        "title": spec.comparison.title,
+        "confidential": not population.made_up,
+        "made_up": population.made_up,
+        "persons": population.persons,
+        "areas": {level: len(codes) for level, codes in population.areas.codes.items()},
+        "inhabited_blocks": len(population.inhabited),
+        "programme": {
+            "title": population.programme.title,
+            "cells_of_an_area": population.programme.cells,
+            "tables": {table.name: table.title for table in population.programme.tables},
+        },
+        "characteristics": {
+            item.id: {"title": item.title, "table": item.table}
+            for item in accuracy.characteristics(population.programme)
+        },
+        "attack": spec.attack.model_dump(mode="json", exclude={"processes"}),
+        "seed": spec.comparison.seed,
+        "protections": results,
+        "seconds": sum(result["seconds"] for result in results),
+        "version": __version__,
+    }
+
+
+def _hash(values: Any) -> str:
+    return hashlib.sha256(json.dumps([_VERSION, values], sort_keys=True).encode()).hexdigest()
+
+
+def _kept(file: Path, question: str) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text(encoding="utf-8"))
+    result: dict[str, Any] | None = found["result"] if found["question"] == question else None
+    return result
+
+
+def _same_question(file: Path, question: str) -> None:
+    """Remembers what a folder is about; refuses one that is about something else."""
+    if not file.exists():
+        write_text(file, json.dumps({"question": question}) + "\n")
+    elif json.loads(file.read_text(encoding="utf-8"))["question"] != question:
+        raise _other(file.parent, "the folder holds this protection with other settings, or of other people")
+
+
+def _own_folder(out: Path) -> None:
+    """The folder is new, empty, or that of a comparison."""
+    if out.exists() and not out.is_dir():
+        raise _other(out, "there is a file of this name")
+    if out.exists() and any(out.iterdir()) and not (out / "data").is_dir():
+        raise _other(out, "there is something else in the folder")
+    private_folder(out)
+
+
+def _other(path: Path, what: str) -> RunError:
+    return RunError(
+        Finding(
+            code="there-already",
+            what=what,
+            where=Place(file=str(path)),
+            found="files of something else",
+            expected="a new folder, or that of the same comparison",
+            remedy="name another folder with --out, or remove this one yourself",
+        )
+    )

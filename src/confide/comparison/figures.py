@@ -1,0 +1,168 @@
+"""Published figures, in the one form that every protection is brought to: a matrix for each level and table.
+
+Rows are the units of the level, columns the cells of the table. A figure that is not published has no value; its place
+in ``published`` is false. Noise has a variance, known from the mechanism and never from the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from confide.comparison.programme import ATTRIBUTES, LEVELS, Programme, Table
+from confide.errors import Finding, InputError, Place
+from confide.schema import Recode
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Key = tuple[str, str]
+"""A level and the name of a table."""
+COUNT = "count"
+
+
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """The units of the levels, and for each block its unit on every level."""
+
+    codes: Mapping[str, tuple[str, ...]]
+    unit_of_block: Mapping[str, Integers] = field(repr=False)
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The codes of the blocks."""
+        return self.codes["block"]
+
+    @classmethod
+    def of(cls, blocks: Sequence[str], digits: Mapping[str, int]) -> Areas:
+        """The areas of some blocks; a unit's code is the first ``digits`` characters of a block's."""
+        ordered = sorted(blocks)
+        codes: dict[str, tuple[str, ...]] = {}
+        units: dict[str, Integers] = {}
+        for level in LEVELS:
+            named = ordered if level == "block" else [code[: digits[level]] for code in ordered]
+            codes[level] = tuple(sorted(set(named)))
+            place = {code: position for position, code in enumerate(codes[level])}
+            units[level] = np.array([place[code] for code in named], np.int64)
+        return cls(codes, units)
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What was published, or what is true."""
+
+    counts: Mapping[Key, Integers] = field(repr=False)
+    published: Mapping[Key, Flags] = field(default_factory=dict, repr=False)
+    """Which figures there are, for tables of which some are left out; others are there whole."""
+    variances: Mapping[Key, Fraction] = field(default_factory=dict)
+    """The variance of the noise, for tables that have noise."""
+    covered: Mapping[str, Integers] = field(default_factory=dict, repr=False)
+    """The units that were protected at all, for levels of which only a sample was."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the figures are those of some records, without noise."""
+        return not self.variances
+
+    def units(self, level: str, number: int) -> Integers:
+        """The units of a level that there are figures for, of so many."""
+        return self.covered[level] if level in self.covered else np.arange(number)
+
+    def there(self, key: Key) -> Flags:
+        """Which figures of a table are published."""
+        if key in self.published:
+            return self.published[key]
+        return np.ones(self.counts[key].shape, np.bool_)
+
+
+def tabulate(records: pa.Table, areas: Areas, made: Programme, *, block: str = "geocode") -> Figures:
+    """The exact tables of records with a block and the four attributes."""
+    codes = pa.array(areas.blocks, pa.string())
+    texts = records.column(block).combine_chunks().cast(pa.string())
+    place = _found(pc.index_in(texts, codes), block)
+    index = {name: _levels(records, made, name) for name in ATTRIBUTES}
+    counts: dict[Key, Integers] = {}
+    for table in made.tables:
+        cell = np.zeros(len(place), np.int64)
+        for variable in table.query.variables:
+            cell = cell * variable.size + variable.assignment[index[variable.attribute.name]]
+        for level in LEVELS:
+            unit = areas.unit_of_block[level][place]
+            units = len(areas.codes[level])
+            flat = np.bincount(unit * table.query.cells + cell, minlength=units * table.query.cells)
+            counts[level, table.name] = flat.astype(np.int64).reshape(units, table.query.cells)
+    return Figures(counts)
+
+
+def read_release(file: Path, table: Table, areas: Areas) -> dict[str, tuple[Any, Any]]:
+    """A table of a release with the columns ``level``, ``area``, one for each variable, and ``count``: for each level
+    the counts, and which cells are listed. Rows of margins and of other levels are passed over."""
+    content = pq.read_table(file)
+    found: dict[str, tuple[Any, Any]] = {}
+    for level in LEVELS:
+        rows = content.filter(pc.equal(content.column("level"), level))
+        unit = _found(pc.index_in(rows.column("area").combine_chunks(), pa.array(areas.codes[level])), "area")
+        found[level] = _matrix(rows, unit, len(areas.codes[level]), table)
+    return found
+
+
+def area_matrix(rows: pa.Table, level: str, table: Table, areas: Areas) -> tuple[Integers, Flags]:
+    """A table of one level whose areas are a column of the level's name."""
+    unit = _found(pc.index_in(rows.column(level).combine_chunks(), pa.array(areas.codes[level])), level)
+    return _matrix(rows, unit, len(areas.codes[level]), table)
+
+
+def _matrix(rows: pa.Table, unit: Integers, units: int, table: Table) -> tuple[Integers, Flags]:
+    """Listed cells as a matrix; what is not listed is zero, and false in the second."""
+    cell = np.zeros(rows.num_rows, np.int64)
+    inner = np.ones(rows.num_rows, np.bool_)
+    for variable in table.query.variables:
+        group = groups(rows.column(variable.attribute.name), variable)
+        inner &= group >= 0
+        cell = cell * variable.size + group
+    column = rows.column(COUNT).combine_chunks()
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    value = pc.fill_null(column, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    counts = np.zeros((units, table.query.cells), np.int64)
+    listed = np.zeros(counts.shape, np.bool_)
+    counts[unit[inner], cell[inner]] = value[inner]
+    listed[unit[inner & known], cell[inner & known]] = True
+    return counts, listed
+
+
+def groups(column: pa.ChunkedArray, variable: Recode) -> Integers:
+    """For each label of a column the group of a variable, or -1."""
+    labels = pa.array(variable.labels, pa.string())
+    texts = column.combine_chunks().cast(pa.string())
+    place: Integers = pc.fill_null(pc.index_in(texts, labels), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return place
+
+
+def _levels(records: pa.Table, made: Programme, name: str) -> Integers:
+    attribute = next(each for each in made.schema.attributes if each.name == name)
+    codes = pa.array([level.code for level in attribute.levels], pa.int64())
+    return _found(pc.index_in(records.column(name).combine_chunks().cast(pa.int64()), codes), name)
+
+
+def _found(index: pa.Array, column: str) -> Integers:
+    if index.null_count:
+        raise InputError(
+            Finding(
+                code="unknown-code",
+                what="a code is not one of those of the frame or the schema",
+                where=Place(column=column),
+                found=f"{index.null_count:,} such rows",
+                expected="codes of the block table and of the schema",
+                remedy="correct the file",
+            )
+        )
+    place: Integers = index.to_numpy(zero_copy_only=False).astype(np.int64)
+    return place

@@ -1,0 +1,222 @@
+"""The page of a comparison: one that somebody can read who has to decide, and has ten minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
+from confide.comparison.programme import LEVELS
+from confide.engines.files import write_text
+from confide.report import comparison_plots, plots
+from confide.report.dossier import BANNER
+from confide.report.render import render
+
+MADE_UP = "MADE-UP PEOPLE: nothing on this page is about anybody"
+CHILDREN, POPULATION = "age: 0-17", "population"
+FEW = plots.FEW
+UNIVERSES_IN_WORDS = {
+    "all": "Everybody",
+    "unique": "Alone of their sex and age in the block",
+    "unique&nonmodal": "… and not of the block's largest group",
+    "unique&nonmodal&solvar0": "… and the true tables have one solution",
+}
+Row = Mapping[str, Any]
+
+
+def write_page(numbers: Row, path: Path) -> None:
+    """The page, for its owner alone."""
+    write_text(path, page(numbers))
+
+
+def page(numbers: Row) -> str:
+    """The page as HTML."""
+    rows = [_row(protection) for protection in numbers["protections"]]
+    return render(
+        "comparison.html.j2",
+        title=numbers["title"],
+        banner=MADE_UP if numbers["made_up"] else BANNER,
+        numbers=numbers,
+        rows=rows,
+        headline=_headline(rows),
+        tiles=_tiles(numbers, rows),
+        few=FEW,
+        levels=LEVELS,
+        characteristics=numbers["characteristics"],
+        universes={name: UNIVERSES_IN_WORDS[name] for name in UNIVERSES},
+        other=_other_attacker(numbers),
+        samples=_samples(numbers),
+        figures=_figures(rows) if plots.available() else [],
+        percent=percent,
+        error=_error,
+    )
+
+
+def _row(protection: Row) -> dict[str, Any]:
+    """One protection as the page speaks of it."""
+    universes = protection["attack"]["perfect"]["universes"]
+    exposed, everybody = universes.get(EXPOSED), universes[ALL]
+    found = protection["attack"]["reconstruction"]
+    return {
+        "title": protection["title"],
+        "mechanism": protection["mechanism"],
+        "guarantee": protection["guarantee"],
+        "errors": protection["errors"],
+        "county": mean_error(protection, "county"),
+        "block": mean_error(protection, "block"),
+        "children": protection["errors"]["county"][CHILDREN]["mean_absolute_error"],
+        "people": protection["errors"]["block"][POPULATION]["mean_absolute_error"],
+        "published": protection["cells_published"],
+        "agree": protection["sums_agree"],
+        "everybody": everybody,
+        "exposed": exposed,
+        "universes": universes,
+        "given": protection["attack"].get("given"),
+        "agreement": protection["attack"]["perfect"]["agreement"],
+        "found": found,
+        "sampled": found["blocks_attacked"] < found["inhabited_blocks"],
+        "seconds": protection["seconds"],
+    }
+
+
+def mean_error(protection: Row, level: str) -> float | None:
+    """The mean of the errors of age groups, race groups and Hispanic origin on a level."""
+    values = [item["mean_absolute_error"] for name, item in protection["errors"][level].items() if name != POPULATION]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share in words; never 100 % or 0 % of what is not all or none."""
+    if share is None:
+        return "–"
+    text = f"{100 * share:.{digits}f}"
+    if (float(text) == 100 and share < 1) or (float(text) == 0 and share > 0):
+        text = f"{100 * share:.{digits + 1}f}"
+        if (float(text) == 100 and share < 1) or (float(text) == 0 and share > 0):
+            return "almost all" if share > 0.5 else "almost none"
+    return f"{text} %"
+
+
+def _error(value: float | None) -> str:
+    """An error in persons, with as many digits as it deserves."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 99.5 or value == 0 else f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
+
+
+def _headline(rows: Sequence[Row]) -> list[str]:
+    """Two or three sentences that stand for the page."""
+    none = rows[0]
+    sentences = [
+        f"From the true tables alone, an outsider rebuilds {percent(none['agreement'])} of all records: sex, age, race "
+        "and origin of people by block."
+    ]
+    at_risk = none["exposed"]
+    if at_risk and at_risk["precision"] is not None:
+        ranked = [row for row in rows[1:] if row["exposed"] and row["exposed"]["precision"] is not None]
+        ranked = [row for row in ranked if row["exposed"]["putative"] >= FEW]
+        sentences.append(
+            f"Take the {at_risk['records']:,} people who stand out most. Someone who knows their address, sex and age, "
+            f"and looks them up there, is right about their race and origin {_times(at_risk['precision'])} without "
+            f"protection; a guess would be right {_times(at_risk['proportional_guesser_precision'])}."
+        )
+        if ranked:
+            worst = max(ranked, key=lambda row: row["exposed"]["precision"])
+            best = min(ranked, key=lambda row: row["exposed"]["precision"])
+            sentences.append(
+                f"Of the protections, “{worst['title']}” leaves that at {percent(worst['exposed']['precision'])}, and "
+                f"“{best['title']}” brings it down to {percent(best['exposed']['precision'])}, at an error of "
+                f"{_error(best['county'])} persons in a county's count and {_error(best['block'])} in a block's."
+                if worst is not best
+                else f"“{best['title']}” brings that to {percent(best['exposed']['precision'])}."
+            )
+    return sentences
+
+
+def _times(share: float | None) -> str:
+    return "every time" if share == 1 else f"{percent(share)} of the time"
+
+
+def _tiles(numbers: Row, rows: Sequence[Row]) -> list[tuple[str, str]]:
+    none = rows[0]["found"]
+    stand_out = rows[0]["exposed"]
+    tiles = [
+        (f"{numbers['persons']:,}", f"people in {numbers['inhabited_blocks']:,} inhabited blocks"),
+        (
+            f"{numbers['programme']['cells_of_an_area']:,}",
+            f"figures for each block: {len(numbers['programme']['tables'])} tables of sex, age, race and origin",
+        ),
+        (
+            percent(none["share_of_blocks_at_0"]),
+            "of blocks whose true tables fit one set of records alone",
+        ),
+    ]
+    if stand_out:
+        tiles.append((f"{stand_out['records']:,}", "people who stand out most, and live in such a block"))
+    return tiles
+
+
+def _samples(numbers: Row) -> list[str]:
+    """Where not every inhabited block was attacked."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for protection in numbers["protections"]:
+        attack = protection["attack"]["reconstruction"]
+        if attack["blocks_attacked"] < attack["inhabited_blocks"]:
+            key = (attack["blocks_attacked"], attack["true_persons"])
+            found.setdefault(key, []).append(protection["title"])
+    return [
+        f"{', '.join(titles)}: {blocks:,} blocks with {persons:,} people, drawn at random (seed {numbers['seed']})"
+        for (blocks, persons), titles in found.items()
+    ]
+
+
+def _other_attacker(numbers: Row) -> str | None:
+    text = str(numbers["attack"]["attacker"])
+    return None if "given" not in numbers["protections"][0]["attack"] else text
+
+
+def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
+    marks = [
+        {
+            "title": row["title"],
+            "matches": row["exposed"]["putative"],
+            "precision": row["exposed"]["precision"],
+            "modal": row["exposed"]["modal_guesser_precision"],
+            "proportional": row["exposed"]["proportional_guesser_precision"],
+        }
+        for row in rows
+        if row["exposed"]
+    ]
+    errors = [
+        {"title": row["title"], "level": level, "error": mean_error(row, level)} for row in rows for level in LEVELS
+    ]
+    points = [
+        {
+            "title": row["title"],
+            "error": row["block"],
+            "risk": row["exposed"]["confirmed_rate"] if row["exposed"] else None,
+        }
+        for row in rows
+        if row["mechanism"] != "suppression"
+    ]
+    titles = [row["title"] for row in rows]
+    found = [
+        (
+            comparison_plots.precision(marks),
+            "How often the outsider is right about the people who stand out most, and how often somebody would be who "
+            "only knows what groups live in the block.",
+        ),
+        (
+            comparison_plots.errors(errors, titles, LEVELS),
+            "How far a published count is from the true one: mean over age groups, race groups, Hispanic origin, and "
+            "the areas of a level. Suppressed counts have no error, and no use.",
+        ),
+        (
+            comparison_plots.trade_off(points, "mean absolute error of a count of a block, persons"),
+            "What risk is bought off with what error: right and down is protected, left is accurate. Suppression is "
+            "left out: what it publishes is true, and most of it is not published.",
+        ),
+    ]
+    return [{"svg": picture, "caption": caption} for picture, caption in found]

@@ -1,0 +1,131 @@
+"""From a protection of the spec to what it publishes: which module makes it, and where its files are."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from confide import api
+from confide.comparison.figures import Figures
+from confide.comparison.population import Population
+from confide.comparison.programme import LEVELS
+from confide.comparison.toml import toml_text
+from confide.engines.files import private_folder, write_text
+from confide.privacy.conversion import cks_epsilon
+from confide.runs.keys import STAMP
+from confide.runs.progress import Progress
+from confide.starting import new_ledger
+
+SPEC, LEDGER, RUN = "spec.toml", "comparison.ledger", "run"
+DELTA = Fraction(1, 10**10)
+NOTE = "Written by confide compare. What is made from it is for the comparison alone, NOT FOR RELEASE."
+
+MODULES = {
+    "none": "unprotected",
+    "swapping": "swapped",
+    "suppression": "suppressed",
+    "cellkey": "cellkeyed",
+    "tables": "noised",
+    "topdown": "estimated",
+}
+
+
+@dataclass(frozen=True)
+class Released:
+    """A sealed release."""
+
+    folder: Path
+
+    def table(self, name: str) -> Path:
+        """The file of a table; with a chosen key its name has the stamp."""
+        stamped = self.folder / "tables" / f"{name}.{STAMP.replace(' ', '-')}.parquet"
+        return stamped if stamped.exists() else self.folder / "tables" / f"{name}.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Making:
+    """What a protection is made from."""
+
+    population: Population
+    folder: Path
+    seed: int
+    processes: int | None
+    progress: Progress
+    blocks: int | None = None
+    """How many blocks are protected where that takes long; None: all."""
+    base: Path = Path()
+    """The folder that paths of the spec are relative to."""
+
+    def spec(self, parts: Mapping[str, Any], name: str = SPEC) -> Path:
+        """The spec of the release, written unless it is there."""
+        path = private_folder(self.folder) / name
+        if not path.exists():
+            write_text(path, toml_text(parts, NOTE))
+        return path
+
+    def key(self, purpose: str) -> str:
+        """A chosen key, which stamps everything NOT FOR RELEASE: a comparison can be made again."""
+        text = f"confide/comparison/v1/{self.seed}/{self.folder.name}/{purpose}/{self.population.fingerprint}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def ledger(self, budget: Fraction) -> str:
+        """An account of the comparison's own; not that of the data set."""
+        path = private_folder(self.folder) / LEDGER
+        if not path.exists():
+            new_ledger(path, f"comparison: {self.folder.name}", budget, "opened by confide compare")
+        return LEDGER
+
+    def run(self, spec: Path, *, keyed: bool = True) -> Released:
+        """The sealed release of a spec; if it is there already, nothing is done."""
+        key = self.key("release") if keyed else None
+        result = api.run(spec, processes=self.processes, insecure_key=key, progress=self.progress)
+        return Released(result.release)
+
+    @property
+    def levels(self) -> list[dict[str, Any]]:
+        """The spine down to the tracts, as specs have it."""
+        digits = self.population.digits
+        return [{"name": name, "digits": digits[name]} for name in ("state", "county", "tract")]
+
+    def tables(self, **more: Any) -> list[dict[str, Any]]:
+        """The programme, as ``[[tables]]`` of a spec."""
+        return [
+            {"name": table.name, "title": table.title, "variables": table.variables, "levels": list(LEVELS)} | more
+            for table in self.population.programme.tables
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What was published, and what it promises, in words."""
+
+    figures: Figures
+    title: str
+    guarantee: str
+    """One sentence that an agency head can repeat."""
+    settings: Mapping[str, Any]
+
+
+def make(part: Any, making: Making) -> Made:
+    """The protection, made or found as it was made before."""
+    module = importlib.import_module(f"confide.comparison.protections.{MODULES[part.mechanism]}")
+    maker: Callable[[Any, Making], Made] = module.make
+    return maker(part, making)
+
+
+def epsilon(rho: Fraction) -> float:
+    """The epsilon at delta = 10⁻¹⁰ that goes with a rho."""
+    return cks_epsilon(rho, DELTA)
+
+
+def promised(rho: Fraction) -> str:
+    """A budget in words."""
+    return (
+        f"Differential privacy with ρ = {float(rho):g} (ε = {epsilon(rho):.1f} at δ = 10⁻¹⁰): a proven bound on what "
+        "anyone can learn about one person, whatever else they know"
+    )

@@ -1,0 +1,47 @@
+"""``swapping``: tables of records of which some households have exchanged places."""
+
+from __future__ import annotations
+
+from confide.comparison.figures import Figures, Integers, Key, read_release
+from confide.comparison.population import BLOCKS, HOUSEHOLDS_SCHEMA, PEOPLE
+from confide.comparison.protections.making import RUN, Made, Making
+from confide.comparison.spec import SwappingProtection
+from confide.inputs.shipped import shipped
+from confide.swapping import load_settings
+
+
+def make(part: SwappingProtection, making: Making) -> Made:
+    """Swapped by the mechanism ``swapping``, with shipped settings or a file's."""
+    name = part.settings if part.settings in shipped("swapping") else str((making.base / part.settings).resolve())
+    spec = making.spec(
+        {
+            "release": {"name": RUN, "mechanism": "swapping", "title": part.name},
+            "data": {
+                "records": f"../data/{PEOPLE}",
+                "blocks": f"../data/{BLOCKS}",
+                "schema": f"../data/{HOUSEHOLDS_SCHEMA}",
+                "household": "household_id",
+                "in_households": {"hhgq": 0},
+                "age": "age",
+            },
+            "geography": {"block": "geocode", "levels": making.levels},
+            "swapping": {"settings": name, "publish_rate": True},
+            "tables": making.tables(margins="none"),
+            "output": {"formats": ["parquet"]},
+        }
+    )
+    release = making.run(spec)
+    population = making.population
+    counts: dict[Key, Integers] = {}
+    for table in population.programme.tables:
+        found = read_release(release.table(table.name), table, population.areas)
+        counts |= {(level, table.name): matrix for level, (matrix, _) in found.items()}
+    settings = load_settings(name, making.folder)
+    rate = f"{float(100 * settings.rate):g} %"
+    kept = "; the population of every block stays as it was" if "size" in settings.kept else ""
+    return Made(
+        Figures(counts),
+        part.title or f"Swapping, {rate} of households",
+        f"None that can be stated: {rate} of households exchanged places with another{kept}.",
+        settings.as_dict(),
+    )

@@ -1,0 +1,45 @@
+"""A handful of people in three blocks of two tracts of one county, for tests whose answers are worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from confide.comparison.figures import Areas, Figures, tabulate
+from confide.comparison.programme import programme
+
+BLOCKS = ("900010001001000", "900010001001001", "900010002001000")
+DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
+PEOPLE = [
+    # block, sex, age, hispanic, race
+    (0, 1, 5, 0, 0),
+    (0, 2, 33, 0, 0),
+    (0, 2, 34, 1, 6),
+    (1, 1, 70, 0, 1),
+    (2, 1, 17, 1, 5),
+    (2, 2, 18, 0, 62),
+]
+
+
+def areas() -> Areas:
+    return Areas.of(list(BLOCKS)[::-1], DIGITS)
+
+
+def people(rows=PEOPLE) -> pa.Table:
+    made = programme()
+    block, sex, age, hispanic, race = zip(*rows, strict=True)
+    return pa.table(
+        {
+            "person_id": list(range(1, len(rows) + 1)),
+            "geocode": [BLOCKS[each] for each in block],
+            "sex": sex,
+            "age": age,
+            "agebin": made.ages.of(np.array(age, np.int64)),
+            "hispanic": hispanic,
+            "cenrace": race,
+        }
+    )
+
+
+def truth() -> Figures:
+    return tabulate(people(), areas(), programme())
