@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.swapping.swapping_kit import release_of as swapped
 from tests.topdown.topdown_kit import write_small_state, write_spec
 
 import confide
+from confide import starting
 from confide.attacks.reconstruction import read_source, reconstruct
 from confide.errors import ConfideError
 
@@ -100,3 +102,28 @@ def test_swapped_records_and_swapped_tables(tmp_path: Path) -> None:
         other = "race" if name == "sex" else "sex"
         shown = [r for r in table if r["level"] == "block" and r[name] != "all" and r[other] == "all"]
         assert mine == Counter({(r["area"], r[name]): r["count"] for r in shown})
+
+
+def test_suppressed_tables_are_exact_with_holes(project: Path) -> None:
+    spec = starting.new("suppression", project / "suppressed").spec
+    text = spec.read_text()
+    assert "threshold = 3" in text
+    spec.write_text(text.replace("threshold = 3", "threshold = 30"))
+    for name in ("persons.parquet", "blocks.parquet"):
+        shutil.copy(project / name, spec.parent / name)
+    release = confide.run(spec, processes=1).release
+    published = read_source(release)
+    assert published.exact
+    assert any("left out" in note for note in published.notes)
+    counts = {(m.depth, m.query.name): m for m in published.marginals}
+    hidden = sum(
+        1
+        for file in (release / "tables").glob("*.csv")
+        for line in file.read_text().splitlines()
+        if "suppressed" in line
+    )
+    assert hidden > 0
+    assert len(counts) > 6
+    found = reconstruct(published, processes=1, time_limit=20)
+    assert found.exact
+    assert found.persons == pq.read_table(project / "persons.parquet").num_rows

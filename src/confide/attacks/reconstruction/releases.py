@@ -3,6 +3,7 @@
 - ``tables``: counts with independent noise; the plan in the manifest says with which variance.
 - ``cellkey``: counts with noise of their members, within a bound; the manifest says with which variance.
 - ``swapping``: tables of swapped records, exact as such.
+- ``suppression``: exact tables with holes, which are unknown.
 - ``topdown``, ``postprocess``, and swapping with microdata: records. There is nothing to reconstruct, and the result
   says so: these are the *protected* records, and a solution variability of zero says nothing about the true ones.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,7 @@ PROTECTED = (
     "What was published are protected records: nothing is reconstructed beyond them, and the true ones may differ."
 )
 NOISE = "The counts have noise: the records are a fit, and not a reconstruction."
+HOLES = "Figures that were left out are unknown: any record that the others allow will do in their place."
 BOUNDED = "The noise never passes ±{}; the fit uses its variance and not that bound."
 
 
@@ -82,6 +85,8 @@ def read_release(folder: Path, schema: str | Path | None = None) -> Published:
         return _of_records(folder, manifest, records, known, title)
     if mechanism in ("tables", "swapping"):
         return _of_tables(folder, manifest, _schema(question["schema"], schema), title)
+    if mechanism == "suppression" and question["value"] is None:
+        return _of_suppression(folder, manifest, _schema(question["schema"], schema), title)
     if mechanism == "cellkey":
         return _of_cellkey(folder, manifest, _schema(question["schema"], schema), title)
     raise ReleaseError(
@@ -90,7 +95,7 @@ def read_release(folder: Path, schema: str | Path | None = None) -> Published:
             what=f"releases of the mechanism {mechanism!r} are not read as tables of persons",
             where=Place(file=MANIFEST, path="mechanism"),
             found=mechanism,
-            expected="tables, cellkey, topdown, postprocess or swapping",
+            expected="tables, cellkey, topdown, postprocess, swapping, or counts with suppression",
             remedy="copy the tables that count persons into a folder and describe them in a tables.toml: "
             "docs/concepts/reconstruction.md",
         )
@@ -214,6 +219,32 @@ def _by_prefix(units: Mapping[str, list[str]], spine: list[str]) -> Geography:
         if len(lengths) == 1 and all(block[: next(iter(lengths))] in codes for block in blocks):
             columns[level] = [block[: next(iter(lengths))] for block in blocks]
     return nested(columns, finest)
+
+
+def _of_suppression(folder: Path, manifest: Mapping[str, Any], schema: Schema, title: str) -> Published:
+    """Tables of exact counts, some of them left out: every crossing of one grouping of each variable, or of none."""
+    question = manifest["plan"]["question"]
+    levels = list(question["variables"][AREA]["groupings"])
+    contents: list[tuple[str, list[str], str, pa.Table]] = []
+    units: dict[str, list[str]] = {}
+    for table in question["tables"]:
+        file = _file(folder, manifest, f"tables/{table['name']}.")
+        if file is None:
+            raise _unlike("a table of the plan has no file", table["name"], "get the release again from its office")
+        rows = read_text(file)
+        groupings = [["", *names] for variable, names in table["variables"].items() if variable != AREA]
+        queries = ["*".join(filter(None, chosen)) or "total" for chosen in product(*groupings)]
+        for level in table["variables"][AREA]:
+            here = rows.filter(pc.equal(rows.column("level"), level))
+            contents.append((table["name"], queries, level, here))
+            units.setdefault(level, []).extend(dict.fromkeys(here.column(AREA).to_pylist()))
+    geography = _by_prefix(units, levels)
+    marginals: list[Marginal] = []
+    for name, queries, level, rows in contents:
+        if level in geography.levels:
+            part = _part(name, level, queries, noisy=False, unknown=True)
+            marginals += marginals_of(part, rows, schema, geography, geography.depth(level), AREA)
+    return Published(schema, geography, tuple(marginals), impossible(schema), title, (HOLES,))
 
 
 def _of_cellkey(folder: Path, manifest: Mapping[str, Any], schema: Schema, title: str) -> Published:
