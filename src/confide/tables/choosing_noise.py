@@ -34,7 +34,6 @@ from confide.noise import (
     beyond_mass,
     outside_mass,
 )
-from confide.noise.bounded import LARGEST_BOUND
 from confide.privacy import (
     ZCDP,
     ApproxDP,
@@ -49,7 +48,7 @@ from confide.privacy import (
 )
 from confide.runs.plan import calibrate, event_of_law
 from confide.runs.spec import PrivacyPart
-from confide.tables.fitting import Kind, of_margin, of_variance
+from confide.tables.fitting import Kind, of_margin, of_variance, smallest_bound
 from confide.tables.spec import LAWS, NoisePart
 
 
@@ -149,24 +148,7 @@ def _smallest_bound(law: Law, edge: Fraction, beyond: Fraction) -> int:
     def fits(bound: int) -> bool:
         return outside_mass(_truncated(law, bound)) <= edge and beyond_mass(law, bound) <= beyond
 
-    high = 1
-    while not fits(high):
-        high *= 2
-        if high > LARGEST_BOUND:
-            raise ParameterError(
-                Finding(
-                    code="bound-too-large",
-                    what="no bound of a usable size has so small a delta",
-                    found=f"a share of {float(edge):.3g} of delta for one count",
-                    expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
-                    remedy="take noise without a bound, a larger delta, or fewer tables",
-                )
-            )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return smallest_bound(fits, f"a share of {float(edge):.3g} of delta for one count")
 
 
 def _numbers(loss: PrivacyLoss) -> str:

@@ -45,11 +45,10 @@ from confide.noise import (
     epsilon_delta,
     outside_mass,
 )
-from confide.noise.bounded import LARGEST_BOUND
 from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
 from confide.privacy.conversion import probability
 from confide.runs.plan import Plan
-from confide.tables.fitting import Kind, of_margin, of_variance, smallest_decimal
+from confide.tables.fitting import Kind, of_margin, of_variance, smallest_bound, smallest_decimal
 
 DELTA = Fraction(1, 10**10)
 """The delta that promises are compared at where none is given."""
@@ -220,24 +219,7 @@ def _smallest_bound(law: Law, changed: int, delta: Fraction, spent: Fraction) ->
         kept = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
         return kept > 0 and any_of(edge(bound), changed) + spent / kept <= delta
 
-    high = 1
-    while not fits(high):
-        high *= 2
-        if high > LARGEST_BOUND:
-            raise ParameterError(
-                Finding(
-                    code="bound-too-large",
-                    what="no bound of a usable size has so small a delta",
-                    found=f"delta {float(delta):.3g} for {changed} changed counts",
-                    expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
-                    remedy="take noise without a bound, or a larger delta",
-                )
-            )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return smallest_bound(fits, f"delta {float(delta):.3g} for {changed} changed counts")
 
 
 def _pair(pair: EpsilonDelta | None) -> dict[str, float] | None:

@@ -23,6 +23,7 @@ from confide.noise import (
     TruncatedGeometric,
     TwoSidedGeometric,
 )
+from confide.noise.bounded import LARGEST_BOUND
 
 _DIGITS = 9
 _DECADES = 30
@@ -99,6 +100,28 @@ def smallest_decimal(holds: Callable[[Fraction], bool]) -> Fraction:
 def largest_decimal(holds: Callable[[Fraction], bool]) -> Fraction:
     """The largest number of nine digits for which ``holds`` is true, as it is for all that are small enough."""
     return _decimal(holds, rising=False)
+
+
+def smallest_bound(fits: Callable[[int], bool], asked: str) -> int:
+    """The smallest bound for which ``fits`` is true, as it is for all that are large enough."""
+    high = 1
+    while not fits(high):
+        high *= 2
+        if high > LARGEST_BOUND:
+            raise ParameterError(
+                Finding(
+                    code="bound-too-large",
+                    what="no bound of a usable size has so small a delta",
+                    found=asked,
+                    expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
+                    remedy="take noise without a bound, a larger delta, or fewer tables",
+                )
+            )
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def _widest(kind: Kind, bound: int | None, keeps: Callable[[CountNoise], bool]) -> CountNoise:

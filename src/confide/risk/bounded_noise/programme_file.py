@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from confide.errors import Finding, Place, SpecError
+from confide.inputs.collected import CollectingReader
 
 _NUMBER = re.compile(r"\d{1,9}")
 _AREA = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+\d{1,9})?")
@@ -59,28 +59,9 @@ def parse_programme(values: Mapping[str, Any], file: str) -> dict[str, Any]:
     }
 
 
-class _Reader:
-    """Collects findings while it reads."""
-
+class _Reader(CollectingReader):
     def __init__(self, file: str):
-        self._file = file
-        self._findings: list[Finding] = []
-
-    def wrong(self, path: str, what: str, found: object, expected: str) -> None:
-        self._findings.append(
-            Finding(
-                code="bad-programme",
-                what=what,
-                where=Place(file=self._file, path=path),
-                found=str(found)[:80],
-                expected=expected,
-                remedy="correct the programme file",
-            )
-        )
-
-    def finish(self) -> None:
-        if self._findings:
-            raise SpecError(self._findings)
+        super().__init__(file, code="bad-programme", remedy="correct the programme file")
 
     def text(self, value: Any, path: str) -> str:
         if not isinstance(value, str):

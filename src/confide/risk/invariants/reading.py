@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from confide.errors import Finding, ParameterError, Place, SpecError
+from confide.errors import Finding, ParameterError
+from confide.inputs.collected import CollectingReader
 from confide.inputs.shipped import load_shipped, read_toml, shipped
 from confide.risk.invariants.language import ANY, Attribute, Bound, Count, Grouping, Invariants, Never, Records, Where
 
@@ -84,28 +85,9 @@ def _load(name: str, base: Path) -> Invariants:
     return parse_invariants(read_toml(path, kind=KIND, known=shipped(KIND)), path.name)
 
 
-class _Reader:
-    """Collects findings while it reads."""
-
+class _Reader(CollectingReader):
     def __init__(self, file: str):
-        self._file = file
-        self._findings: list[Finding] = []
-
-    def wrong(self, path: str, what: str, found: object, expected: str) -> None:
-        self._findings.append(
-            Finding(
-                code="bad-invariants",
-                what=what,
-                where=Place(file=self._file, path=path),
-                found=str(found)[:80],
-                expected=expected,
-                remedy="correct the file of invariants",
-            )
-        )
-
-    def finish(self) -> None:
-        if self._findings:
-            raise SpecError(self._findings)
+        super().__init__(file, code="bad-invariants", remedy="correct the file of invariants")
 
     def keys(self, values: Mapping[str, Any], known: set[str], path: str) -> None:
         for key in sorted(set(values) - known):
