@@ -138,9 +138,7 @@ def large(prior: CountPrior, mean: int, root: int | None = None, leaves: int = 3
     return Tree(Node("root", *middle, rho="0.05", released=total))
 
 
-@pytest.mark.parametrize(
-    ("prior", "mean"), [(Geometric(1), 2), (Flat(3000), 200), (Flat(), 200), (Flat(5000), 3)]
-)
+@pytest.mark.parametrize(("prior", "mean"), [(Geometric(1), 2), (Flat(3000), 200), (Flat(), 200), (Flat(5000), 3)])
 def test_three_levels_of_thirty_with_thousands_of_counts(prior: CountPrior, mean: int) -> None:
     tree = large(prior, mean)
     begin = time.process_time()
