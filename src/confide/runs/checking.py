@@ -108,7 +108,8 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
                 expected="the ledger of the data set",
                 remedy="open one, once, with the data set's whole budget: confide ledger open "
                 f"{spec.ledger} --data-set NAME --budget ... --definition {spec.definition} "
-                f"--neighbours {spec.neighbours}",
+                + ("--delta ... " if spec.definition == "approximate" else "")
+                + f"--neighbours {spec.neighbours}",
             )
         )
         return None
