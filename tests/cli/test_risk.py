@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from tests.command_kit import codes, run, run_json
 
-from confide.cli.main import app
-from confide.errors import ConfideError
 from confide.report import plots
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exit_code:
-        raise AssertionError(result.output) from result.exception
-    return result.stdout
-
-
-def run_json(*arguments: object) -> Any:
-    return json.loads(run(*arguments, "--json"))
-
-
-def codes(*arguments: str) -> list[str]:
-    result = CliRunner().invoke(app, list(arguments))
-    assert isinstance(result.exception, ConfideError), result.output
-    return [finding.code for finding in result.exception.findings]
 
 
 def test_the_bound() -> None:

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from tests import command_kit
 
-from confide.cli.risk_bayes import bayes
-from confide.errors import ConfideError
 from confide.report import plots
 
-app = typer.Typer()
-app.command()(bayes)
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exit_code:
-        raise AssertionError(result.output) from result.exception
-    return result.stdout
-
-
-def run_json(*arguments: object) -> Any:
-    return json.loads(run(*arguments, "--json"))
-
-
-def codes(*arguments: str) -> list[str]:
-    result = CliRunner().invoke(app, list(arguments))
-    assert isinstance(result.exception, ConfideError), result.output
-    return [finding.code for finding in result.exception.findings]
+run = partial(command_kit.run, "risk", "bayes")
+run_json = partial(command_kit.run_json, "risk", "bayes")
+codes = partial(command_kit.codes, "risk", "bayes")
 
 
 def test_one_count() -> None:

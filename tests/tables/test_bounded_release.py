@@ -14,11 +14,12 @@ from tests.conftest import KEY
 import confide
 from confide import api
 from confide.errors import LedgerError, ParameterError, RunError, SpecError
-from confide.noise import Truncated
+from confide.noise import Truncated, perturb
 from confide.privacy import ZCDP, ApproxDP
 from confide.report.certificate import certificate
 from confide.runs.ledger import Ledger
 from confide.runs.plan import Plan, read_plan
+from confide.tables import measuring
 
 DELTA = Fraction(1, 10**6)
 KINDS = ["two-sided-geometric", "discrete-gaussian", "truncated-two-sided-geometric", "truncated-discrete-gaussian"]
@@ -190,6 +191,34 @@ def test_one_process_and_two_draw_the_same_noise(bounded: Path) -> None:
         (bounded / "people.ledger").unlink()
         open_ledger(bounded, "10", "1e-5")
     assert tables[0] == tables[1]
+
+
+def test_stopped_in_the_middle_it_goes_on_with_the_same_noise_for_one_charge(bounded: Path) -> None:
+    add(bounded, 'law = "truncated-two-sided-geometric"')
+    drawn = 0
+
+    def failing(*arguments: object, **named: object) -> object:
+        nonlocal drawn
+        drawn += 1
+        if drawn > 4:
+            raise RuntimeError("the power went off")
+        return perturb(*arguments, **named)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "perturb", failing)
+        with pytest.raises(RuntimeError, match="power"):
+            confide.run(bounded / "spec.toml", insecure_key=KEY, processes=1)
+    charged = Ledger(bounded / "people.ledger").account()
+    assert charged.spent > 0
+    whole = confide.run(bounded / "spec.toml", insecure_key=KEY, processes=1)
+    assert whole.account is not None
+    assert (whole.account.spent, whole.account.spent_delta) == (charged.spent, charged.spent_delta)
+    tables = {file.name: file.read_bytes() for file in (whole.release / "tables").iterdir()}
+    shutil.rmtree(bounded / "small")
+    (bounded / "people.ledger").unlink()
+    open_ledger(bounded, "10", "1e-5")
+    again = confide.run(bounded / "spec.toml", insecure_key=KEY, processes=1)
+    assert tables == {file.name: file.read_bytes() for file in (again.release / "tables").iterdir()}
 
 
 class TestLedgerWithADelta:
