@@ -70,15 +70,16 @@ def test_topdown_records_are_what_they_are(tmp_path: Path) -> None:
     assert any("protected records" in note for note in published.notes)
 
 
-def test_other_mechanisms_are_refused_with_a_remedy(tmp_path: Path) -> None:
+def test_magnitudes_are_refused_with_a_remedy(tmp_path: Path) -> None:
     release = release_of(tmp_path)
     manifest = json.loads((release / "manifest.json").read_text())
-    (release / "manifest.json").write_text(json.dumps(manifest | {"mechanism": "safetab"}))
+    manifest["plan"]["question"]["value"] = "turnover"
+    (release / "manifest.json").write_text(json.dumps(manifest | {"mechanism": "suppression"}))
     with pytest.raises(ConfideError) as caught:
         read_source(release)
     finding = caught.value.findings[0]
     assert finding.code == "not-attacked"
-    assert "tables.toml" in str(finding.remedy)
+    assert "audit suppression" in str(finding.remedy)
 
 
 def test_swapped_records_and_swapped_tables(tmp_path: Path) -> None:

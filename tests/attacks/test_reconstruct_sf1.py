@@ -86,7 +86,7 @@ def test_from_tables_to_people(folder: Path, people: pa.Table) -> None:
     assert found.persons == people.num_rows
     assert rows.column_names == [
         *("geocode", "tract", "sex", "age", "age_low", "age_high", "age_bin", "hispanic", "cenrace"),
-        *("confidence", "certain", "solution_variability"),
+        *("confidence", "certain", "guessed", "solution_variability"),
     ]
     by_bin = [
         Counter((g, s, bin_of(a)) for g, s, a in zip(*(table.column(c).to_pylist() for c in columns), strict=True))

@@ -43,6 +43,12 @@ def reconstruct(
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The schema of a release whose schema does not ship.")
     ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="CODE", help="An iteration code of a safetab release; repeatable. Default: all groups."
+        ),
+    ] = None,
     processes: Processes = None,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +61,7 @@ def reconstruct(
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter("--out takes a name that ends in .parquet or .csv")
     display = Display(quiet=as_json)
-    published = read_source(tables, schema)
+    published = read_source(tables, schema, groups or ())
     found = reconstruct(
         published,
         level=level,

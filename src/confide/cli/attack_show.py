@@ -27,6 +27,12 @@ def show_reconstruction(found: Reconstruction, repeats: int) -> None:
         err.print(
             f"[bold yellow]{found.unsolved:,} units have no solution yet[/]: the time was up. --time-limit gives more."
         )
+    guessed = result["guessed_persons"]
+    if guessed:
+        out.print(
+            f"{guessed:,} records have an attribute that no published figure tells; another value would do as well "
+            "(column guessed)."
+        )
     if not found.exact:
         out.print(
             f"\nA fit by least absolute deviation: {found.deviation:,.1f} standard deviations over all figures. Others "

@@ -104,7 +104,9 @@ def _facts(question: SafeTabQuestion) -> dict[str, Any]:
         "stage_1_fraction": str(settings.stage_1_fraction),
         "zero_suppression": str(settings.zero_suppression),
         "negative_counts": settings.negative_counts,
-        "coterminous": [[list(area) for area in areas] for areas in question.coterminous],
+        "coterminous": [
+            [[kind, question.regions.areas[kind][number]] for kind, number in areas] for areas in question.coterminous
+        ],
         "tabulation_suppression": output.tabulation_suppression,
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
         "levels": {level.name: _level_facts(level) for level in question.levels},

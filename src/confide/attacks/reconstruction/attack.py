@@ -53,8 +53,8 @@ def reconstruct(
     """Records that have the published tables.
 
     ``level`` is the level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
-    in each unit, or the blocks if some tables are noisy. ``repeats`` programmes with random objectives say how often
-    each record is found.
+    in each unit, or the blocks if some tables are noisy, unless the source says otherwise. ``repeats`` programmes with
+    random objectives say how often each record is found.
     ``time_limit`` is in seconds, for one programme.
 
     :raises ConfideError: if exact tables contradict one another, with the units and the tables.
@@ -86,6 +86,7 @@ def reconstruct(
 
 def _depth(published: Published, level: str | None) -> int:
     geography = published.geography
+    level = level or published.together
     if level is None:
         if not published.exact:
             return 0

@@ -22,6 +22,8 @@ from confide.attacks.reconstruction.solving import Answer, Status, minimise
 
 GAP = 1e-3
 """A fit is good enough within a thousandth of the least deviation: noise decides more than that."""
+LEAST_VARIANCE = 1e-6
+"""Noise that is next to never there has a variance of next to nothing; a solver wants weights of one size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,9 @@ class Fit:
 def standard_deviations(made: Programme) -> Floats:
     """For each noisy row the standard deviation of its noise."""
     variances = [item.marginal.variance for item in made.structure.layers]
-    by_layer = np.array([1.0 if variance is None else sqrt(variance) for variance in variances])
+    by_layer = np.array(
+        [1.0 if variance is None else sqrt(max(float(variance), LEAST_VARIANCE)) for variance in variances]
+    )
     folds = made.noisy.layer.astype(np.int64)
     found: Floats = by_layer[folds] if len(folds) else np.zeros(0)
     return found

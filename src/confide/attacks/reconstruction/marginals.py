@@ -37,11 +37,24 @@ class Geography:
     """For each level the codes of its units."""
     unit_of_block: tuple[Integers, ...] = field(repr=False)
     """For each level the unit of each block; for the first level the block itself."""
+    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    """What records say of where a block is, by column; without it, its code and its unit on every other level."""
 
     @property
     def blocks(self) -> tuple[str, ...]:
         """The codes of the blocks."""
         return self.units[0]
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """For each column of records that says where, what it has for each block."""
+        if self.shown:
+            return self.shown
+        levels = {
+            name: tuple(units[number] for number in of_block.tolist())
+            for name, units, of_block in zip(self.levels[1:], self.units[1:], self.unit_of_block[1:], strict=True)
+        }
+        return {"geocode": self.blocks} | levels
 
     def depth(self, level: str) -> int:
         """The place of a level, 0 for the finest."""
@@ -123,6 +136,8 @@ class Published:
     source: str = "tables"
     notes: tuple[str, ...] = ()
     """What a reader of the result should know of the source."""
+    together: str | None = None
+    """The level whose units are solved as a whole unless somebody says otherwise; without it, as tables allow."""
 
     @property
     def exact(self) -> bool:

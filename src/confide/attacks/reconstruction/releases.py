@@ -4,15 +4,17 @@
 - ``cellkey``: counts with noise of their members, within a bound; the manifest says with which variance.
 - ``swapping``: tables of swapped records, exact as such.
 - ``suppression``: exact tables with holes, which are unknown.
+- ``safetab``: counts with independent noise, of groups that overlap (:mod:`.safetab_release`).
 - ``topdown``, ``postprocess``, and swapping with microdata: records. There is nothing to reconstruct, and the result
   says so: these are the *protected* records, and a solution variability of zero says nothing about the true ones.
 
-For other mechanisms, or for a part of a release, write a folder of tables (``docs/concepts/reconstruction.md``).
+Magnitudes count no persons and are refused. For a part of a release, write a folder of tables
+(``docs/concepts/reconstruction.md``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -35,8 +37,9 @@ from confide.attacks.reconstruction.marginals import (
     sparse,
 )
 from confide.attacks.reconstruction.reading import group_of_label, marginals_of, read_tables
+from confide.attacks.reconstruction.safetab_release import read_safetab
 from confide.attacks.reconstruction.table_files import read_text
-from confide.errors import Finding, InputError, Place, ReleaseError
+from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inputs.shipped import load_schema, shipped
 from confide.runs.plan import read_plan
 from confide.runs.release import MANIFEST, read_manifest
@@ -52,13 +55,15 @@ HOLES = "Figures that were left out are unknown: any record that the others allo
 BOUNDED = "The noise never passes ±{}; the fit uses its variance and not that bound."
 
 
-def read_source(folder: str | Path, schema: str | Path | None = None) -> Published:
+def read_source(folder: str | Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
     """The tables of a folder with a ``tables.toml``, or those of a release folder.
 
-    ``schema`` is the schema file of a release whose schema does not ship.
+    ``schema`` is the schema file of a release whose schema does not ship; ``groups`` are the iteration codes of a
+    SafeTab-P release to attack, all if there is none.
     """
     folder = Path(folder)
     if (folder / DESCRIPTION).exists():
+        _no_groups(groups, DESCRIPTION)
         return read_tables(folder)
     if not (folder / MANIFEST).exists():
         raise InputError(
@@ -71,15 +76,18 @@ def read_source(folder: str | Path, schema: str | Path | None = None) -> Publish
                 remedy="give another folder, or describe the tables: docs/concepts/reconstruction.md",
             )
         )
-    return read_release(folder, schema)
+    return read_release(folder, schema, groups)
 
 
-def read_release(folder: Path, schema: str | Path | None = None) -> Published:
+def read_release(folder: Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
     """The tables of a release folder."""
     manifest = read_manifest(folder)
     mechanism, question = manifest["mechanism"], manifest["plan"]["question"]
-    records = _file(folder, manifest, *RECORDS)
     title = f"release {manifest.get('release', folder.name)} ({mechanism})"
+    if mechanism == "safetab":
+        return read_safetab(folder, manifest, groups, title)
+    _no_groups(groups, mechanism)
+    records = _file(folder, manifest, *RECORDS)
     if records is not None and mechanism in ("topdown", "postprocess", "swapping"):
         known = _schema(question.get("schema") or question.get("strategy", {}).get("schema"), schema)
         return _of_records(folder, manifest, records, known, title)
@@ -92,14 +100,28 @@ def read_release(folder: Path, schema: str | Path | None = None) -> Published:
     raise ReleaseError(
         Finding(
             code="not-attacked",
-            what=f"releases of the mechanism {mechanism!r} are not read as tables of persons",
+            what="the release has no figures that count persons, so that no persons follow from it",
             where=Place(file=MANIFEST, path="mechanism"),
-            found=mechanism,
-            expected="tables, cellkey, topdown, postprocess, swapping, or counts with suppression",
-            remedy="copy the tables that count persons into a folder and describe them in a tables.toml: "
-            "docs/concepts/reconstruction.md",
+            found=f"{mechanism} of magnitudes" if mechanism == "suppression" else mechanism,
+            expected="counts of persons, or their records",
+            remedy="ask what an attacker learns of each magnitude that was left out: confide audit suppression",
         )
     )
+
+
+def _no_groups(groups: Sequence[str], source: str) -> None:
+    """Groups can be chosen in releases of SafeTab-P alone."""
+    if groups:
+        raise ParameterError(
+            Finding(
+                code="no-groups",
+                what="only a release of safetab has groups to choose from",
+                where=Place(path="--group"),
+                found=source,
+                expected="a release of safetab",
+                remedy="leave out --group",
+            )
+        )
 
 
 def _schema(named: Any, given: str | Path | None) -> Schema:

@@ -39,6 +39,8 @@ class Reconstruction:
     cell: Integers = field(repr=False)
     confidence: Floats = field(repr=False)
     certain: Flags = field(repr=False)
+    guessed: Integers = field(repr=False)
+    """For each person the attributes that no figure tells, as bits: 1 for the first axis of the space, and so on."""
     variability: dict[int, Variability | None] = field(repr=False)
     exact: bool
     deviation: float
@@ -54,6 +56,7 @@ class Reconstruction:
         cell = np.concatenate([nothing, *(item.cell for item in results)])
         confidence = np.concatenate([np.zeros(0), *(item.confidence for item in results)])
         certain = np.concatenate([np.zeros(0, bool), *(item.certain for item in results)])
+        guessed = np.concatenate([nothing, *(item.guessed for item in results)])
         order = np.lexsort((cell, block))
         known = {number: value for item in results for number, value in item.variability.items()}
         return cls(
@@ -65,6 +68,7 @@ class Reconstruction:
             cell[order],
             confidence[order],
             certain[order],
+            guessed[order],
             dict(sorted(known.items())),
             attack.published.exact,
             sum(item.deviation for item in results),
@@ -140,6 +144,7 @@ class Reconstruction:
             "share_of_persons_at_0": sum(row["persons_at_0"] for row in sizes) / self.persons if known else None,
             "by_size": sizes,
             "certain_persons": int(self.certain.sum()),
+            "guessed_persons": int((self.guessed > 0).sum()),
             "notes": list(self.published.notes),
             "seconds": self.seconds,
         }
@@ -149,22 +154,29 @@ class Reconstruction:
 
         An attribute whose levels tables tell apart one by one is a column with codes. One that is published in groups
         has its code where the group is a single one, the lowest and highest code of the group, and the label of the
-        group that block tables show (``age``, ``age_low``, ``age_high``, ``age_bin``).
+        group that block tables show (``age``, ``age_low``, ``age_high``, ``age_bin``). ``guessed`` names attributes
+        that no figure tells: another value would do as well.
         """
-        geography = self.published.geography
-        columns: dict[str, pa.Array] = {"geocode": pa.array(geography.blocks, pa.string()).take(pa.array(self.block))}
-        for depth, name in enumerate(geography.levels):
-            if depth:
-                units = pa.array(geography.units[depth], pa.string())
-                columns[name] = units.take(pa.array(geography.unit_of_block[depth][self.block]))
+        block = pa.array(self.block)
+        columns: dict[str, pa.Array] = {
+            name: pa.array(values, pa.string()).take(block) for name, values in self.published.geography.columns.items()
+        }
         places = np.unravel_index(self.cell, self.space.shape) if self.space.axes else ()
         for axis, coarse, place in zip(self.space.axes, self.block_space.axes, places, strict=True):
             columns |= _attribute(axis, coarse, np.asarray(place))
         columns["confidence"] = pa.array(self.confidence, from_pandas=True)
         columns["certain"] = pa.array(self.certain)
         shown = {block: None if item is None else item.at_most for block, item in self.variability.items()}
+        columns["guessed"] = self._guesses()
         columns["solution_variability"] = pa.array([shown.get(int(b)) for b in self.block], pa.float64())
         return pa.table(columns)
+
+    def _guesses(self) -> pa.Array:
+        """For each person the names of the attributes that are a guess, with blanks between."""
+        names = [axis.attribute.name for axis in self.space.axes]
+        kinds, which = np.unique(self.guessed, return_inverse=True)
+        texts = [" ".join(name for bit, name in enumerate(names) if kind >> bit & 1) for kind in kinds.tolist()]
+        return pa.array(texts, pa.string()).take(pa.array(which))
 
 
 def write_records(found: Reconstruction, file: str | Path) -> Path:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from confide.attacks.reconstruction.fitting import fit
+from confide.attacks.reconstruction.guesses import guessed
 from confide.attacks.reconstruction.marginals import Floats, Integers, Published
 from confide.attacks.reconstruction.programme import Flags, NoSolution, Programme, Structure, programme, structure
 from confide.attacks.reconstruction.propagation import Reduced, reduce
@@ -40,6 +41,8 @@ class Attacked:
     """One entry for each person."""
     certain: Flags = field(repr=False)
     """Whether a person is proven to be in every solution."""
+    guessed: Integers = field(repr=False)
+    """The attributes of a person that no figure tells, as bits."""
     variability: dict[int, Variability | None] = field(repr=False)
     """For each block with people; nothing is claimed for ``None``."""
     solved: bool = True
@@ -91,7 +94,7 @@ class Attack:
             values = whole_solution(left, None, seconds)
         if values is None:
             nothing = np.zeros(0, np.int64)
-            return Attacked(nothing, nothing, np.zeros(0), np.zeros(0, bool), {}, solved=False)
+            return Attacked(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
         check_figures(made, values)
         blocks_there = np.unique(made.block[values > 0]).tolist()
         known: dict[int, Variability | None] = dict.fromkeys(blocks_there)
@@ -108,7 +111,8 @@ class Attack:
         if self.settings.repeats and not certain.all():
             shares = self._shares(number, made, left, group, of_person, copy, noisy=noisy)
             confidence = np.where(certain, 1.0, shares)
-        return Attacked(made.block[person], made.cell[person], confidence, certain, known, True, deviation)
+        told = guessed(made)[person]
+        return Attacked(made.block[person], made.cell[person], confidence, certain, told, known, True, deviation)
 
     def _groups(self, made: Programme, person: Integers) -> tuple[Integers, Integers]:
         """Variables that block tables do not tell apart form a group: for each variable and each person its number."""

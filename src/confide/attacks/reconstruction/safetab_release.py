@@ -1,0 +1,216 @@
+"""A release of SafeTab-P as tables that the attack can fit: sex by age of every group, over areas that nest.
+
+Groups of SafeTab-P overlap, and the files do not say how. So each group is attacked by itself, and a person who belongs
+to three groups comes out three times, once in each. Which areas are fitted together:
+:mod:`confide.attacks.reconstruction.safetab_areas`.
+
+- Places and American Indian areas do not nest in counties and are left out.
+- Of two areas of the same extent, which have the same figures, the smaller is kept: a copy says nothing new.
+- A figure below zero counts as zero, published or left out. No number of people is closer to it than none, either way.
+- Files do not say of what kind a group is, regional or detailed, and so which of the plan's laws its noise has. Kinds
+  that its figures exclude are dropped (:mod:`confide.safetab.output.kinds`); of those left, the widest noise is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.attacks.reconstruction.marginals import Floats, Marginal, Published, sparse
+from confide.attacks.reconstruction.safetab_areas import MOST_BLOCKS, NAMES, Areas, depths, levels_of
+from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.safetab.grids import GRIDS, OLDEST, SEXES, TOTAL_TABLE
+from confide.safetab.output.kinds import KINDS, Fits, Planned, read_planned
+from confide.safetab.output.reading import CODE_DIGITS, CODES, code_of, group_key, region_of
+from confide.safetab.output.released import TABLES, TableForPeople, open_table, read_table
+from confide.safetab.output.rows import SEX_NAMES
+from confide.safetab.settings import REGION_TYPES
+from confide.schema import Query, Schema, parse_schema
+
+Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
+Regions = tuple[int, ...]
+"""Positions of region types."""
+
+MEMBERSHIPS = "Groups overlap, and each is fitted by itself: a person is there once for every group that counts them."
+NOISE = "The counts have noise: the records are a fit, and not a reconstruction."
+
+
+def read_safetab(folder: Path, manifest: Mapping[str, Any], groups: Sequence[str], title: str) -> Published:
+    """The tables of a release; of some groups alone if their iteration codes are given."""
+    facts = manifest["plan"]["question"]
+    tables = _tables(folder, manifest)
+    totals, planned = tables[0], read_planned(manifest["plan"])
+    kinds = [REGION_TYPES[region] for region in dict.fromkeys(level.region for level in planned)]
+    levels = levels_of(kinds)
+    copied, copies = _copies(facts["coterminous"], levels)
+    noise = Noise.of(planned, _left(planned, tables, facts), copies)
+    wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
+    areas = Areas.of(totals.key[wanted], levels)
+    schema = _schema()
+    marginals = [
+        marginal for number, table in enumerate(tables) for marginal in _marginals(number, table, areas, noise, schema)
+    ]
+    notes = [MEMBERSHIPS, NOISE]
+    others = [kind for kind in kinds if kind.removeprefix("PR-") not in levels]
+    notes += [f"Tables of {', '.join(others)} are left out: these areas do not nest."] if others else []
+    if areas.split:
+        figures = f"The figures of {areas.split:,} groups in large areas are left out"
+        notes.append(f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each.")
+    names = {code: " / ".join(sorted(several)) for code, several in totals.names.items()}
+    together = NAMES[levels[-1]]
+    return Published(schema, areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
+
+
+def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
+    """The tables for people, the totals first."""
+    facts = manifest["plan"]["question"]
+    margins, left_out = facts["noise_margin"] is not None, bool(facts["tabulation_suppression"])
+    tables = []
+    for name in TABLES:
+        copies = open_table(folder, dict(manifest), name, margins=margins)
+        if not copies.fits:
+            raise _unlike(name, "a table is not there, or has other columns than its layout")
+        table = read_table(name, copies, margins=margins, left_out=left_out)
+        if (table.key < 0).any() or (table.level < 0).any() or (np.diff(table.key) <= 0).any():
+            raise _unlike(name, "a table does not have each group once and in order")
+        tables.append(table)
+    return tables
+
+
+def _unlike(table: str, what: str) -> ReleaseError:
+    remedy = "run confide verify on the release, and get it again from its office"
+    return ReleaseError(Finding("release-tables", what, Place(file=table), None, "the layout of SafeTab-P", remedy))
+
+
+def _chosen(groups: Sequence[str], totals: TableForPeople) -> Truths:
+    """Which rows are of the groups that are asked for; all if none is."""
+    codes = code_of(totals.key)
+    if not groups:
+        return np.ones(len(codes), bool)
+    there = {f"{code:0{CODE_DIGITS}d}" for code in np.unique(codes).tolist()}
+    if unknown := [group for group in groups if group not in there]:
+        raise ParameterError(
+            Finding(
+                code="no-group",
+                what="the release has no such group",
+                where=Place(path="--group"),
+                found=", ".join(unknown[:5]),
+                expected=f"iteration codes of {TOTAL_TABLE}, such as " + ", ".join(sorted(there)[:5]),
+                remedy="choose others, or none for all groups",
+            )
+        )
+    return np.isin(codes, [int(group) for group in groups])
+
+
+def _schema() -> Schema:
+    """Sex by age, and ages in the groups of the three grids."""
+    grids = {grid.table: {"starts": [first for first, _ in grid.bounds]} for grid in GRIDS}
+    return parse_schema(
+        {
+            "id": "safetab",
+            "provenance": "The sexes and ages of SafeTab-P.",
+            "attributes": {
+                "sex": {"levels": [[int(code), name.lower()] for code, name in zip(SEXES, SEX_NAMES, strict=True)]},
+                "age": {"range": [0, OLDEST], "recodes": grids},
+            },
+        }
+    )
+
+
+def _query(number: int, schema: Schema) -> Query:
+    """What is counted at a statistics level."""
+    return schema.query("total" if number == 0 else f"sex*age:{TABLES[number]}")
+
+
+def _marginals(number: int, table: TableForPeople, areas: Areas, noise: Noise, schema: Schema) -> Iterator[Marginal]:
+    """The figures of a statistics level, a marginal for each level of areas and each variance."""
+    query = _query(number, schema)
+    rows = np.flatnonzero(table.level == number)
+    depth, unit = areas.place(table.key[rows])
+    rows, depth, unit = rows[unit >= 0], depth[unit >= 0], unit[unit >= 0]
+    figures = table.total[rows, None] if number == 0 else _cells(table.figures[rows], GRIDS[number - 1].ages)
+    variance = noise.variance(table.key[rows], total=number == 0)
+    for level in np.unique(depth).tolist():
+        for value in np.unique(variance[depth == level]).tolist():
+            here = np.flatnonzero((depth == level) & (variance == value))
+            cell = np.tile(np.arange(query.cells), len(here))
+            counts = np.maximum(figures[here], 0).astype(np.float64).reshape(-1)
+            arrays = sparse(np.repeat(unit[here], query.cells), cell, counts, len(areas.units[level]))
+            exact = Fraction(value).limit_denominator(10**9)
+            yield Marginal(TABLES[number], level, query, *arrays, exact, absent_unknown=True)
+
+
+def _cells(figures: Integers, ages: int) -> Integers:
+    """Men by age, then women by age, without the sum before each."""
+    return np.delete(figures, [0, ages + 1], axis=1)
+
+
+def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) -> tuple[Integers, dict[int, Regions]]:
+    """Of areas of the same extent those to be left out, and for the smallest the region types it can be a copy from.
+
+    Areas are numbers, as in :func:`confide.safetab.output.reading.group_key` without the iteration.
+    """
+    left_out: list[int] = []
+    kept: dict[int, Regions] = {}
+    for areas in sets:
+        keys = np.array([group_key(kind, code, "0") for kind, code in areas], np.int64)
+        depth = depths(keys, levels)
+        there = keys[np.argsort(depth, kind="stable")][int((depth < 0).sum()) :] // CODES
+        left_out += there[1:].tolist()
+        kept |= {area: tuple(region_of(keys).tolist()) for area in there[:1].tolist()}
+    return np.array(left_out, np.int64), kept
+
+
+def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
+    """For each kind and iteration code whether no figure of the release speaks against it."""
+    shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
+    fits = Fits(planned, shared, tables)
+    fits.of_plan()
+    fits.of_suppression()
+    if facts["noise_margin"] is not None:
+        fits.of_margins(Fraction(facts["noise_margin"]))
+    if fits.impossible:
+        raise _unlike(TOTAL_TABLE, "groups have figures that no run of the plan gives")
+    return fits.left
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The variance of the noise by region type and iteration code: of a total alone, and of a cell of a table."""
+
+    total: Floats = field(repr=False)
+    cell: Floats = field(repr=False)
+    copies: Mapping[int, Regions] = field(repr=False)
+    """For areas whose figures can be those of another one: the region types they can come from."""
+
+    @classmethod
+    def of(cls, planned: list[Planned], left: Truths, copies: Mapping[int, Regions]) -> Noise:
+        """The widest noise of those that a group's figures can have."""
+        total, cell = np.zeros((2, len(REGION_TYPES), CODES))
+        for number, (iteration_level, total_only) in enumerate(KINDS):
+            for level in (each for each in planned if each.iteration_level == iteration_level):
+                law = level.total_law if total_only else level.law
+                if law is None:
+                    continue
+                widest = np.where(left[number], law.variance(), 0.0)
+                total[level.region] = np.maximum(total[level.region], widest)
+                if not total_only:
+                    cell[level.region] = np.maximum(cell[level.region], widest)
+        return cls(total, cell, copies)
+
+    def variance(self, keys: Integers, *, total: bool) -> Floats:
+        """For each group that of its total alone, or of a cell of its table."""
+        known = self.total if total else self.cell
+        result: Floats = known[region_of(keys), code_of(keys)]
+        for regions in set(self.copies.values()):
+            areas = [area for area, others in self.copies.items() if others == regions]
+            here = np.flatnonzero(np.isin(keys // CODES, areas))
+            result[here] = known[list(regions)][:, code_of(keys[here])].max(axis=0)
+        return result
