@@ -13,25 +13,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from confide.cellkey.pipeline import CellKey
 from confide.engines import LocalEngine
 from confide.errors import Finding, Place, RunError, SpecError
+from confide.mechanisms import EVALUATORS, SPECS
+from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.noise import ReleaseKey
 from confide.population import OfficialFiles, Population, PopulationFiles, write_official, write_population
-from confide.report import (
-    cellkey_dossier,
-    certificate,
-    safetab_dossier,
-    suppression_dossier,
-    swapping_dossier,
-    tables_dossier,
-    topdown_dossier,
-)
-from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating, Evaluator
+from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
 from confide.runs import checking, evaluating, execute, finality, unpriced, verifying
 from confide.runs.checking import Checked
 from confide.runs.engine_choice import EngineName, choose_engine
-from confide.runs.execute import OpenEngine, RunResult
+from confide.runs.execute import Documents, OpenEngine, RunResult
 from confide.runs.finality import Replay
 from confide.runs.ledger import Ledger, RunRecord
 from confide.runs.load_spec import LoadedSpec, load_spec
@@ -41,36 +33,8 @@ from confide.runs.release import MANIFEST, sha256_of
 from confide.runs.unpriced import Keyed, Unpriced
 from confide.runs.verifying import Verification
 from confide.runs.workspace import Workspace
-from confide.safetab.pipeline import SafeTab
-from confide.suppression.pipeline import Suppression
-from confide.swapping.pipeline import Swapping
-from confide.tables import Tables
-from confide.topdown.measurements.postprocess import Postprocess
-from confide.topdown.pipeline import TopDown
-
-MECHANISMS: dict[str, Mechanism | Unpriced] = {
-    "tables": Tables(),
-    "topdown": TopDown(),
-    "safetab": SafeTab(),
-    "cellkey": CellKey(),
-    "swapping": Swapping(),
-    "suppression": Suppression(),
-    "postprocess": Postprocess(),
-}
-"""Every mechanism by name."""
 
 DEFAULT_MEMORY = "4GiB"
-
-
-EVALUATORS: dict[str, Evaluator] = {
-    "tables": tables_dossier.evaluate_tables,
-    "topdown": topdown_dossier.evaluate_topdown,
-    "safetab": safetab_dossier.evaluate_safetab,
-    "cellkey": cellkey_dossier.evaluate_cellkey,
-    "suppression": suppression_dossier.evaluate_suppression,
-    "swapping": swapping_dossier.evaluate_swapping,
-}
-"""For each mechanism, what holds its releases against the truth."""
 
 
 def check(
@@ -122,7 +86,7 @@ def run(
             loaded,
             mechanism,
             open_engine=open_engine,
-            documents=certificate.documents,
+            documents=_documents(),
             progress=shown,
             chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
         )
@@ -130,7 +94,7 @@ def run(
         loaded,
         mechanism,
         open_engine=open_engine,
-        documents=certificate.documents,
+        documents=_documents(),
         progress=shown,
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
     )
@@ -187,13 +151,12 @@ def replay(
     mechanism = _mechanism(loaded)
     if isinstance(mechanism, Keyed):
         engine, shown = _local(processes, memory), progress or Silent()
-        made = certificate.documents
-        return unpriced.replay(loaded, mechanism, open_engine=engine, documents=made, progress=shown)
+        return unpriced.replay(loaded, mechanism, open_engine=engine, documents=_documents(), progress=shown)
     return finality.replay(
         loaded,
         _of_records(loaded),
         open_engine=_local(processes, memory),
-        documents=certificate.documents,
+        documents=_documents(),
         progress=progress or Silent(),
     )
 
@@ -282,7 +245,7 @@ def load(path: str | Path) -> LoadedSpec:
                 )
             )
         given = Path(os.path.normpath(given / identity.spec))
-    return load_spec(given, {name: mechanism.spec for name, mechanism in MECHANISMS.items()})
+    return load_spec(given, SPECS)
 
 
 def _mechanism(loaded: LoadedSpec) -> Mechanism | Unpriced:
@@ -318,6 +281,14 @@ def _no_records(loaded: LoadedSpec, what: str) -> RunError:
             remedy="turn to the release that the measurements come from, or to the records with their keys",
         )
     )
+
+
+def _documents() -> Documents:
+    """What makes the certificate or statement of a release. It knows the words of every mechanism and loads them all,
+    which only a verb that makes a release should wait for: before it begins, not when it seals."""
+    from confide.report import certificate
+
+    return certificate.documents
 
 
 def _local(processes: int | None, memory: str) -> OpenEngine:

@@ -221,7 +221,8 @@ def test_every_command_explains_itself() -> None:
         assert command.help, path
         for parameter in command.params:
             assert getattr(parameter, "help", "ok") is not None, (path, parameter.name)
-        for name, child in getattr(command, "commands", {}).items():
+        for name in getattr(command, "commands", ()):
+            _, child, _ = command.resolve_command(typer.Context(command), [name])
             walk(child, [*path, name])
 
     import typer

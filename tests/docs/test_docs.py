@@ -92,7 +92,7 @@ def test_every_command_shown_parses(line: str) -> None:
         assert arguments, f"{line}: the subcommand is missing"
         name, *arguments = arguments
         assert name in command.commands, f"{line}: there is no command {name}"
-        command = command.commands[name]
+        _, command, _ = command.resolve_command(context, [name])
         context = click.Context(command, info_name=name, parent=context)
     command.parse_args(context, arguments)
 

@@ -9,11 +9,25 @@ import typer
 from rich.markup import escape
 
 from confide.cli import attack_show
-from confide.cli.attack_reidentify import reidentify
+from confide.cli.lazy import Later, LazyGroup
 from confide.cli.show import Display, Json, Processes, out, print_json
 
-app = typer.Typer(help="What someone can do with published tables who wants the records back.", no_args_is_help=True)
-app.command()(reidentify)
+
+class Attacks(LazyGroup):
+    """The commands that are loaded when they are called."""
+
+    later = (
+        Later(
+            "reidentify",
+            "confide.cli.attack_reidentify:reidentify",
+            "Match reconstructed records with a file of known people, and count how many would be recognised rightly.",
+        ),
+    )
+
+
+app = typer.Typer(
+    cls=Attacks, help="What someone can do with published tables who wants the records back.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -56,10 +70,12 @@ def reconstruct(
 
     The records in FILE may be true: the file can be read by its owner alone.
     """
-    from confide.attacks.reconstruction import read_source, reconstruct, write_records
+    from confide.attacks.reconstruction import read_source, reconstruct, refuse_unwritable, write_records
 
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter("--out takes a name that ends in .parquet or .csv")
+    if file is not None:
+        refuse_unwritable(file)
     display = Display(quiet=as_json)
     published = read_source(tables, schema, groups or ())
     found = reconstruct(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from confide import api
+import confide
 from confide.cli.show import Json, out, print_json, show_findings, table
 from confide.runs.ledger import Account, Ledger
 
@@ -123,7 +123,7 @@ def reconcile(
     as_json: Json = False,
 ) -> None:
     """Compare the ledger with the folders of its runs: finds a ledger that was cut off or put back, and lost runs."""
-    findings = api.reconcile(path, runs)
+    findings = confide.reconcile(path, runs)
     if as_json or findings:
         show_findings(findings, as_json=as_json)
     else:

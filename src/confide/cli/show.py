@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,8 +14,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from confide.engines import Advance
 from confide.errors import Finding
+
+if TYPE_CHECKING:
+    from confide.engines import Advance
+
+DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
+"""The exit codes: done; findings or refused; usage; internal error."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
 Processes = Annotated[int | None, typer.Option(min=1, max=1024, help="How many processes; default: all cores.")]

@@ -1,0 +1,194 @@
+"""The command starts quickly: what is not needed is not imported, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from confide import api
+from confide.cli.lazy import Later, LazyGroup
+from confide.cli.main import Commands, app
+from confide.mechanisms import EVALUATORS, MECHANISMS, SPECS, Loaded
+from confide.runs.ledger import Ledger
+
+SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "altair", "vl_convert", "pyspark", "jinja2")
+"""What takes long to import, and no list of commands and no ledger needs."""
+
+
+def loaded_by(script: str) -> set[str]:
+    """Which of the slow ones a script has imported at its end, in a process of its own."""
+    asked = f"{script}\nimport sys; print('LOADED', *[name for name in {SLOW!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+def command(*arguments: object) -> str:
+    """A script that is the command with these arguments."""
+    return (
+        f"import sys; sys.argv = {['confide', *map(str, arguments)]!r}\n"
+        "from confide.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code"
+    )
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Every command below a group: its path, what the group lists for it, and what it is."""
+    for name, listed in group.commands.items():
+        found, real, rest = group.resolve_command(typer.Context(group), [name, "--further"])
+        assert (found, rest) == (name, ["--further"])
+        yield (*path, name), listed, real
+        if hasattr(real, "commands"):
+            yield from commands(real, (*path, name))
+
+
+@pytest.fixture(scope="module")
+def tree() -> dict[tuple[str, ...], tuple[Any, Any]]:
+    return {path: (listed, real) for path, listed, real in commands(typer.main.get_command(app))}
+
+
+def test_the_probe_sees_what_is_loaded() -> None:
+    assert loaded_by("import duckdb, pyarrow.compute") >= {"duckdb", "pyarrow"}
+
+
+@pytest.mark.parametrize(
+    "script", ["import confide", "import confide.cli.main", "from confide.runs.ledger import Ledger"]
+)
+def test_an_import_loads_nothing_slow(script: str) -> None:
+    assert loaded_by(script) == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("attack", "--help"),
+        ("attack", "reconstruct", "--help"),
+        ("risk", "--help"),
+        ("check", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_help_loads_nothing_slow(arguments: tuple[str, ...]) -> None:
+    assert loaded_by(command(*arguments)) == set()
+
+
+def test_a_ledger_is_shown_without_anything_slow(tmp_path: Path) -> None:
+    Ledger.open_new(tmp_path / "l", data_set="people", definition="zcdp", neighbours="change-one", budget="1")
+    assert loaded_by(command("ledger", "show", tmp_path / "l")) == set()
+
+
+def test_a_spec_loads_its_own_mechanism_alone(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text('[release]\nmechanism = "tables"\n', encoding="utf-8")
+    script = (
+        "import sys, confide\n"
+        "from confide.errors import SpecError\n"
+        f"try: confide.check({str(spec)!r})\n"
+        "except SpecError as error: assert 'mechanism' not in {f.code for f in error.findings}, error\n"
+        "else: raise AssertionError\n"
+        "assert 'confide.tables.pipeline' in sys.modules\n"
+        "assert not {f'confide.{name}.pipeline' for name in ('topdown', 'safetab', 'suppression')} & set(sys.modules)"
+    )
+    assert not loaded_by(script) & {"scipy", "numba", "piqp", "altair", "pyspark"}
+
+
+def test_the_tree_is_whole(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:
+    assert {("check",), ("ledger", "show"), ("risk", "areas"), ("attack", "reidentify"), ("import", "pl94")} <= set(
+        tree
+    )
+    assert len(tree) > 50
+    stood_in = {path for path, (listed, _) in tree.items() if isinstance(listed, Later)}
+    assert {path for path in tree if len(path) == 1} <= stood_in
+    assert not [path for path, (_, real) in tree.items() if isinstance(real, Later)]
+
+
+def test_every_command_shows_its_help(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:
+    for path, (_, real) in tree.items():
+        shown = CliRunner().invoke(app, [*path, "--help"])
+        assert shown.exit_code == 0, (path, shown.output)
+        assert real.name == path[-1]
+        assert f"confide {' '.join(path)} " in shown.output
+        assert real.help.split()[0] in shown.output, path
+
+
+def test_every_line_of_a_list_is_that_of_the_command(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:
+    def line(command: Any) -> str:
+        return " ".join(command.help.split("\n\n")[0].split())
+
+    wrong = {path: line(real) for path, (listed, real) in tree.items() if line(listed) != line(real)}
+    assert not wrong, "the lists in cli/main.py, cli/risk.py and cli/attack.py are to say this"
+
+
+def test_the_list_keeps_its_order_and_what_is_registered_comes_last() -> None:
+    names = [command.called for command in Commands.later]
+    assert list(typer.main.get_command(app).commands) == names  # type: ignore[attr-defined]
+    assert len(set(names)) == len(names)
+
+    class Some(LazyGroup):
+        later = (Later("new", "confide.cli.demo:new", "Begin."), Later("ledger", "confide.cli.ledger:app", "Books."))
+
+    mixed = typer.Typer(cls=Some)
+
+    @mixed.command()
+    def here() -> None:
+        """Here already."""
+
+    mixed.callback()(lambda: None)
+    shown = CliRunner().invoke(mixed, ["--help"]).output
+    assert shown.index("Begin.") < shown.index("Books.") < shown.index("Here already.")
+    assert CliRunner().invoke(mixed, ["here"]).exit_code == 0
+    assert "reconcile" in CliRunner().invoke(mixed, ["ledger", "--help"]).output
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error_with_a_suggestion() -> None:
+    for arguments in (["ledgr"], ["risk", "bayse"]):
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 2
+        assert "Did you mean" in done.output
+
+
+def test_shell_completion_completes_names_and_goes_on_below_them() -> None:
+    """As a shell asks: names at each depth, with their lines; and the options of a command."""
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root, info_name="confide")
+    assert [item.value for item in root.shell_complete(context, "a")] == ["account", "attack", "audit"]
+    (item,) = root.shell_complete(context, "ledg")
+    assert "ledger of a data set" in item.help
+    _, group, _ = root.resolve_command(context, ["ledger"])
+    below = typer.Context(group, info_name="ledger", parent=context)
+    assert [item.value for item in group.shell_complete(below, "s")] == ["show"]
+    _, show, _ = group.resolve_command(below, ["show"])
+    assert "--json" in [item.value for item in show.shell_complete(typer.Context(show, parent=below), "--")]
+
+
+def test_values_are_made_once_and_when_they_are_looked_up() -> None:
+    made: list[str] = []
+
+    def make(name: str) -> object:
+        made.append(name)
+        return object()
+
+    values: Loaded[object] = Loaded({name: partial(make, name) for name in ("a", "b")})
+    assert (list(values), len(values), "a" in values, "c" in values, made) == (["a", "b"], 2, True, False, [])
+    assert values["a"] is values["a"]
+    assert made == ["a"]
+    with pytest.raises(KeyError):
+        values["c"]
+
+
+def test_every_mechanism_and_evaluator_can_be_loaded_and_has_its_own_name() -> None:
+    assert [mechanism.name for mechanism in MECHANISMS.values()] == list(MECHANISMS)
+    assert all(SPECS[name] is mechanism.spec for name, mechanism in MECHANISMS.items())
+    assert all(callable(evaluator) for evaluator in EVALUATORS.values())
+    assert set(EVALUATORS) == set(MECHANISMS) - {"postprocess"}
+    assert api.MECHANISMS is MECHANISMS
