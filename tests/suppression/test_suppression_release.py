@@ -318,6 +318,14 @@ def test_magnitudes_by_dominance_and_few_contributors(made: Path, tmp_path: Path
         ("threshold = 3", "", "no-rule"),
         ("threshold = 3", "threshold = 3\np = 10", "magnitude-rule"),
         ("threshold = 3", 'threshold = 3\nkeep = ["colour"]', "unknown-margin"),
+        ("threshold = 3", 'threshold = 3\nkeep = ["age*work"]', "unknown-margin"),
+        ('schema.toml"\n[suppression]', 'schema.toml"\nvalue = "turnover"\n[suppression]\np = 100', "percentage"),
+        ('schema.toml"\n[suppression]', 'schema.toml"\nvalue = "turnover"\n[suppression]\nlower = 1', "count-rule"),
+        (
+            'schema.toml"\n[suppression]',
+            'schema.toml"\nvalue = "turnover"\n[suppression]\ndominance = { n = 1, k = 100 }',
+            "percentage",
+        ),
         ('"quarter:side", "work"]', '"quarter:side", "work"]\nlevels = ["tract"]', "unknown-level"),
         ('"quarter:side", "work"]', '"quarter:side", "work"]\nlevels = ["block"]', "no-blocks"),
         ('name = "work"', 'name = "age"', "duplicate-table"),
@@ -335,6 +343,15 @@ def test_a_wrong_spec_is_a_finding(made: Path, tmp_path: Path, old: str, new: st
     except ConfideError as error:
         findings = error.findings
     assert code in [finding.code for finding in findings]
+
+
+def test_values_that_are_no_whole_numbers_are_not_said_to_be_missing(made: Path, tmp_path: Path) -> None:
+    shutil.copy(made / "schema.toml", tmp_path / "schema.toml")
+    (tmp_path / "spec.toml").write_text(SPEC.replace('schema.toml"', 'schema.toml"\nvalue = "turnover"'))
+    halves = pa.array(people().column("turnover").to_numpy() / 2)
+    pq.write_table(people().drop(["turnover"]).append_column("turnover", halves), tmp_path / "people.parquet")
+    (finding,) = api.check(tmp_path / "spec.toml").findings
+    assert (finding.code, finding.found) == ("no-value", "a column of another kind")
 
 
 def test_bad_records_are_findings_without_their_values(made: Path, tmp_path: Path) -> None:

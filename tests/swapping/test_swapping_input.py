@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.swapping.swapping_kit import TARGETED, town, write_project
+from tests.swapping.swapping_kit import KEY, TARGETED, town, write_project
 
 import confide
-from confide.errors import ConfideError
+from confide.errors import ConfideError, RunError
 
 
 def codes_of(spec: Path) -> dict[str, str]:
@@ -34,7 +35,7 @@ def test_a_good_spec_has_no_findings(tmp_path: Path) -> None:
         (TARGETED.replace('"1/5"', '"-0.05"'), "swapping-rate", "swapping.rate"),
         (TARGETED.replace('"1/5"', "0.05"), "float-refused", "swapping.rate"),
         (TARGETED.replace('rate = "1/5"\n', ""), "missing-key", "swapping"),
-        ('settings = "medium"', "no-swapping", ""),
+        ('settings = "medium"', "no-swapping", "swapping.settings"),
         ('settings = "light"\nnear = true', "swapping-variant", "swapping.near"),
         (TARGETED + "\ngroups = [1, 0, 0]", "swapping-variant", "swapping.groups"),
         (TARGETED.replace('["race"]', '["creed"]'), "unknown-variable", "swapping.risk"),
@@ -52,8 +53,7 @@ def test_settings_give_findings_at_their_lines(tmp_path: Path, swapping: str, co
     found = codes_of(write_project(tmp_path, swapping=swapping))
     assert code in found, found
     assert where in found[code]
-    if where:
-        assert "line" in found[code]
+    assert "line" in found[code]
 
 
 @pytest.mark.parametrize(
@@ -134,3 +134,32 @@ def test_an_attribute_with_the_name_of_a_column_of_ours(tmp_path: Path) -> None:
         (tmp_path / "town.toml").read_text() + '\n[attributes.county]\nlevels = [[1, "x"]]\n'
     )
     assert "reserved-name" in codes_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda: {"swapping": TARGETED.replace('"1/5"', '"1/1000000000000"')}, "nobody to be swapped"),
+        (lambda: {"records": moved_to(town(), "0000")}, "no partner for anybody"),
+        (lambda: {"records": with_code(town(), "hhgq", 1)}, "no households"),
+    ],
+)
+def test_records_that_nobody_swapped_are_not_released_as_swapped(
+    tmp_path: Path, change: Callable[[], dict[str, Any]], found: str
+) -> None:
+    """The statement says that some households exchanged their places."""
+    spec = write_project(tmp_path, **change())
+    with pytest.raises(RunError) as caught:
+        confide.run(spec, processes=1, insecure_key=KEY)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.found) == ("nobody-moved", found)
+    assert not (tmp_path / "town" / "release").exists()
+
+
+def with_code(records: pa.Table, column: str, code: object) -> pa.Table:
+    at = records.column_names.index(column)
+    return records.set_column(at, column, pa.array([code] * records.num_rows, records.schema.field(column).type))
+
+
+def moved_to(records: pa.Table, block: str) -> pa.Table:
+    return with_code(records, "geocode", block)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from confide.cli.show import Json, err, out, print_json, table
 from confide.errors import Finding, ParameterError, Place
 from confide.runs.release import MANIFEST, read_manifest
-from confide.suppression.audit import Audit, audit
+from confide.suppression.audit import Audit, Suspect, audit
 from confide.suppression.audit_description import describe
 from confide.suppression.audit_files import read_required, read_suspect
 from confide.suppression.audit_release import suspect_of_release
@@ -58,12 +58,24 @@ def suppression(
         if truth is None and (described.description.protection.threshold or described.description.protection.percent):
             err.print("[yellow]note[/] threshold and percent are judged by true figures: give --truth")
         required = None if truth is None else read_required(described, suspect, truth)
+    _notes(suspect)
     found = audit(suspect, required, sharpen=sharpen)
     if as_json:
         print_json(found.as_dict() | {"findings": []})
     else:
         _show(found)
     raise typer.Exit(DONE if found.ok else REFUSED)
+
+
+def _notes(suspect: Suspect) -> None:
+    """What was read as the description says, and may not be what was meant."""
+    if suspect.without_totals:
+        names = escape(", ".join(suspect.without_totals))
+        remedy = "If it is called otherwise, write so as `total` in the description."
+        err.print(f"[yellow]note[/] no table has the total of {names}: nothing was added up to it. {remedy}")
+    if suspect.beside:
+        number = _number(suspect.beside, "cell is", "cells are", "marked as suppressed")
+        err.print(f"[yellow]note[/] {number} with a figure beside the mark: it was not looked at. Do not publish it.")
 
 
 def _show(found: Audit) -> None:
@@ -93,14 +105,18 @@ def _show(found: Audit) -> None:
         out.print("[bold green]No suppressed cell is known[/], and no interval is narrower than required.")
     else:
         parts = [
-            f"{told['disclosed']:,} suppressed cells are known exactly" if told["disclosed"] else "",
-            f"{told['too_narrow']:,} intervals are too narrow" if told["too_narrow"] else "",
-            f"{told['outside']:,} true figures lie outside of their interval" if told["outside"] else "",
+            _number(told["disclosed"], "suppressed cell is", "suppressed cells are", "known exactly"),
+            _number(told["too_narrow"], "interval is", "intervals are", "too narrow"),
+            _number(told["outside"], "true figure lies", "true figures lie", "outside of the interval"),
         ]
         out.print(f"[bold red]{escape('; '.join(part for part in parts if part))}.[/]")
     out.print("This is what follows from these tables alone; other tables of the same people can tell more.")
     if found.judged:
         err.print("[bold red]CONFIDENTIAL[/]: this judgement used true figures")
+
+
+def _number(number: int, one: str, more: str, what: str) -> str:
+    return f"{number:,} {one if number == 1 else more} {what}" if number else ""
 
 
 def _no_truth() -> Finding:

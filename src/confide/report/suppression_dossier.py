@@ -7,21 +7,19 @@ from typing import Any
 
 from confide.confidential import Confidential
 from confide.errors import Finding, ParameterError, Place
-from confide.report.dossier import BANNER, Evaluated, Evaluating, write
+from confide.report import plots
+from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
 from confide.report.render import render
+from confide.report.suppression_figures import figures
 from confide.suppression.evaluation import evaluate
+from confide.suppression.losses import MOST_GROUPS
 
 Row = Mapping[str, Any]
 
 
 def evaluate_suppression(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: nothing is drawn."""
-    findings = []
-    if asked.geometry:
-        what, found = "the dossier of cell suppression has no maps", ", ".join(asked.geometry)
-        expected = "geometry for runs of the mechanism topdown alone"
-        place = Place(path="--geometry")
-        findings.append(Finding("geometry-suppression", what, place, found, expected, "leave --geometry out"))
+    findings = no_maps(asked, "suppression", "cell suppression")
     if len(asked.runs) > 1:
         what, found = "runs of one question on the same records are the same release", f"{len(asked.runs)} runs"
         findings.append(Finding("same-pattern", what, Place(path="RUN"), found, "one run", "give one run"))
@@ -30,10 +28,23 @@ def evaluate_suppression(asked: Evaluating) -> Evaluated:
     run = asked.runs[0]
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
     numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
-    page = render(
-        "suppression_dossier.html.j2", title=run.title, banner=BANNER, headlines=_headlines(numbers), numbers=numbers
-    )
+    titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
+    page = _page(numbers, run.title, titles)
     return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, page))
+
+
+def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:
+    pictures = plots.available()
+    return render(
+        "suppression_dossier.html.j2",
+        title=title,
+        banner=BANNER,
+        headlines=_headlines(numbers),
+        numbers=numbers,
+        pictures=pictures,
+        figures=figures(numbers, titles) if pictures else {},
+        most=MOST_GROUPS,
+    )
 
 
 def _headlines(numbers: Row) -> list[tuple[str, str]]:

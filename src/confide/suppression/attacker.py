@@ -21,13 +21,18 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from confide.errors import Finding, InputError
 from confide.suppression.carrying import carry
-from confide.suppression.solving import Floats, minimise
+from confide.suppression.solving import DoesNotAddUpError, Floats, minimise
 from confide.suppression.structure import Flags, Integers, Structure
 
 TOLERANCE = 1e-6
-"""Below this, relative to the figures, two numbers are one."""
+"""Below this, relative to their own size, two numbers are one."""
+
+NOISE = 1e-14
+"""What is left of a figure when large ones are added and taken away again, relative to these."""
+
+WHOLE = 1e-3
+"""No whole number is further from itself than this, however large the figures around it."""
 
 ROUNDS = 12
 """How often all open cells are pushed together, before each gets a programme of its own."""
@@ -146,9 +151,8 @@ class _Known:
 
     def __init__(self, part: _Part, integer: bool):
         self.part, self.integer = part, integer
-        scale = max(1.0, float(np.abs(part.rhs).max(initial=0)))
-        self.tolerance = TOLERANCE * scale
-        self.outer_low, self.outer_high = carry(part.matrix, part.rhs, part.low, part.high, self.tolerance)
+        self.noise = NOISE * float(np.abs(part.rhs).max(initial=0))
+        self.outer_low, self.outer_high = carry(part.matrix, part.rhs, part.low, part.high, TOLERANCE + self.noise)
         self.inner_low = np.full(len(part.cells), np.inf)
         self.inner_high = np.full(len(part.cells), -np.inf)
         self.open: Flags = np.ones(len(part.cells), np.bool_)
@@ -158,7 +162,7 @@ class _Known:
         if not len(self.part.rhs):
             self.inner_low, self.inner_high = self.outer_low, self.outer_high
             return 0
-        if (self.outer_high - self.outer_low <= self.tolerance).all():
+        if (self.outer_high - self.outer_low <= self.tolerance(self.outer_low)).all():
             self._note(self._solve(np.zeros(len(self.part.cells))))
             return 1
         self._note(self._solve(np.zeros(len(self.part.cells))))
@@ -179,10 +183,10 @@ class _Known:
     def left(self, sign: float) -> Flags:
         """The open cells whose least (or largest) value is not settled."""
         if sign > 0:
-            unsettled = self.inner_low - self.outer_low > self.tolerance
+            unsettled = self.inner_low - self.outer_low > self.tolerance(self.inner_low)
         else:
             with np.errstate(invalid="ignore"):
-                unsettled = self.outer_high - self.inner_high > self.tolerance
+                unsettled = self.outer_high - self.inner_high > self.tolerance(self.inner_high)
             unsettled &= ~np.isposinf(self.inner_high)
         found: Flags = unsettled & self.open
         return found
@@ -199,8 +203,16 @@ class _Known:
         """The intervals. For whole numbers, bounds that no whole number reaches are moved inwards."""
         low, high = self.outer_low, np.where(np.isposinf(self.inner_high), np.inf, self.outer_high)
         if self.integer:
-            low, high = np.ceil(low - self.tolerance), np.floor(high + self.tolerance)
+            low, high = np.ceil(low - self.tolerance(low)), np.floor(high + self.tolerance(high))
+            if (low > high).any():
+                raise DoesNotAddUpError(self.part.cells)
         return low, high
+
+    def tolerance(self, ends: Floats) -> Floats:
+        """How near to these two numbers must be to be one: in proportion to each, not to the largest figure around."""
+        size = np.where(np.isfinite(ends), np.abs(ends), 0.0)
+        near: Floats = np.maximum(TOLERANCE * np.maximum(1.0, size), self.noise)
+        return np.minimum(near, WHOLE) if self.integer else near
 
     def _note(self, solution: Floats) -> None:
         self.inner_low = np.minimum(self.inner_low, solution)
@@ -210,7 +222,7 @@ class _Known:
         part = self.part
         found = minimise(cost, part.matrix, part.rhs, part.low, part.high)
         if found is None:
-            raise InputError(does_not_add_up())
+            raise DoesNotAddUpError(part.cells)
         return found.values
 
     def _endless(self) -> int:
@@ -270,15 +282,6 @@ def _solve_together(batch: list[tuple[_Known, int]], sign: float) -> None:
     low, high, rhs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("low", "high", "rhs"))
     found = minimise(cost, matrix, rhs, low, high)
     if found is None:
-        raise InputError(does_not_add_up())
+        raise DoesNotAddUpError(np.concatenate([part.cells for part in parts]))
     for at, (known, cell) in enumerate(batch):
         known.settle(cell, sign, found.values[starts[at] : starts[at + 1]])
-
-
-def does_not_add_up() -> Finding:
-    return Finding(
-        code="does-not-add-up",
-        what="no figures could stand in the hidden cells: with these published cells the table does not add up",
-        expected="published cells that fit their totals, and bounds that the true figures keep",
-        remedy="correct the table, its hierarchies, or the bounds that the attacker is said to know",
-    )

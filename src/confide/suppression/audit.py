@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from confide.errors import Finding, InputError, Place
-from confide.suppression.attacker import TOLERANCE, Attacker, Intervals
-from confide.suppression.solving import Floats
-from confide.suppression.structure import Flags, Linked
+from confide.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
+from confide.suppression.solving import DoesNotAddUpError, Floats
+from confide.suppression.structure import ROOT, Flags, Linked
 
 MOST_NAMED = 5
 """So many sums that do not add up are named."""
@@ -35,11 +35,23 @@ class Suspect:
     """Published figures are rounded to multiples of this."""
     width: float = 0.0
     """The least width that the interval of a hidden cell must have."""
+    beside: int = 0
+    """How many cells of the files are marked as suppressed and have a figure all the same. It is not looked at."""
 
     @property
     def suppressed(self) -> Flags:
         """Cells that are in the tables, without a figure."""
         return self.hidden & self.linked.listed
+
+    @property
+    def without_totals(self) -> list[str]:
+        """The variables whose total no table lists: either nobody has published it, or it is called otherwise."""
+        listed: dict[str, bool] = {}
+        for table in self.linked.tables:
+            for at, dimension in enumerate(table.dimensions):
+                there = table.listed is None or bool(table.listed[at][ROOT])
+                listed[dimension.name] = listed.get(dimension.name, False) or there
+        return [name for name, there in listed.items() if not there]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +115,8 @@ class Audit:
             "suppressed": int(suspect.suppressed.sum()),
             "unlisted": int((~listed).sum()),
             "sums": suspect.linked.structure.rows,
+            "without_totals": list(suspect.without_totals),
+            "figures_beside_marks": suspect.beside,
             "programmes": self.intervals.programmes,
             "disclosed": int(self.exact.sum()),
             "too_narrow": int(self.narrow.sum()),
@@ -124,11 +138,19 @@ def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool =
         high = np.where(hidden, high, value + suspect.rounding / 2)
         hidden = np.ones(len(value), np.bool_)
     attacker = Attacker(suspect.linked.structure, value, hidden, low, high, suspect.integer)
-    found = attacker.intervals(wanted=suspect.suppressed)
+    try:
+        found = attacker.intervals(wanted=suspect.suppressed)
+    except DoesNotAddUpError as error:
+        listed = error.cells[suspect.linked.listed[error.cells]]
+        cell = int((listed if len(listed) else error.cells)[0])
+        raise DoesNotAddUpError(error.cells, Place(path=name_of(suspect.linked, cell))) from None
     if sharpen and suspect.integer:
         found = attacker.sharpened(found)
     suppressed = suspect.suppressed
     scale = TOLERANCE * np.maximum(1.0, np.abs(np.where(np.isinf(found.high), 0.0, found.high)))
+    scale = np.maximum(scale, NOISE * float(np.abs(value).max(initial=0)))
+    if suspect.integer:
+        scale = np.minimum(scale, WHOLE)
     exact = suppressed & (found.width <= scale)
     narrow = suppressed & (found.width < suspect.width - scale)
     outside = np.zeros(len(value), np.bool_)
@@ -153,12 +175,15 @@ def _sums(suspect: Suspect) -> Iterator[Finding]:
     known = np.where(suspect.hidden, 0.0, suspect.value)
     off = np.abs(structure.matrix @ known)
     scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(known)))
+    if suspect.integer:
+        scale = np.minimum(scale, WHOLE)
     slack = np.diff(structure.matrix.indptr) * suspect.rounding / 2
     wrong = np.flatnonzero(complete & (off > scale + slack))
+    names = list(dict.fromkeys(dimension.name for table in suspect.linked.tables for dimension in table.dimensions))
     for row in wrong[:MOST_NAMED].tolist():
         yield Finding(
             code="does-not-add-up",
-            what="published cells do not add up to their published total"
+            what=f"published cells do not add up over {names[structure.axis[row]]} to their published total"
             + (f" ({len(wrong):,} such sums)" if len(wrong) > 1 else ""),
             where=Place(path=name_of(suspect.linked, int(structure.total[row]))),
             found=f"a difference of {_plain(float(off[row]))}",

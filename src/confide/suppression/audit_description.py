@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from confide.errors import Finding, InputError, ParameterError, Place
 
@@ -41,23 +41,29 @@ class TableText(_Part):
     suppressed: list[str] = Field(default_factory=lambda: list(MARKS))
     columns: dict[str, str] = Field(default_factory=dict)
     variables: list[str] | None = None
-    delimiter: str = ","
+    delimiter: str = Field(",", min_length=1, max_length=1)
     missing: Literal["refuse", "zero", "hidden"] = "refuse"
 
 
 class AttackerText(_Part):
     """What an attacker knows beforehand of a hidden cell."""
 
-    low: float = 0.0
-    high: float | None = None
+    low: float = Field(0.0, allow_inf_nan=False)
+    high: float | None = Field(None, allow_inf_nan=False)
     integer: bool = True
-    rounding: float = Field(0.0, ge=0)
+    rounding: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def in_order(self) -> AttackerText:
+        if self.high is not None and self.high < self.low:
+            raise ValueError("high is less than low")
+        return self
 
 
 class ProtectionText(_Part):
     """What is required of intervals: of all, or, with true figures, of small counts or in percent."""
 
-    width: float = Field(0.0, ge=0)
+    width: float = Field(0.0, ge=0, allow_inf_nan=False)
     threshold: int | None = Field(None, ge=1)
     percent: float | None = Field(None, gt=0, le=100)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.suppression.audit import Required, Suspect
 from confide.suppression.audit_description import Described, ProtectionText, TableText, wrong
+from confide.suppression.audit_reading import read_columns, read_numbers, require_whole, unreadable
 from confide.suppression.solving import Floats
 from confide.suppression.structure import ROOT, Dimension, Flags, Integers, Layout, link, tree
 
@@ -29,6 +27,8 @@ class _Read:
     codes: list[list[str]]
     value: Floats
     hidden: Flags
+    beside: int
+    """How many hidden cells have a figure all the same, beside their mark."""
     file: str
     levels: dict[str, Floats]
 
@@ -46,7 +46,8 @@ def read_suspect(described: Described) -> Suspect:
     high = np.full(len(value), np.inf if description.attacker.high is None else description.attacker.high)
     part = description.attacker
     filled = np.where(np.isnan(value), 0.0, value)
-    return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, description.protection.width)
+    width, beside = description.protection.width, sum(each.beside for each in read)
+    return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, width, beside)
 
 
 def read_required(described: Described, suspect: Suspect, truth: Path) -> Required:
@@ -56,17 +57,21 @@ def read_required(described: Described, suspect: Suspect, truth: Path) -> Requir
     value = np.full(cells, np.nan)
     levels = {name: np.zeros(cells) for name in (LOWER, UPPER, SLIDING)}
     for text, layout, numbers in zip(description.tables, linked.tables, linked.numbers, strict=True):
+        if not truth.exists():
+            raise unreadable(truth, "no such file or folder")
         single = len(description.tables) == 1 and truth.is_file()
         folder = truth.parent if single else truth
         of_table = text.model_copy(update={"file": truth.name}) if single else text
         each = _read_table(described, of_table, folder, with_marks=False)
-        at, _ = _places(each, layout)
+        at, _ = _places(each, layout, secret=True)
         value[numbers[at]] = each.value
         for name, column in each.levels.items():
             levels[name][numbers[at]] = column
     if np.isnan(value[suspect.suppressed]).any():
         what, expected = "the truth lacks cells that are suppressed", "a true figure for every suppressed cell"
-        raise InputError(wrong(truth, what, None, expected))
+        raise InputError(
+            Finding("truth", what, Place(file=truth.name), CONFIDENTIAL, expected, "add them to the truth")
+        )
     _rules(description.protection, value, levels)
     return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
 
@@ -84,7 +89,7 @@ def _rules(asked: ProtectionText, value: Floats, levels: dict[str, Floats]) -> N
 def _read_table(described: Described, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
     data = described.data if with_marks and text.file is None else None
     path = data or folder / (text.file or described.file.with_suffix(".csv").name)
-    rows = _rows(path, text.delimiter)
+    rows = read_columns(path, text.delimiter)
     known = described.description.variables
     variables = text.variables if text.variables is not None else [n for n in known if text.columns.get(n, n) in rows]
     unknown = [name for name in variables if name not in known]
@@ -95,55 +100,39 @@ def _read_table(described: Described, text: TableText, folder: Path, *, with_mar
         names = ", ".join(map(repr, unknown or lacking))
         what = "a variable is not described" if unknown else "the table lacks a column"
         raise InputError(wrong(path, what, names, "a column for each variable, and for the figures"))
-    marks = rows[text.status if text.status is not None and with_marks else text.value]
-    hidden = np.array([with_marks and mark in text.suppressed for mark in marks], np.bool_)
-    value = _numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    hidden = _hidden(text, rows) if with_marks else np.zeros(len(rows[text.value]), np.bool_)
+    value = read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    if with_marks and described.description.attacker.integer and not described.description.attacker.rounding:
+        require_whole(path, text.value, rows[text.value], value)
     none = np.zeros(len(hidden), np.bool_)
     levels = (
         {}
         if with_marks
         else {
-            name: _numbers(path, name, rows[name], none, secret=True)
+            name: read_numbers(path, name, rows[name], none, secret=True)
             for name in (LOWER, UPPER, SLIDING)
             if name in rows
         }
     )
     codes = [rows[text.columns.get(name, name)] for name in variables]
-    return _Read(text, variables, codes, value, hidden, path.name, levels)
+    beside = sum(
+        bool(rows[text.value][at]) and rows[text.value][at] not in text.suppressed for at in np.flatnonzero(hidden)
+    )
+    return _Read(text, variables, codes, value, hidden, beside, path.name, levels)
 
 
-def _rows(path: Path, delimiter: str) -> dict[str, list[str]]:
-    """All columns as texts, empty where there is nothing."""
-    try:
-        if path.suffix == ".parquet":
-            table = pq.read_table(path)
-            columns = {name: table.column(name).cast(pa.string()).to_pylist() for name in table.column_names}
-        else:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                names, *rows = (row for row in csv.reader(file, delimiter=delimiter) if row)
-            columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
-    except (OSError, pa.ArrowException, ValueError, csv.Error):
-        raise InputError(wrong(path, "the table cannot be read", None, "a CSV or Parquet file with rows")) from None
-    return {name: ["" if text is None else text.strip() for text in texts] for name, texts in columns.items()}
-
-
-def _numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, secret: bool) -> Floats:
-    found = np.zeros(len(texts))
-    for row, text in enumerate(texts):
-        if hidden[row] or (secret and not text):
-            continue
-        try:
-            found[row] = float(text)
-            if not np.isfinite(found[row]):
-                raise ValueError
-        except ValueError:
-            place = Place(file=path.name, row=row + 1, column=column)
-            what = "this is neither a figure nor a mark of a suppressed cell"
-            remedy = "list the marks in `suppressed`; write figures without separators of thousands"
-            raise InputError(
-                Finding("bad-figure", what, place, CONFIDENTIAL if secret else repr(text), "a number", remedy)
-            ) from None
-    return found
+def _hidden(text: TableText, rows: dict[str, list[str]]) -> Flags:
+    """The cells whose mark says that they are suppressed. In a column of statuses nothing is not a mark as such: a cell
+    with a figure and no status is published."""
+    marks = rows[text.value if text.status is None else text.status]
+    bare = text.status is not None and "suppressed" not in text.model_fields_set
+    return np.array(
+        [
+            mark in text.suppressed and not (bare and not mark and figure)
+            for mark, figure in zip(marks, rows[text.value], strict=True)
+        ],
+        np.bool_,
+    )
 
 
 def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[Layout, Integers]:
@@ -158,7 +147,8 @@ def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[
     at, twice = _places(read, layout)
     if twice is not None:
         what, expected = "a cell stands in the table twice", "one row for each cell"
-        raise InputError(Finding("repeated-cell", what, Place(file=read.file, row=twice + 1), None, expected))
+        remedy = "leave out all but one, or name the variable that tells them apart"
+        raise InputError(Finding("repeated-cell", what, Place(file=read.file, row=twice + 1), None, expected, remedy))
     return layout, at
 
 
@@ -195,7 +185,7 @@ def _pruned(whole: Dimension, present: set[str]) -> Dimension:
     return Dimension(whole.name, tuple(whole.codes[at] for at in kept), parent)
 
 
-def _places(read: _Read, layout: Layout) -> tuple[Integers, int | None]:
+def _places(read: _Read, layout: Layout, *, secret: bool = False) -> tuple[Integers, int | None]:
     """The cell of every row, and the first row whose cell another has already."""
     at = np.zeros(len(read.value), np.int64)
     for dimension, codes in zip(layout.dimensions, read.codes, strict=True):
@@ -204,7 +194,9 @@ def _places(read: _Read, layout: Layout) -> tuple[Integers, int | None]:
         if unknown is not None:
             place = Place(file=read.file, row=unknown + 1, column=dimension.name)
             what, expected = "a code is not in the hierarchy", "codes of the description"
-            raise InputError(Finding("unknown-code", what, place, repr(codes[unknown]), expected))
+            remedy = "add it to the hierarchy, or correct the row"
+            found = CONFIDENTIAL if secret else repr(codes[unknown])
+            raise InputError(Finding("unknown-code", what, place, found, expected, remedy))
         at = at * dimension.size + np.array([number[code] for code in codes], np.int64)
     _, first = np.unique(at, return_index=True)
     others = np.setdiff1d(np.arange(len(at)), first)
@@ -233,9 +225,17 @@ def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: F
     if clash.any():
         row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
         what, expected = "a cell has another figure than in a table before", "one figure for one cell"
-        raise InputError(Finding("tables-disagree", what, Place(file=read.file, row=row), None, expected))
+        remedy = "correct the tables, or give variables that differ different names"
+        raise InputError(Finding("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy))
     value[numbers[known]] = read.value[~read.hidden]
     hidden[numbers[known]] = False
     if missing == "zero":
+        clash = np.nan_to_num(value[numbers[absent]]) != 0
+        if clash.any():
+            what = "cells that are not in the file, and so are zero, have another figure in a table before"
+            found, expected = f"{int(clash.sum()):,} cells", "one figure for one cell"
+            raise InputError(
+                Finding("tables-disagree", what, Place(file=read.file), found, expected, "correct `missing`")
+            )
         value[numbers[absent]] = 0.0
         hidden[numbers[absent]] = False

@@ -39,6 +39,8 @@ class Truth:
 
     value: Integers = field(repr=False)
     number: Integers = field(repr=False)
+    who: Integers = field(repr=False)
+    """The numbers of all contributors of a cell, added up: of one that is alone in it, its own."""
     contributions: Contributions | None = field(repr=False, default=None)
 
 
@@ -80,22 +82,23 @@ def read_truth(question: SuppressionQuestion, grouped: Path) -> Truth:
     number = np.ones(len(whole), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
     levels = {name: column.to_numpy() for name, column in columns.items() if name not in (BLOCK, NUMBER, VALUE)}
     units = _blocks(question, columns[BLOCK].to_pylist()) if BLOCK in columns else None
-    numbers, values, tops = [], [], []
+    numbers, values, tops, sums = [], [], [], []
     top = max(2, question.spec.suppression.dominance.n if question.spec.suppression.dominance else 2)
     for table in programme.tables:
         leaf = _leaves(question, table, levels, units, len(whole))
         numbers.append(_added(table, leaf, number))
+        sums.append(_added(table, leaf, number * whole))
         if value is not None:
             values.append(_added(table, leaf, value))
             tops.append(_largest(table, leaf, value, top))
     linked = programme.linked
-    count = joined(linked, numbers)
+    count, who = joined(linked, numbers), joined(linked, sums)
     if value is None:
-        return Truth(count, count)
+        return Truth(count, count, who)
     largest = np.zeros((linked.structure.cells, top), np.int64)
     for of_table, at in zip(tops, linked.numbers, strict=True):
         largest[at] = of_table
-    return Truth(joined(linked, values), count, Contributions(count, largest))
+    return Truth(joined(linked, values), count, who, Contributions(count, largest))
 
 
 def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
@@ -105,7 +108,17 @@ def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
     single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
     levels = primary_levels(question, truth)
     keep = question.programme.kept(part.keep)
-    return pose(linked, truth.value, levels, zeros=part.zeros, weight=part.weights, single=single, keep=keep)
+    return pose(
+        linked,
+        truth.value,
+        levels,
+        zeros=part.zeros,
+        weight=part.weights,
+        single=single,
+        keep=keep,
+        who=truth.who,
+        inhabited=truth.number > 0,
+    )
 
 
 def primary_levels(question: SuppressionQuestion, truth: Truth) -> Levels:
@@ -229,10 +242,15 @@ def _without_areas(engine: Engine, question: SuppressionQuestion) -> list[Findin
 def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
     source, name = question.records, str(question.spec.data.value)
     kinds = engine.kinds(source)
-    place = Place(file=source.file, column=source.theirs(name))
-    if kinds.get(source.theirs(name)) not in ("integer", "text"):
+    theirs = source.theirs(name)
+    place = Place(file=source.file, column=theirs)
+    if kinds.get(theirs) not in ("integer", "text"):
         what, expected = "there is no column of whole numbers to add up", "a column of whole numbers"
-        return [Finding("no-value", what, place, "no such column", expected, "name the column in [data] value")]
+        found = "a column of another kind" if theirs in kinds else "no such column"
+        remedy = (
+            "name the column in [data] value; round its values, or take a smaller unit, if they are no whole numbers"
+        )
+        return [Finding("no-value", what, place, found, expected, remedy)]
     rows = engine.first_rows(source, f"({_value_expression(engine, question)}) IS NULL", ROWS_NAMED)
     expected = f"a whole number from 0 to {LARGEST_VALUE:,}"
     return [_bad_row(question, name, "a value cannot be added up", expected, rows)] if rows else []

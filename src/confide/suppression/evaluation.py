@@ -7,7 +7,6 @@ primary cell reach as far as its protection levels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +20,19 @@ from confide.runs.evaluating import require_sealed
 from confide.runs.execute import changed
 from confide.runs.progress import Progress
 from confide.runs.workspace import Workspace
-from confide.suppression.attacker import Intervals
 from confide.suppression.counting import pose_problem
+from confide.suppression.hiding import drawn, spread
+from confide.suppression.losses import Losses
 from confide.suppression.output import Unlike, read_table
 from confide.suppression.pipeline import count
-from confide.suppression.problem import Problem
 from confide.suppression.programme import SuppressionQuestion, Table
 from confide.suppression.structure import Flags
-
-PRECISION = 1e-6
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def evaluate(
     question: SuppressionQuestion, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
-    """Cells and figures lost by table, and the intervals of hidden cells against the truth."""
+    """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
     require_sealed(workspace)
     begun = workspace.identity()
     if begun is None or begun.records_fingerprint != records_fingerprint(question.records.path):
@@ -48,76 +44,27 @@ def evaluate(
     with progress.stage("Attacking", 1) as advance:
         found = problem.attacker(hidden).intervals()
         advance(1)
-    linked = question.programme.linked
-    tables = [
-        {"name": table.name, "title": table.title} | _lost(problem, hidden, np.unique(numbers[layout.listed_cells]))
-        for table, layout, numbers in zip(question.programme.tables, linked.tables, linked.numbers, strict=True)
-    ]
+    losses = Losses(question.programme, problem, hidden)
+    listed, primary = question.programme.linked.listed, problem.levels.primary
+    magnitude = question.spec.data.value is not None
     return Confidential(
         {
             "units": "cells",
             "accuracy": [],
-            "suppressed": tables,
-            "programme": _lost(problem, hidden, np.flatnonzero(linked.listed)),
-            "margins": list(_by_margin(question, problem, hidden)),
+            "suppressed": list(losses.by_table()),
+            "programme": losses.whole(),
+            "levels": list(losses.by_level()),
+            "crossings": list(losses.by_crossing()),
+            "margins": list(losses.by_margin()),
+            "groups": list(losses.by_group()),
             "intervals": {
-                "primary": _spread(problem, found, hidden & problem.levels.primary),
-                "complementary": _spread(problem, found, hidden & linked.listed & ~problem.levels.primary),
+                "primary": spread(problem, found, hidden & primary),
+                "complementary": spread(problem, found, hidden & listed & ~primary),
+                "drawn": drawn(problem, found, hidden & primary, relative=magnitude),
+                "relative": magnitude,
             },
         }
     )
-
-
-def _lost(problem: Problem, hidden: Flags, cells: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """How many cells, and how much of all that they count, are hidden."""
-    value, gone = problem.value[cells], hidden[cells]
-    primary = problem.levels.primary[cells]
-    return {
-        "cells": len(cells),
-        "empty": int((value == 0).sum()),
-        "hidden": int(gone.sum()),
-        "primary": int(primary.sum()),
-        "complementary": int((gone & ~primary).sum()),
-        "hidden_share": float(gone.mean()),
-        "value": int(value.sum()),
-        "hidden_value": int(value[gone].sum()),
-        "hidden_value_share": float(value[gone].sum() / max(1, value.sum())),
-        "cost": float(problem.weight[cells][gone & ~primary].sum()),
-    }
-
-
-def _by_margin(question: SuppressionQuestion, problem: Problem, hidden: Flags) -> Iterator[dict[str, Any]]:
-    """The same by table and by which groupings are crossed."""
-    linked = question.programme.linked
-    for table, numbers in zip(question.programme.tables, linked.numbers, strict=True):
-        inner = table.layout.places > 0
-        listed = table.layout.listed_cells
-        for pattern in sorted(np.unique(inner, axis=0).tolist(), key=lambda each: (sum(each), each[::-1])):
-            at = (inner == np.array(pattern, np.bool_)).all(axis=1) & listed
-            names = [variable.name for variable, used in zip(table.variables, pattern, strict=True) if used]
-            margin = " × ".join(names) or "total"
-            yield {"table": table.name, "margin": margin} | _lost(problem, hidden, np.unique(numbers[at]))
-
-
-def _spread(problem: Problem, found: Intervals, chosen: Flags) -> dict[str, Any]:
-    """Intervals of some cells: whether they hold, and how wide they are."""
-    cells = np.flatnonzero(chosen)
-    value, low, high = problem.value[cells], found.low[cells], found.high[cells]
-    levels = problem.levels.taken(cells)
-    protected = (
-        (low <= np.maximum(value - levels.lower, problem.low[cells]) + PRECISION)
-        & (high >= value + levels.upper - PRECISION)
-        & (high - low >= np.maximum(levels.sliding, 1) - PRECISION)
-    )
-    width = (high - low)[np.isfinite(high)]
-    return {
-        "cells": len(cells),
-        "contain_the_truth": int(((low <= value + PRECISION) & (value <= high + PRECISION)).sum()),
-        "known_exactly": int((high - low <= PRECISION).sum()),
-        "protected": int(protected.sum()),
-        "without_upper_end": int(np.isinf(high).sum()),
-        "width": {f"{at:g}": float(np.quantile(width, at)) for at in QUANTILES} if len(width) else {},
-    }
 
 
 def _released(question: SuppressionQuestion, release: Path) -> Flags:

@@ -113,7 +113,7 @@ class Protection:
 
     def _tied(self, cell: int, *, without: int | None = None) -> set[int]:
         # Somebody alone in a total knows that its other parts are empty, and nothing about anybody by that.
-        if not self.problem.single.any() or not self.problem.value[cell]:
+        if not self.problem.single.any() or not self.problem.about_somebody[cell]:
             return set()
         return self.movements.tied(cell, without=without)
 

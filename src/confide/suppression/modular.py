@@ -86,6 +86,8 @@ def _solve(problem: Problem, part: _SubTable, hidden: Flags, levels: Levels) -> 
         keep=problem.keep[cells] & ~begun,
         unlisted=problem.unlisted[cells],
         single=problem.single[cells],
+        who=None if problem.who is None else problem.who[cells],
+        inhabited=None if problem.inhabited is None else problem.inhabited[cells],
     )
     try:
         found = optimal(small, seconds=SECONDS)

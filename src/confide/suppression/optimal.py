@@ -97,7 +97,7 @@ def tasks(problem: Problem) -> list[Task]:
         found += [Task(need.cell, (1,), need.upper)] if need.upper else []
         found += [Task(need.cell, (-1, 1), need.sliding)] if need.sliding > need.lower + need.upper else []
         others = [person for person in persons if person != problem.persons[need.cell]]
-        found += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.value[need.cell]]
+        found += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.about_somebody[need.cell]]
     return found
 
 

@@ -38,7 +38,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionQuestion:
             findings += error.findings
     if findings or schema is None or programme is None or isinstance(records, Finding):
         raise SpecError(findings)
-    findings = _margins(loaded, spec, {name for table in programme.tables for name in _names(table.variables)})
+    findings = _margins(loaded, spec, [set(_names(table.variables)) for table in programme.tables])
     if findings:
         raise SpecError(findings)
     return SuppressionQuestion(spec, schema, records, frame, programme)
@@ -56,17 +56,18 @@ def _names(variables: tuple[object, ...]) -> list[str]:
     return [str(getattr(variable, "name", "")) for variable in variables]
 
 
-def _margins(loaded: LoadedSpec, spec: SuppressionSpec, known: set[str]) -> list[Finding]:
-    """Margins that are to be kept must be of variables that there are."""
+def _margins(loaded: LoadedSpec, spec: SuppressionSpec, tables: list[set[str]]) -> list[Finding]:
+    """Margins that are to be kept must be of some table."""
+    known = set().union(*tables)
     return [
         Finding(
             code="unknown-margin",
             what="a margin to be kept is none of any table",
             where=loaded.place("suppression", "keep"),
             found=text,
-            expected="total, or names such as " + ", ".join(sorted(known)) + ", joined by *",
+            expected="total, or names such as " + ", ".join(sorted(known)) + ", joined by * if a table crosses them",
             remedy="correct the name",
         )
         for text in spec.suppression.keep
-        if text != "total" and not set(text.split("*")) <= known
+        if text != "total" and not any(set(text.split("*")) <= names for names in tables)
     ]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from confide.errors import Finding, ParameterError
+from confide.errors import CONFIDENTIAL, NOWHERE, Finding, ParameterError
 from confide.suppression.attacker import Attacker
 from confide.suppression.rules import Levels
 from confide.suppression.solving import Floats
@@ -42,18 +42,37 @@ class Problem:
     """Cells that are in no published table: hidden from the beginning, at no cost."""
     single: Flags
     """Cells of one contributor, who knows the value; all False if this is not to be thought of."""
+    who: Integers | None = None
+    """Where a cell is single, a number for its contributor; None where the records are not at hand."""
+    inhabited: Flags | None = None
+    """Cells that somebody is in; None: those with a figure other than zero."""
 
     def __post_init__(self) -> None:
         if (self.value < self.low).any() or (np.abs(self.value) > LARGEST).any():
             raise ParameterError(
-                Finding("values", "figures are out of range", expected=f"whole numbers from the bound to {LARGEST:,}")
+                Finding(
+                    code="values",
+                    what="figures are out of range",
+                    found=CONFIDENTIAL,
+                    expected=f"whole numbers from 0 to {LARGEST:,}, totals too",
+                    remedy="take thousands or millions for larger ones; negative figures cannot be protected",
+                )
             )
         if (self.structure.matrix @ self.value.astype(np.float64)).any():
-            raise ParameterError(Finding("not-additive", "the figures do not add up", expected="tables that add up"))
+            what, expected = "the figures do not add up", "tables that add up"
+            raise ParameterError(
+                Finding("not-additive", what, NOWHERE, CONFIDENTIAL, expected, "add the totals up again")
+            )
         if (self.levels.primary & self.keep).any():
             what = "a cell that must be published is primary, and must be hidden"
             raise ParameterError(
-                Finding("kept-primary", what, expected="no primary cell among those that are always published")
+                Finding(
+                    code="kept-primary",
+                    what=what,
+                    found=CONFIDENTIAL,
+                    expected="no primary cell among those that are always published",
+                    remedy='keep fewer cells; choose zeros = "secondary", as a sum of zero can be that of one person',
+                )
             )
 
     @property
@@ -69,8 +88,11 @@ class Problem:
     def persons(self) -> Integers:
         """For each cell of a single contributor who that is, as a number; -1 for others.
 
-        A total of one and its part of one are the same person, who knows both.
+        Without the records, as far as the structure tells: a total of one and its part of one are the same person, who
+        knows both.
         """
+        if self.who is not None:
+            return np.where(self.single, self.who, NOBODY)
         matrix = sparse.coo_array(self.structure.matrix)
         row, cell = matrix.coords
         total = self.structure.total[row]
@@ -79,6 +101,12 @@ class Problem:
         graph = sparse.csr_array((np.ones(int(same.sum())), (cell[same], total[same])), shape=(size, size))
         _, labels = csgraph.connected_components(graph, directed=False)
         return np.where(self.single, labels.astype(np.int64), NOBODY)
+
+    @property
+    def about_somebody(self) -> Flags:
+        """Cells whose figure says something of somebody. That nobody is in a cell says nothing about anybody; a sum of
+        zero that somebody contributes to does."""
+        return self.value != 0 if self.inhabited is None else self.inhabited
 
     def cost(self, hidden: Flags) -> float:
         """What is paid for hiding cells that are not primary."""

@@ -117,6 +117,9 @@ class SuppressionSpec(Spec):
             what = f"{magnitude[0]} belongs to magnitude tables"
             expected = "[data] value, or no such key"
             found.append(Problem(("suppression", magnitude[0]), "magnitude-rule", what, expected, remedy="remove it"))
+        if self.data.value is not None and "lower" in part.model_fields_set:
+            what, expected = "lower belongs to tables of counts", "range, in percent"
+            found.append(Problem(("suppression", "lower"), "count-rule", what, expected, remedy="remove it"))
         if part.threshold is None and part.dominance is None and part.p is None:
             what = "no primary rule is given"
             found.append(Problem(("suppression",), "no-rule", what, "threshold, dominance or p", "none of them"))
@@ -124,11 +127,14 @@ class SuppressionSpec(Spec):
             if number is not None and number > MOST:
                 what = f"{name} is a percentage"
                 found.append(Problem(("suppression", name), "percentage", what, "at most 100", str(number)))
-        if part.dominance is not None and part.dominance.k > MOST:
-            what = "k is a percentage"
+        if part.dominance is not None and part.dominance.k >= MOST:
+            what = "k is a percentage, and no contributions are more than all"
             found.append(
-                Problem(("suppression", "dominance", "k"), "percentage", what, "at most 100", str(part.dominance.k))
+                Problem(("suppression", "dominance", "k"), "percentage", what, "less than 100", str(part.dominance.k))
             )
+        if part.p == MOST and part.q is None:
+            what = "p is less than what is known beforehand, which is 100 % without q"
+            found.append(Problem(("suppression", "p"), "percentage", what, "less than 100", str(part.p)))
         if part.q is not None and (part.p is None or part.p >= part.q):
             what = "q goes with a p that is smaller"
             found.append(Problem(("suppression", "q"), "pq-rule", what, "p and q, p less than q", str(part.q)))

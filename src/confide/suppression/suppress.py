@@ -95,9 +95,12 @@ def pose(
     weight: Weights,
     single: Flags,
     keep: Flags | None = None,
+    who: Integers | None = None,
+    inhabited: Flags | None = None,
 ) -> Problem:
     """The problem of linked tables. Where zeros are always published, everybody knows that what is hidden is not zero,
-    and the attacker is given that bound."""
+    and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all (``inhabited``), is
+    known from the records alone."""
     unlisted = ~linked.listed
     kept = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
     low = np.zeros(len(value), np.int64)
@@ -111,7 +114,9 @@ def pose(
         np.where(unlisted, 0, levels.sliding),
     )
     structure = linked.structure
-    return Problem(structure, value, on_list, weights(value, weight), low, kept, unlisted, single & ~unlisted)
+    return Problem(
+        structure, value, on_list, weights(value, weight), low, kept, unlisted, single & ~unlisted, who, inhabited
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from confide.engines import Engine
 from confide.engines.files import private_folder, write_text
 from confide.engines.groups import write_parquet
-from confide.errors import Finding
+from confide.errors import Finding, RunError
 from confide.inputs.records import records_fingerprint
 from confide.privacy import Definition, Neighbours
 from confide.runs import keys
@@ -89,6 +89,8 @@ class Swapping:
             values, age = variables_of(question, people)
             key = keys.recall(job.workspace.key_file)
             swap = swap_people(people, question.settings, values, age, key, bytes.fromhex(self.plan(question).hash))
+            if not swap.moved.any():
+                raise RunError(_nobody(people, swap))
             write_text(folder / TALLY, json.dumps(_tally(question, people, swap, values, age)) + "\n")
             write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
             advance(1)
@@ -127,6 +129,20 @@ class Swapping:
 
 
 TALLY = "swap-confidential.json"
+
+
+def _nobody(people: People, swap: Swap) -> Finding:
+    """Tables of records that nobody swapped would be the true ones, under a statement that says otherwise."""
+    asked = sum(swap.wanted.values())
+    found = "no partner for anybody" if asked else "nobody to be swapped" if people.households else "no households"
+    return Finding(
+        code="nobody-moved",
+        what="no household was swapped: the tables would be those of the records as they are",
+        found=found,
+        expected="at least one exchange",
+        remedy="nothing was released; look at in_households, or take a higher rate, fewer variables in profiles, or "
+        "a larger area for within",
+    )
 
 
 def moved_file(workspace: Workspace) -> Path:

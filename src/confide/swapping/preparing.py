@@ -101,9 +101,9 @@ def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
 def _placed(loaded: LoadedSpec, finding: Finding) -> Finding:
     """A problem of the settings at its line in the spec."""
     path = finding.where.path
-    if finding.where.file is not None or path is None:
+    if finding.where.file is not None:
         return finding
-    return replace(finding, where=loaded.place(*path.split(".")))
+    return replace(finding, where=loaded.place(*(path or "swapping.settings").split(".")))
 
 
 def _query(schema: Schema, variables: Sequence[str], reserved: AbstractSet[str]) -> Query:
