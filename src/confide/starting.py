@@ -203,7 +203,7 @@ def _suppression(product: str | None, values: Mapping[str, str]) -> Draft:
 
 def _comparison(product: str | None, values: Mapping[str, str]) -> Draft:
     _no_product("comparison", product)
-    named = {"title": "A made-up state, protected in seven ways", "made_up": "100000"} | dict(values)
+    named = {"title": "A made-up state, protected in six ways", "made_up": "100000"} | dict(values)
     return Draft(render("comparison.toml.j2", **named, file=SPEC))
 
 

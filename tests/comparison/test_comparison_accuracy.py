@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from comparison_kit import areas, truth
 
 from confide.comparison.accuracy import cells_published, characteristics, errors, sums_agree
 from confide.comparison.figures import Figures
-from confide.comparison.programme import programme
+from confide.comparison.programme import LEVELS, programme
 
 
 def changed(key: tuple[str, str], unit: int, cell: int, by: int) -> Figures:
@@ -78,3 +79,16 @@ def test_sums_over_hidden_cells_are_not_checked() -> None:
     found = sums_agree(Figures(counts, {("block", "race"): there}), areas(), made)
     assert found["all"]
     assert found["checked"] == 629 * 3 + 7 * 6 - 2 - 1
+
+
+def test_a_sample_of_blocks_stands_for_all_of_them() -> None:
+    """One block of three is protected, and hidden whole: then no block figure is published, and the share of everything
+    is that of counties and tracts among all occupied cells, however few blocks were looked at."""
+    true, made = truth(), programme()
+    hidden = {
+        ("block", table.name): np.zeros(true.counts["block", table.name].shape, np.bool_) for table in made.tables
+    }
+    found = cells_published(Figures(true.counts, hidden, covered={"block": np.array([0])}), true, made)
+    above = {level: sum(int((true.counts[level, t.name] > 0).sum()) for t in made.tables) for level in LEVELS}
+    assert found["block"] == 0
+    assert found["all"] == pytest.approx((above["county"] + above["tract"]) / sum(above.values()))

@@ -89,7 +89,10 @@ def test_the_page_says_what_was_found_in_words() -> None:
     assert "every time without protection; a guess would be right 20 % of the time" in re.sub(r"\s+", " ", text)
     # Those of too few matches are not made a headline of: the best is the noise (7 of 31), not the handful.
     assert "“The swap” leaves that at 60 %" in text
-    assert "“The noise” brings it down to 23 %" in text
+    assert "“The noise” brings it to 23 % (of 31 matches in a sample of blocks)" in text
+    assert "leaves that at 60 % (of 150 matches)" in text
+    assert "off by 5.00 persons in a county and 5.00 in a block, in the mean, and do not add up" in text
+    assert "over 2 counties and 60 blocks" in text
     assert "9 blocks with 1,000 people, drawn at random (seed 7)" in text
     for name in ("truth", "swap", "noise", "handful"):
         assert f"promise of {name}" in text
@@ -147,3 +150,30 @@ def test_the_mean_error_leaves_the_population_and_gaps_out() -> None:
     }
     assert mean_error({"errors": {"county": errors}}, "county") == 4.0
     assert mean_error({"errors": {"county": {"age: 65+": errors["age: 65+"]}}}, "county") is None
+
+
+def test_suppression_is_spoken_of_where_there_is_some() -> None:
+    assert "uppress" not in page(numbers())
+    given = numbers()
+    given["protections"][3] |= {"mechanism": "suppression", "sums_agree": {"checked": 4, "share": 1.0, "all": True}}
+    given["protections"][3]["cells_published"] = dict.fromkeys(("all", *LEVELS), 0.2)
+    text = page(given)
+    assert "Suppression is left out: its cost is what it does not publish." in text
+    assert "yes<small>where published</small>" in text
+    assert "<small>50 % do</small>" in text
+
+
+def test_one_county_is_said_to_tell_little_of_swapping() -> None:
+    assert "one county only" not in page(numbers())
+    assert "one county only" in page(numbers(areas={"county": 1, "tract": 3, "block": 60}))
+
+
+def test_sentences_stand_apart_whatever_there_is_to_say() -> None:
+    for mechanism in ("topdown", "suppression"):
+        for counties in (1, 2):
+            given = numbers(areas={"county": counties, "tract": 3, "block": 60})
+            given["protections"][3] |= {"mechanism": mechanism}
+            words = re.sub(
+                r"<style>.*?</style>|<svg.*?</svg>|<[^>]+>", "", page(given).replace("</fig", " </fig"), flags=re.DOTALL
+            )
+            assert not re.findall(r"[a-z][.:;,][A-Z*“]", words)

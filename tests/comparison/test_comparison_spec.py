@@ -27,6 +27,7 @@ def test_the_template_says_what_the_defaults_are(tmp_path: Path) -> None:
     assert made.ledger is None
     spec = load_comparison(made.spec).spec
     assert tuple(spec.protections) == DEFAULT
+    assert (spec.attack.noisy_blocks, spec.attack.suppressed_blocks) == (300, 150)
     assert spec.attack == AttackPart()
     assert spec.geography == load(tmp_path, "[comparison]\nmade_up = 1000\n").spec.geography
 

@@ -14,10 +14,11 @@ from confide.comparison.attacking import ALL, EXPOSED
 from confide.comparison.page import CHILDREN, percent
 
 WORDS = """error: of the children of a county, mean, in persons; cells: published, of those above zero; sums: whether
-they agree; match, right: of the people whom an outsider knows, those matched and those matched rightly; precision:
-right, of matches; exposed: the precision for those who are alone of their sex and age, not of the block's largest
-group, in a block whose true tables have one solution alone; guess: how often somebody is right about these who guesses
-in proportion to the groups of the block."""
+they agree; match, right: of the people whom an outsider knows, those matched and those matched rightly; prec.: the
+precision, right of matches; exposed: the precision for those who are alone of their sex and age group, not of the
+block's largest group, in a block whose true tables have one solution alone; of: so many matches; guess: how often
+somebody is right about these who guesses in proportion to the groups of the block."""
+SAMPLED = "*: attacked in a sample of blocks."
 
 
 def compare(
@@ -38,9 +39,11 @@ def compare(
         print_json({"ok": True, "page": str(made.page)} | dict(made.numbers))
         return
     rows = [_row(protection) for protection in made.numbers["protections"]]
-    columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "precision ", "exposed ", "guess "]
+    columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
     table(columns, rows, title=str(made.numbers["title"]))
     out.print(WORDS)
+    if any(_sampled(protection) for protection in made.numbers["protections"]):
+        out.print(SAMPLED)
     if made.numbers["confidential"]:
         out.print("[bold]CONFIDENTIAL[/]: the page uses the truth and must not leave the office.")
     out.print(f"Page: {escape(str(made.page))}")
@@ -51,7 +54,7 @@ def _row(protection: dict[str, Any]) -> list[str]:
     everybody, exposed = universes[ALL], universes.get(EXPOSED) or {}
     children = protection["errors"]["county"][CHILDREN]["mean_absolute_error"]
     return [
-        protection["name"],
+        protection["name"] + ("*" if _sampled(protection) else ""),
         "–" if children is None else f"{children:,.1f}",
         percent(protection["cells_published"]["all"]),
         "yes" if protection["sums_agree"]["all"] else "no",
@@ -59,5 +62,11 @@ def _row(protection: dict[str, Any]) -> list[str]:
         percent(everybody["confirmed_rate"], 1),
         percent(everybody["precision"], 1),
         percent(exposed.get("precision"), 1),
+        f"{exposed['putative']:,}" if exposed else "–",
         percent(exposed.get("proportional_guesser_precision"), 1),
     ]
+
+
+def _sampled(protection: dict[str, Any]) -> bool:
+    found = protection["attack"]["reconstruction"]
+    return bool(found["blocks_attacked"] < found["inhabited_blocks"])

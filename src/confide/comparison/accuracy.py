@@ -63,9 +63,13 @@ def errors(figures: Figures, truth: Figures, made: Programme) -> dict[str, dict[
 
 
 def cells_published(figures: Figures, truth: Figures, made: Programme) -> dict[str, Any]:
-    """On each level, and on all together: of the cells with somebody in them, the share that has a published figure."""
+    """On each level, and on all together: of the cells with somebody in them, the share that has a published figure.
+
+    Where only a sample of a level's units was protected, its share stands for all of them: otherwise the fewer blocks
+    are sampled, the less a share of everything would be about blocks.
+    """
     result: dict[str, Any] = {}
-    everything = [0, 0]
+    kept_in_all, in_all = 0.0, 0
     for level in LEVELS:
         units = figures.units(level, len(truth.counts[level, POPULATION]))
         occupied = [truth.counts[level, table.name][units] > 0 for table in made.tables]
@@ -73,8 +77,10 @@ def cells_published(figures: Figures, truth: Figures, made: Programme) -> dict[s
         number = sum(int(each.sum()) for each in occupied)
         kept = sum(int((a & b).sum()) for a, b in zip(occupied, there, strict=True))
         result[level] = kept / number if number else None
-        everything = [everything[0] + kept, everything[1] + number]
-    return {"all": everything[0] / everything[1] if everything[1] else None} | result
+        if number:
+            whole = sum(int((truth.counts[level, table.name] > 0).sum()) for table in made.tables)
+            kept_in_all, in_all = kept_in_all + whole * (kept / number), in_all + whole
+    return {"all": kept_in_all / in_all if in_all else None} | result
 
 
 def sums_agree(figures: Figures, areas: Areas, made: Programme) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def published(figures: Figures, areas: Areas, made: Programme, blocks: Integers)
                 value,
                 figures.variances.get(key),
                 absent_unknown=not bool(there.all()),
+                bound=figures.bound,
             )
         )
     return Published(made.schema, geography, tuple(marginals), source="comparison")

@@ -25,7 +25,7 @@ from confide.comparison import accuracy
 from confide.comparison.attacking import attack
 from confide.comparison.page import write_page
 from confide.comparison.population import Population, prepare
-from confide.comparison.protections import Made, Making, make
+from confide.comparison.protections import Made, Making, content, make
 from confide.comparison.spec import NONE, LoadedComparison, load_comparison
 from confide.engines.files import private_folder, whole_file, write_text
 from confide.errors import Finding, Place, RunError
@@ -40,6 +40,8 @@ QUESTION, RESULT, RECONSTRUCTED, VARIABILITY = (
     "reconstructed.parquet",
     "solution-variability.json",
 )
+MARK = "NOT-FOR-RELEASE.txt"
+MARKED = "A comparison of protections, made by confide compare: it uses the truth. Nothing here is for release.\n"
 _VERSION = "confide/comparison/v1"
 
 
@@ -62,6 +64,8 @@ def compare(
     """The comparison that a spec describes, in a folder of its own."""
     loaded, out, shown = load_comparison(spec), Path(folder), progress or Silent()
     with no_room_is_an_error(out):
+        for part in loaded.protections:
+            content(part, loaded.path.parent)  # for its findings, before anything takes long
         _own_folder(out)
         population = prepare(loaded, out, shown)
         results: list[dict[str, Any]] = []
@@ -89,8 +93,10 @@ def _result(
 ) -> dict[str, Any]:
     """The numbers of one protection: those of its file if they answer the same question, otherwise made."""
     folder, spec = private_folder(out / part.name), loaded.spec
-    making = _hash([part.model_dump(mode="json"), spec.comparison.seed, population.fingerprint])
-    attacked = _hash([making, spec.attack.model_dump(mode="json", exclude={"processes"})])
+    # A title changes nothing that is made; it is on the page, so that the result is another one.
+    settings = [part.model_dump(mode="json", exclude={"title"}), content(part, loaded.path.parent)]
+    making = _hash([settings, spec.comparison.seed, population.fingerprint])
+    attacked = _hash([making, part.title, spec.attack.model_dump(mode="json", exclude={"processes"})])
     _same_question(folder / QUESTION, making)
     kept = _kept(folder / RESULT, attacked)
     if kept is not None:
@@ -108,6 +114,7 @@ def _result(
         processes=processes,
         progress=progress,
     )
+    (folder / RESULT).unlink(missing_ok=True)  # of another attack: it must not stand beside the files of this one
     with whole_file(folder / RECONSTRUCTED) as temporary:
         pq.write_table(done.records, temporary, compression="zstd")
     write_text(folder / VARIABILITY, json.dumps(done.variability))
@@ -159,7 +166,7 @@ def _numbers(loaded: LoadedComparison, population: Population, results: list[dic
 
 
 def _hash(values: Any) -> str:
-    return hashlib.sha256(json.dumps([_VERSION, values], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([_VERSION, __version__, values], sort_keys=True).encode()).hexdigest()
 
 
 def _kept(file: Path, question: str) -> dict[str, Any] | None:
@@ -175,16 +182,19 @@ def _same_question(file: Path, question: str) -> None:
     if not file.exists():
         write_text(file, json.dumps({"question": question}) + "\n")
     elif json.loads(file.read_text(encoding="utf-8"))["question"] != question:
-        raise _other(file.parent, "the folder holds this protection with other settings, or of other people")
+        raise _other(file.parent, "the folder holds this protection with other settings, or made by another version")
 
 
 def _own_folder(out: Path) -> None:
-    """The folder is new, empty, or that of a comparison."""
+    """The folder is new, empty, or that of a comparison, as a mark in it says."""
+    mark = out / MARK
     if out.exists() and not out.is_dir():
         raise _other(out, "there is a file of this name")
-    if out.exists() and any(out.iterdir()) and not (out / "data").is_dir():
+    if out.exists() and any(out.iterdir()) and not (mark.is_file() and mark.read_bytes() == MARKED.encode()):
         raise _other(out, "there is something else in the folder")
     private_folder(out)
+    if not mark.exists():
+        write_text(mark, MARKED)
 
 
 def _other(path: Path, what: str) -> RunError:

@@ -18,7 +18,7 @@ CHILDREN, POPULATION = "age: 0-17", "population"
 FEW = plots.FEW
 UNIVERSES_IN_WORDS = {
     "all": "Everybody",
-    "unique": "Alone of their sex and age in the block",
+    "unique": "Alone of their sex and age group in the block",
     "unique&nonmodal": "… and not of the block's largest group",
     "unique&nonmodal&solvar0": "… and the true tables have one solution",
 }
@@ -47,6 +47,7 @@ def page(numbers: Row) -> str:
         universes={name: UNIVERSES_IN_WORDS[name] for name in UNIVERSES},
         other=_other_attacker(numbers),
         samples=_samples(numbers),
+        gaps=any(row["mechanism"] == "suppression" for row in rows),
         figures=_figures(rows) if plots.available() else [],
         percent=percent,
         error=_error,
@@ -110,8 +111,8 @@ def _headline(rows: Sequence[Row]) -> list[str]:
     """Two or three sentences that stand for the page."""
     none = rows[0]
     sentences = [
-        f"From the true tables alone, an outsider rebuilds {percent(none['agreement'])} of all records: sex, age, race "
-        "and origin of people by block."
+        f"From the true tables alone, an outsider rebuilds {percent(none['agreement'])} of all records: sex, age "
+        "group, race and origin of people by block."
     ]
     at_risk = none["exposed"]
     if at_risk and at_risk["precision"] is not None:
@@ -126,13 +127,20 @@ def _headline(rows: Sequence[Row]) -> list[str]:
             worst = max(ranked, key=lambda row: row["exposed"]["precision"])
             best = min(ranked, key=lambda row: row["exposed"]["precision"])
             sentences.append(
-                f"Of the protections, “{worst['title']}” leaves that at {percent(worst['exposed']['precision'])}, and "
-                f"“{best['title']}” brings it down to {percent(best['exposed']['precision'])}, at an error of "
-                f"{_error(best['county'])} persons in a county's count and {_error(best['block'])} in a block's."
+                f"Of the protections, “{worst['title']}” leaves that at {_right(worst)}, and “{best['title']}” brings "
+                f"it to {_right(best)}. The counts of age, race and origin that it publishes are off by "
+                f"{_error(best['county'])} persons in a county and {_error(best['block'])} in a block, in the mean"
+                f"{'' if best['agree']['all'] else ', and do not add up'}."
                 if worst is not best
-                else f"“{best['title']}” brings that to {percent(best['exposed']['precision'])}."
+                else f"“{best['title']}” brings that to {_right(best)}."
             )
     return sentences
+
+
+def _right(row: Row) -> str:
+    """The share of an attack on those who stand out, with what it is a share of."""
+    where = " in a sample of blocks" if row["sampled"] else ""
+    return f"{percent(row['exposed']['precision'])} (of {row['exposed']['putative']:,} matches{where})"
 
 
 def _times(share: float | None) -> str:
@@ -202,6 +210,7 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
         if row["mechanism"] != "suppression"
     ]
     titles = [row["title"] for row in rows]
+    gaps = any(row["mechanism"] == "suppression" for row in rows)
     found = [
         (
             comparison_plots.precision(marks),
@@ -211,12 +220,12 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
         (
             comparison_plots.errors(errors, titles, LEVELS),
             "How far a published count is from the true one: mean over age groups, race groups, Hispanic origin, and "
-            "the areas of a level. Suppressed counts have no error, and no use.",
+            f"the areas of a level.{' Counts that are suppressed have no error, and cannot be used.' if gaps else ''}",
         ),
         (
             comparison_plots.trade_off(points, "mean absolute error of a count of a block, persons"),
-            "What risk is bought off with what error: right and down is protected, left is accurate. Suppression is "
-            "left out: what it publishes is true, and most of it is not published.",
+            "How many of those who stand out are recognised rightly, and at what error: down is protected, left is "
+            f"accurate.{' Suppression is left out: its cost is what it does not publish.' if gaps else ''}",
         ),
     ]
     return [{"svg": picture, "caption": caption} for picture, caption in found]

@@ -3,7 +3,7 @@
 ::
 
     [comparison]
-    title = "A made-up state, protected in seven ways"
+    title = "A made-up state, protected in six ways"
     made_up = 100000                      # or a part [data] with records and blocks
 
     [[protections]]
@@ -30,7 +30,7 @@ from confide.attacks.reidentification import AttackerSettings, parse_attacker
 from confide.errors import ConfideError, Finding, Place, SpecError
 from confide.runs import toml_lines
 from confide.runs.load_spec import dotted
-from confide.runs.spec import ExactNumber, Name, Part
+from confide.runs.spec import DataPart, ExactNumber, Name, Part
 
 RESERVED = ("data", "comparison")
 """Names of folders and files that a comparison has besides those of protections."""
@@ -46,13 +46,6 @@ class ComparisonPart(Part):
         None, ge=100, le=10_000_000, description="So many people are made up, instead of a part [data]."
     )
     seed: int = Field(7, ge=0, description="Made-up people, chosen keys and samples follow from it.")
-
-
-class DataPart(Part):
-    """Persons with their households, and the blocks, as `confide synthesize` writes them."""
-
-    records: str = Field(description="The confidential records: a Parquet file, relative to the spec.")
-    blocks: str = Field(description="The block table of the frame: one row for each block.")
 
 
 class GeographyPart(Part):
@@ -144,10 +137,10 @@ class AttackPart(Part):
         None, ge=1, description="How many inhabited blocks are attacked, drawn from the seed; default: all."
     )
     noisy_blocks: int | None = Field(
-        200, ge=1, description="How many of them where tables have noise, which takes far longer."
+        300, ge=1, description="How many of them where tables have noise, which takes far longer."
     )
     suppressed_blocks: int | None = Field(
-        60, ge=1, description="How many of them are protected by suppression, and attacked: that takes longest."
+        150, ge=1, description="How many of them are protected by suppression, and attacked: that takes longest."
     )
     seconds: float = Field(
         2.0, gt=0, le=3600, allow_inf_nan=False, description="The longest that one programme of a block may take."
@@ -206,6 +199,10 @@ class LoadedComparison:
     def resolve(self, name: str) -> Path:
         """A path of the spec, relative to the spec's folder."""
         return self.path.parent / name
+
+    def place(self, *path: str | int) -> Place:
+        """Where in the file a key is."""
+        return Place(file=self.path.name, line=toml_lines.line_of(self.text, path), path=dotted(path))
 
 
 def load_comparison(path: str | Path) -> LoadedComparison:

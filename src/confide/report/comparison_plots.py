@@ -102,7 +102,7 @@ def _error_axis(field: str, title: str) -> Any:
 
     ticks = [0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000]
     scale = alt.Scale(type="symlog", constant=0.5, domainMin=0)
-    return alt.X(field, title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+    return alt.X(field, title=title, scale=scale, axis=alt.Axis(values=ticks, format=",.1~f"))
 
 
 def _names(names: list[str]) -> Any:

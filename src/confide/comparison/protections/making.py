@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from confide import api
@@ -111,11 +112,20 @@ class Made:
     settings: Mapping[str, Any]
 
 
+def content(part: Any, base: Path) -> Any:
+    """What a file says that a protection names, ``base`` being the folder of the spec; None if it names none."""
+    module = _module(part)
+    return module.content(part, base) if hasattr(module, "content") else None
+
+
 def make(part: Any, making: Making) -> Made:
     """The protection, made or found as it was made before."""
-    module = importlib.import_module(f"confide.comparison.protections.{MODULES[part.mechanism]}")
-    maker: Callable[[Any, Making], Made] = module.make
+    maker: Callable[[Any, Making], Made] = _module(part).make
     return maker(part, making)
+
+
+def _module(part: Any) -> ModuleType:
+    return importlib.import_module(f"confide.comparison.protections.{MODULES[part.mechanism]}")
 
 
 def epsilon(rho: Fraction) -> float:
@@ -126,6 +136,6 @@ def epsilon(rho: Fraction) -> float:
 def promised(rho: Fraction) -> str:
     """A budget in words."""
     return (
-        f"Differential privacy with ρ = {float(rho):g} (ε = {epsilon(rho):.1f} at δ = 10⁻¹⁰): a proven bound on what "
-        "anyone can learn about one person, whatever else they know"
+        f"Differential privacy with ρ = {float(rho):g} (ε = {epsilon(rho):.1f} at δ = 10⁻¹⁰): a proven bound on how "
+        "much one person's record can show in what is published, whatever else is known"
     )

@@ -2,8 +2,8 @@
 
 The tables of an area are protected together by the core of the mechanism ``suppression``: nothing follows from them
 about a hidden count but an interval that is wide enough. Areas are protected one by one. That blocks add up to a tract
-is not taken into account, which favours suppression here: a pattern that does hides more. It takes a second or so for
-an area, so that of the blocks only those are protected that are attacked.
+is not taken into account: a pattern that does hides more, from the users and from the outsider. It takes a second or
+so for an area, so that of the blocks only those are protected that are attacked.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def make(part: SuppressionProtection, making: Making) -> Made:
     return Made(
         Figures(counts, published, covered=covered),
         part.title or f"Suppression of counts up to {part.threshold}",
-        f"None that can be stated: counts of {few} are withheld, and others so that they do not follow from the tables "
-        "of the same area; what is published is true.",
+        f"No bound on what follows about a person: counts of {few} are withheld, and others so that the tables of the "
+        f"same area leave for each of them an interval {part.threshold} wide or wider; what is published is true.",
         {"threshold": part.threshold},
     )
 

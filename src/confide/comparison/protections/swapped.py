@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from confide.comparison.figures import Figures, Integers, Key, read_release
 from confide.comparison.population import BLOCKS, HOUSEHOLDS_SCHEMA, PEOPLE
 from confide.comparison.protections.making import RUN, Made, Making
 from confide.comparison.spec import SwappingProtection
+from confide.errors import Finding, Place, SpecError
 from confide.inputs.shipped import shipped
 from confide.swapping import load_settings
+from confide.swapping.settings import settings_values
+
+
+def content(part: SwappingProtection, base: Path) -> dict[str, Any]:
+    """The settings themselves: a file of that name may say something else tomorrow."""
+    name = _name(part, base)
+    missing = [key for key in ("variant", "rate") if key not in settings_values(name, base)]
+    if missing:
+        raise SpecError(
+            Finding(
+                code="missing-key",
+                what=f"the settings of {part.name!r} have no {key}",
+                where=Place(file=part.settings, path=f"swapping.{key}"),
+                found="nothing",
+                expected="a variant and a rate in the part [swapping]",
+                remedy="add it",
+            )
+            for key in missing
+        )
+    return load_settings(name, base).as_dict()
+
+
+def _name(part: SwappingProtection, base: Path) -> str:
+    return part.settings if part.settings in shipped("swapping") else str((base / part.settings).resolve())
 
 
 def make(part: SwappingProtection, making: Making) -> Made:
     """Swapped by the mechanism ``swapping``, with shipped settings or a file's."""
-    name = part.settings if part.settings in shipped("swapping") else str((making.base / part.settings).resolve())
+    name = _name(part, making.base)
     spec = making.spec(
         {
             "release": {"name": RUN, "mechanism": "swapping", "title": part.name},
@@ -42,6 +70,6 @@ def make(part: SwappingProtection, making: Making) -> Made:
     return Made(
         Figures(counts),
         part.title or f"Swapping, {rate} of households",
-        f"None that can be stated: {rate} of households exchanged places with another{kept}.",
+        f"No bound is stated: {rate} of households exchanged places with another{kept}.",
         settings.as_dict(),
     )
