@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from tests import command_kit
 
 from confide.attacks.reconstruction import write_sf1_tables
-from confide.cli.main import app
-from confide.errors import ConfideError
+
+run = partial(command_kit.run, "attack", "reconstruct")
+run_json = partial(command_kit.run_json, "attack", "reconstruct")
+codes = partial(command_kit.codes, "attack", "reconstruct")
 
 
 @pytest.fixture(scope="module")
@@ -22,16 +24,9 @@ def folder(population_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return write_sf1_tables(people, tmp_path_factory.mktemp("command") / "tables")
 
 
-def run(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, ["attack", "reconstruct", *(str(argument) for argument in arguments)])
-    if result.exit_code:
-        raise AssertionError(result.output) from result.exception
-    return result
-
-
 def test_json_and_a_file(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "people.parquet"
-    result = json.loads(run(folder, "--out", file, "--json", "--processes", 1).stdout)
+    result = run_json(folder, "--out", file, "--processes", 1)
     assert result["ok"]
     assert result["persons"] == 400
     assert result["exact"] is True
@@ -49,7 +44,7 @@ def test_json_and_a_file(folder: Path, tmp_path: Path) -> None:
 def test_text_csv_and_repeats(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
     options = ("--out", file, "--processes", 1, "--level", "block", "--repeats", 3, "--seed", 5)
-    shown = run(folder, *options).stdout
+    shown = run(folder, *options)
     assert "400 records" in shown
     assert "one solution" in shown
     assert "checked again" in shown
@@ -65,17 +60,56 @@ def test_text_csv_and_repeats(folder: Path, tmp_path: Path) -> None:
 def test_tables_of_records_that_somebody_has(population_folder: Path, tmp_path: Path) -> None:
     people = pq.read_table(population_folder / "persons.parquet").slice(0, 60)
     pyarrow.csv.write_csv(people, tmp_path / "people.csv")
-    options = ["--out", str(tmp_path / "t"), "--table", "P1", "--table", "P12", "--table", "PCT12H", "--json"]
-    result = CliRunner().invoke(app, ["attack", "tabulate", str(tmp_path / "people.csv"), *options])
-    assert json.loads(result.stdout)["files"] == ["p1.parquet", "p12.parquet", "pct12h.parquet", "tables.toml"]
-    assert json.loads(run(tmp_path / "t", "--json", "--processes", 1).stdout)["persons"] == 60
+    wanted = ["--out", tmp_path / "t", "--table", "P1", "--table", "P12", "--table", "PCT12H"]
+    written = command_kit.run_json("attack", "tabulate", tmp_path / "people.csv", *wanted)
+    assert written["files"] == ["p1.parquet", "p12.parquet", "pct12h.parquet", "tables.toml"]
+    assert run_json(tmp_path / "t", "--processes", 1)["persons"] == 60
 
 
 def test_refusals(folder: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["attack", "reconstruct", str(tmp_path)])
-    assert isinstance(result.exception, ConfideError)
-    result = CliRunner().invoke(app, ["attack", "reconstruct", str(folder), "--level", "county"])
-    assert isinstance(result.exception, ConfideError)
-    assert result.exception.findings[0].code == "no-level"
-    result = CliRunner().invoke(app, ["attack", "reconstruct", str(folder), "--out", str(tmp_path / "x.xlsx")])
-    assert result.exit_code == 2
+    assert codes(tmp_path) == ["no-tables"]
+    assert codes(folder, "--level", "county") == ["no-level"]
+    assert "a name that ends in" in command_kit.usage("attack", "reconstruct", folder, "--out", tmp_path / "x.xlsx")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "taken.csv").mkdir()
+    (tmp_path / "file").write_text("")
+    for name in ("taken.csv", "file/x.csv"):
+        assert codes(tmp_path / "no such tables", "--out", tmp_path / name) == ["unwritable"]
+
+
+def tabulated(tmp_path: Path, people: pa.Table) -> list[str]:
+    """The findings about records to be tabulated."""
+    pq.write_table(people, tmp_path / "people.parquet")
+    return command_kit.codes("attack", "tabulate", tmp_path / "people.parquet", "--out", tmp_path / "tables")
+
+
+def test_records_that_cannot_be_tabulated(population_folder: Path, tmp_path: Path) -> None:
+    people = pq.read_table(population_folder / "persons.parquet").slice(0, 20)
+    place, old = people.column_names.index("geocode"), people.column("geocode").to_pylist()
+
+    def of(codes: pa.Array) -> pa.Table:
+        return people.set_column(place, "geocode", codes)
+
+    assert tabulated(tmp_path, people.drop_columns(["geocode"])) == ["no-column"]
+    assert tabulated(tmp_path, people.slice(0, 0)) == ["no-records"]
+    assert tabulated(tmp_path, of(pa.array([None, *old[1:]]))) == ["no-geocode"]
+    assert tabulated(tmp_path, of(pa.array([*old[1:], " "]))) == ["no-geocode"]
+    assert tabulated(tmp_path, of(pa.array(range(20)))) == ["column-type"]
+    age = people.column_names.index("age")
+    assert tabulated(tmp_path, people.set_column(age, "age", pa.array([[1]] * 20))) == ["bad-code"]
+    assert not (tmp_path / "tables").exists()
+
+
+def test_tables_go_to_a_folder_of_their_own(population_folder: Path, tmp_path: Path) -> None:
+    records = population_folder / "persons.parquet"
+    full, new = tmp_path / "full", tmp_path / "new"
+    full.mkdir(mode=0o755)
+    (full / "something").write_text("")
+    assert command_kit.codes("attack", "tabulate", records, "--out", full, "--table", "P1") == ["folder"]
+    assert full.stat().st_mode & 0o777 == 0o755
+    assert command_kit.codes("attack", "tabulate", records, "--out", full / "something", "--table", "P1") == ["folder"]
+    for _ in range(2):
+        command_kit.run("attack", "tabulate", records, "--out", new, "--table", "P1")
+    assert new.stat().st_mode & 0o777 == 0o700

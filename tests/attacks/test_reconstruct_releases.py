@@ -16,7 +16,7 @@ from tests.topdown.topdown_kit import write_small_state, write_spec
 
 import confide
 from confide import starting
-from confide.attacks.reconstruction import read_source, reconstruct
+from confide.attacks.reconstruction import Bound, read_source, reconstruct
 from confide.errors import ConfideError
 
 
@@ -45,6 +45,7 @@ def test_cell_key_tables_are_fitted(tmp_path: Path) -> None:
     assert caught.value.findings[0].code == "release-schema"
     published = read_source(release, tmp_path / "town.toml")
     assert {float(m.variance) for m in published.marginals if m.variance is not None} == {2.0}
+    assert {m.bound for m in published.marginals} == {Bound(5, zeros_kept=True)}
     found = reconstruct(published, processes=1, time_limit=20)
     assert found.persons == pytest.approx(2_003, abs=40)
     assert found.as_dict()["exact"] is False
@@ -68,6 +69,15 @@ def test_topdown_records_are_what_they_are(tmp_path: Path) -> None:
     assert both[0] == both[1]
     assert found.mean == 0.0
     assert any("protected records" in note for note in published.notes)
+
+
+def test_the_folder_of_a_run_is_told_from_its_release(tmp_path: Path) -> None:
+    (tmp_path / "run" / "release").mkdir(parents=True)
+    (tmp_path / "run" / "release" / "manifest.json").write_text("{}")
+    with pytest.raises(ConfideError) as caught:
+        read_source(tmp_path / "run")
+    assert str(caught.value.findings[0].remedy).endswith("run/release")
+    assert caught.value.findings[0].code == "no-tables"
 
 
 def test_magnitudes_are_refused_with_a_remedy(tmp_path: Path) -> None:

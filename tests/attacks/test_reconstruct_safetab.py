@@ -133,6 +133,7 @@ def test_groups_are_chosen_by_code(people: Path, tmp_path: Path) -> None:
     assert codes("attack", "reconstruct", str(folder), "--group", "0007") == ["no-group"]
     (tmp_path / "tables.toml").write_text("")
     assert codes("attack", "reconstruct", str(tmp_path), "--group", group) == ["no-groups"]
+    assert codes("attack", "reconstruct", str(tmp_path), "--schema", "other.toml") == ["schema-twice"]
 
 
 def test_copies_of_figures_count_once(people: Path) -> None:

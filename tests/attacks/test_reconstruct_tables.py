@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from confide.attacks.reconstruction import read_source, read_tables, reconstruct
-from confide.errors import ConfideError
+from confide.errors import ConfideError, Finding
+
+PROGRAMMERS = re.compile(
+    "(?i)input should|field required|extra inputs|valid (string|list|dict)|instance of|value error"
+)
+"""How the library that checks values speaks, which is not for users."""
 
 DESCRIPTION = """
 title = "Two streets"
@@ -54,6 +62,7 @@ AGES = "town,age,count\n1,0,1\n1,3,1\n1,7,1\n"
 
 
 BAD = ("bad-description", "tables.toml", None)
+NO_COLUMN = ("no-column", "total.csv", None)
 
 
 def write(folder: Path, **changes: str) -> Path:
@@ -66,7 +75,11 @@ def write(folder: Path, **changes: str) -> Path:
 def findings(folder: Path) -> list[tuple[str, str | None, int | None]]:
     with pytest.raises(ConfideError) as caught:
         read_tables(folder)
-    assert all(finding.remedy for finding in caught.value.findings)
+    for finding in caught.value.findings:
+        assert finding.found, finding
+        assert finding.expected, finding
+        assert finding.remedy, finding
+        assert not PROGRAMMERS.search(str(finding)), finding
     return [(finding.code, finding.where.file, finding.where.row) for finding in caught.value.findings]
 
 
@@ -157,6 +170,18 @@ def test_noise_is_declared(tmp_path: Path) -> None:
         ({"sex_age_csv": SEX_AGE.replace("1a,men,all", "1a,all,all")}, ("no-cell", "sex-age.csv", 3)),
         ({"ages_csv": AGES + "2,5,1\n"}, ("no-blocks", "ages.csv", 4)),
         ({"ages_csv": ""}, ("bad-table", "ages.csv", None)),
+        ({"total_csv": "street,count,count\n1a,2,2\n1b,1,1\n"}, ("column-twice", "total.csv", None)),
+        ({"total_csv": "street,count\n1a,2\n,1\n"}, ("no-unit", "total.csv", 2)),
+        ({"total_csv": "street,count\n1a,2\n1b,9e15\n"}, ("not-a-count", "total.csv", 2)),
+        (
+            {"total_csv": "street,count\n", "sex_age_csv": "street,sex,age,count\n", "ages_csv": "town,age,count\n"},
+            ("geography", None, None),
+        ),
+        ({"tables_toml": DESCRIPTION.replace('name = "total"', 'name = "total"\ncount = "N"')}, NO_COLUMN),
+        (
+            {"tables_toml": DESCRIPTION.replace('name = "total"', 'name = "total"\ncolumns = { street = "S" }')},
+            NO_COLUMN,
+        ),
         ({"tables_toml": DESCRIPTION.replace("total.csv", "none.csv")}, ("bad-table", "none.csv", None)),
         ({"tables_toml": DESCRIPTION.replace("total.csv", "none.xls")}, ("bad-table", "none.xls", None)),
         (
@@ -207,3 +232,120 @@ def test_a_folder_without_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfideError) as caught:
         read_source(tmp_path)
     assert caught.value.findings[0].code == "no-tables"
+
+
+def problem(folder: Path, toml: str) -> Finding:
+    """The only finding of a description."""
+    assert len(findings(write(folder, tables_toml=toml))) == 1
+    with pytest.raises(ConfideError) as caught:
+        read_tables(folder)
+    return caught.value.findings[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "path", "expected"),
+    [
+        ('title = "Two streets"', "title = 3", 2, "title", "text in quotes"),
+        ('queries = ["total"]', 'queries = "total"', 20, "tables[0].queries", "a list, in square brackets"),
+        ('queries = ["total"]', "queries = []", 20, "tables[0].queries", "at least one"),
+        ('queries = ["total"]', "queries = [1]", 20, "tables[0].queries[0]", "text in quotes"),
+        ('queries = ["total"]', "", 17, "tables[0].queries", "a value for tables[0].queries"),
+        ('name = "total"', 'name = ""', 18, "tables[0].name", "at least one character"),
+        ("digits = 1", "digits = 0", 15, "geography.levels[0].digits", "at least 1"),
+        ("digits = 1", 'digits = "1"', 15, "geography.levels[0].digits", "a whole number"),
+        ('level = "town"', 'level = "town"\nabsent = "maybe"', 31, "tables[2].absent", "'zero' or 'unknown'"),
+        ('level = "town"', 'level = "town"\nvariance = 2.5', 31, "tables[2].variance", "an exact number: an"),
+        ('level = "town"', 'level = "town"\nbound = true', 31, "tables[2].bound", "a whole number"),
+        ('queries = ["total"]', 'queries = ["total", "total"]', 20, "tables[0].queries[1]", "each query once"),
+        ('name = "total"', 'name = "total"\ncolumns = { height = "x" }', 19, "tables[0].columns.height", "one of sex"),
+        ('name = "town"', 'name = "block"', 15, "geography.levels[0].name", "names that differ"),
+    ],
+)
+def test_a_description_is_mended_by_what_the_finding_says(
+    tmp_path: Path, old: str, new: str, line: int, path: str, expected: str
+) -> None:
+    text = DESCRIPTION.replace('level = "town"\n', "") if path.endswith("levels[0].name") else DESCRIPTION
+    found = problem(tmp_path, text.replace(old, new, 1))
+    assert (found.where.line, found.where.path) == (line, path)
+    assert found.expected is not None
+    assert found.expected.startswith(expected)
+
+
+def test_an_unknown_key_is_guessed(tmp_path: Path) -> None:
+    found = problem(tmp_path, DESCRIPTION.replace("block = ", "blok = "))
+    assert found.remedy == 'did you mean "block"?'
+    assert found.expected == "one of block, blocks, levels"
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["{}", "{ sex = [] }", "{ age = [1.5] }", '{ age = ["9..3"] }', '{ age = ["0..99999999999"] }', "{ h = [1] }"],
+)
+def test_zeros_that_say_nothing_or_everything(tmp_path: Path, where: str) -> None:
+    assert problem(tmp_path, DESCRIPTION + f"\n[[zeros]]\nwhere = {where}\n").code == "bad-description"
+
+
+@pytest.mark.parametrize("name", ["age-bins", "no-such"])
+def test_a_schema_that_is_none(tmp_path: Path, name: str) -> None:
+    text = f'schema = "{name}"\n[[tables]]\nname = "t"\nfile = "total.csv"\nqueries = ["sex"]\n'
+    found = problem(tmp_path, text)
+    assert found.code == "no-schema"
+    assert (found.where.file, found.where.path) == ("tables.toml", "schema")
+    assert "age-bins" not in str(found.expected)
+
+
+def test_an_attribute_that_is_none(tmp_path: Path) -> None:
+    text = DESCRIPTION.replace('[attributes.sex]\nlevels = [[1, "men"], [2, "women"]]', '[attributes]\nsex = "x"')
+    found = problem(tmp_path, text)
+    assert (found.where.file, found.where.path) == ("tables.toml", "attributes.sex")
+
+
+def test_labels_of_a_row_that_is_no_cell_are_shown(tmp_path: Path) -> None:
+    with pytest.raises(ConfideError) as caught:
+        read_tables(write(tmp_path, sex_age_csv=SEX_AGE.replace("1a,men,all", "1a,Men,all")))
+    assert caught.value.findings[0].found == "sex 'Men', age 'all'; 1 such row"
+
+
+def test_a_named_column_hides_one_of_our_name(tmp_path: Path) -> None:
+    text = DESCRIPTION.replace('name = "total"', 'name = "total"\ncount = "N"')
+    published = read_tables(write(tmp_path, tables_toml=text, total_csv="street,count,N\n1a,70,2\n1b,70,1\n"))
+    assert reconstruct(published, processes=1).persons == 3
+
+
+def test_parquet_of_every_type(tmp_path: Path) -> None:
+    text = DESCRIPTION.replace("total.csv", "total.parquet")
+    codes = pa.array(["1a", "1b"])
+    for counts in (
+        pa.array([2, 1], pa.int32()),
+        pa.array([2, 1], pa.uint64()),
+        pa.array([2.0, 1.0]),
+        pa.array([2, 1]).dictionary_encode(),
+        pa.array(["2", "1"], pa.large_string()),
+    ):
+        pq.write_table(pa.table({"street": codes.dictionary_encode(), "count": counts}), tmp_path / "total.parquet")
+        assert reconstruct(read_tables(write(tmp_path, tables_toml=text)), processes=1).persons == 3
+    for column, code in ((pa.array([[2], [1]]), "column-type"), (pa.array([2, -1]), "not-a-count")):
+        pq.write_table(pa.table({"street": codes, "count": column}), tmp_path / "total.parquet")
+        assert findings(tmp_path)[0][0] == code
+    pq.write_table(pa.table({"street": ["1a", None], "count": [2, 1]}), tmp_path / "total.parquet")
+    assert findings(tmp_path) == [("no-unit", "total.parquet", 2)]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "row", "what"),
+    [
+        ("street,town\n1a,1\n1b,1\n1a,1\n", 3, "listed twice"),
+        ("street,town\n1a,1\n1b,\n", 2, "no code in the column 'town'"),
+        ("street,town,region\n1a,1,x\n1b,2,x\n1c,2,y\n", None, "do not lie in units of"),
+    ],
+)
+def test_a_file_of_blocks_that_is_wrong(tmp_path: Path, blocks: str, row: int | None, what: str) -> None:
+    levels = '{ name = "town", column = "town" }'
+    if "region" in blocks:
+        levels += ', { name = "region", column = "region" }'
+    text = DESCRIPTION.replace('{ name = "town", digits = 1 }', levels)
+    text = text.replace("[geography]", '[geography]\nblocks = "streets.csv"')
+    (tmp_path / "streets.csv").write_text(blocks)
+    found = problem(tmp_path, text)
+    assert (found.code, found.where.row) == ("geography", row)
+    assert what in found.what

@@ -13,6 +13,7 @@ from tests.conftest import KEY
 
 import confide
 from confide import api
+from confide.attacks.reconstruction import read_source
 from confide.errors import LedgerError, ParameterError, RunError, SpecError
 from confide.noise import Truncated, perturb
 from confide.privacy import ZCDP, ApproxDP
@@ -67,6 +68,9 @@ def test_any_noise_protects_the_same_programme_at_the_same_risk(bounded: Path, k
     assert isinstance(loss, ApproxDP)
     assert ApproxDP("15/2", 0) < loss <= ApproxDP(8, DELTA)  # what was asked for is used, and not exceeded
     assert {measure.law.name for measure in result.plan.measures} == {kind}
+    largest = {m.bound.largest if m.bound else None for m in read_source(result.release).marginals}
+    assert largest <= {measure.law.largest for measure in result.plan.measures}  # what an attacker makes of it
+    assert (largest == {None}) == (kind not in BOUNDED)
     assert all(check.ok for check in confide.verify(result.release).checks)
     account = result.account
     assert account is not None

@@ -137,7 +137,7 @@ def reidentify(
         _write_matches(found.matches(), matches)
     drawn = [] if plots is None else show.draw(plots, found.rates)
     if as_json:
-        result: dict[str, Any] = found.rates.as_dict()
+        result: dict[str, Any] = {"ok": True} | found.rates.as_dict()
         result["attacker"] = "file" if settings is None else settings.as_dict()
         result |= {"plots": [str(path) for path in drawn]} if drawn else {}
         print_json(result | ({"matches": str(matches)} if matches is not None else {}))
@@ -153,25 +153,36 @@ def reidentify(
 
 def _write_matches(table: Confidential[pa.Table], path: Path) -> None:
     rows = table.reveal("the curator asked for the matches in a file of their own")
-    if path.suffix.lower() != ".csv":
-        write_parquet(rows, path)
-        return
-    with whole_file(path) as temporary:
-        pacsv.write_csv(rows, temporary)
+    try:
+        if path.suffix.lower() != ".csv":
+            write_parquet(rows, path)
+            return
+        with whole_file(path) as temporary:
+            pacsv.write_csv(rows, temporary)
+    except OSError as error:
+        raise _unwritable(error.strerror or type(error).__name__) from None
 
 
 def _refuse_existing(path: Path) -> None:
-    if path.exists() or not path.parent.is_dir():
-        raise ParameterError(
-            Finding(
-                code="matches-file",
-                what="the matches cannot be written there",
-                where=Place(path="--matches"),
-                found="a file that exists" if path.exists() else "a folder that does not exist",
-                expected="a new file in a folder that exists",
-                remedy="choose another name",
-            )
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
+    if path.exists():
+        raise _unwritable("a file or folder that exists")
+    if not path.parent.is_dir():
+        raise _unwritable("a folder that does not exist")
+
+
+def _unwritable(found: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="matches-file",
+            what="the matches cannot be written there",
+            where=Place(path="--matches"),
+            found=found,
+            expected="a new file in a folder that exists and can be written to",
+            remedy="choose another name",
         )
+    )
 
 
 def _no_person_ids(truth: Path) -> ParameterError:

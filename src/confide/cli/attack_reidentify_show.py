@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from confide.attacks.reidentification import AttackerSettings, Linked, Rates, size_labels
-from confide.cli.risk_show import write
+from confide.cli.pictures import write
 from confide.cli.show import out, table
 from confide.report import reidentification_plots as pictures
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from confide.errors import Finding, ParameterError, Place, SpecError
 from confide.runs import toml_lines
 from confide.runs.spec import PATTERNS_IN_WORDS, Problem, Spec
+from confide.runs.wrong_form import expected_in_words
 
 MAXIMUM_SIZE = 1 << 20
 MOST_FINDINGS = 100
@@ -60,7 +61,7 @@ def load_spec(path: Path, models: Mapping[str, type[Spec]]) -> LoadedSpec:
         spec = model.model_validate(values)
     except ValidationError as error:
         problems = error.errors()
-        findings = [_finding(path, text, model, dict(problem)) for problem in problems[:MOST_FINDINGS]]
+        findings = [form_finding(path.name, text, model, dict(problem)) for problem in problems[:MOST_FINDINGS]]
         raise SpecError(findings + _more(path, len(problems))) from None
     loaded = LoadedSpec(spec, path, text)
     wrong = spec.problems()
@@ -155,15 +156,18 @@ def _mechanism(path: Path, text: str, values: dict[str, Any], models: Mapping[st
     )
 
 
-def _finding(path: Path, text: str, model: type[BaseModel], problem: dict[str, Any]) -> Finding:
+def form_finding(file: str, text: str, model: type[BaseModel], problem: dict[str, Any]) -> Finding:
+    """What a TOML file has that its model does not allow, from one of the model's validation errors."""
     where = tuple(part for part in problem["loc"] if part != "function-after")
-    place = Place(path.name, toml_lines.line_of(text, where), path=dotted(where))
-    key, found = str(where[-1]) if where else "", _shown(problem.get("input"))
+    place = Place(file, toml_lines.line_of(text, where), path=dotted(where))
+    key = next((part for part in reversed(where) if isinstance(part, str)), "")
+    found = _shown(problem.get("input"))
     if problem["type"] == "extra_forbidden":
         known = _keys_at(model, where[:-1])
         close = difflib.get_close_matches(key, known, 1)
         remedy = f'did you mean "{close[0]}"?' if close else "remove it"
-        return Finding("unknown-key", f"unknown key {key!r}", place, found, "one of " + ", ".join(known), remedy)
+        expected = "one of " + ", ".join(known) if known else "no such key"
+        return Finding("unknown-key", f"unknown key {key!r}", place, found, expected, remedy)
     if problem["type"] == "missing":
         return Finding("missing-key", f"{key!r} is missing", place, "nothing", f"a value for {dotted(where)}", "add it")
     context = problem.get("ctx", {})
@@ -171,12 +175,9 @@ def _finding(path: Path, text: str, model: type[BaseModel], problem: dict[str, A
     if isinstance(raised, ParameterError):
         reason = raised.findings[0]
         return Finding(reason.code, reason.what, place, found, reason.expected, reason.remedy)
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    expected = PATTERNS_IN_WORDS.get(context.get("pattern", ""), str(context.get("expected") or message))
-    if problem["type"] == "string_pattern_mismatch":
-        message = "the name is not of the right form"
-    return Finding("bad-value", f"{key!r}: {message}", place, found, expected, "correct the value")
+    expected = PATTERNS_IN_WORDS.get(context.get("pattern", ""), expected_in_words(problem))
+    what = "the name is not of the right form" if "pattern" in context else "the value is not of the right form"
+    return Finding("bad-value", f"{key!r}: {what}", place, found, expected, "correct the value")
 
 
 @lru_cache
@@ -190,6 +191,7 @@ def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
     node: dict[str, Any] = schema
     for part in path:
         node = node.get("items", {}) if isinstance(part, int) else node.get("properties", {}).get(part, {})
+        node = next((one for one in node.get("anyOf", ()) if "$ref" in one), node)
         while "$ref" in node:
             node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
     return sorted(node.get("properties", {}))

@@ -1,15 +1,16 @@
 """Reconstruction: from published tables to records, one for each person (Abowd and Hawes 2023, section 3)."""
 
 from confide.attacks.reconstruction.attack import reconstruct
-from confide.attacks.reconstruction.marginals import Geography, Marginal, Published
+from confide.attacks.reconstruction.marginals import Bound, Geography, Marginal, Published
 from confide.attacks.reconstruction.reading import read_tables
 from confide.attacks.reconstruction.releases import read_source
 from confide.attacks.reconstruction.result import Reconstruction, write_records
 from confide.attacks.reconstruction.sf1 import write_sf1_tables, write_tables
-from confide.attacks.reconstruction.table_files import read_records
+from confide.attacks.reconstruction.table_files import read_records, refuse_unwritable
 from confide.attacks.reconstruction.variability import Variability
 
 __all__ = [
+    "Bound",
     "Geography",
     "Marginal",
     "Published",
@@ -19,6 +20,7 @@ __all__ = [
     "read_source",
     "read_tables",
     "reconstruct",
+    "refuse_unwritable",
     "write_records",
     "write_sf1_tables",
     "write_tables",

@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
@@ -23,7 +22,8 @@ from confide.attacks.reconstruction.marginals import Integers, Published
 from confide.attacks.reconstruction.programme import NoSolution
 from confide.attacks.reconstruction.result import Reconstruction
 from confide.attacks.reconstruction.unit import Attack, Attacked, Settings
-from confide.engines.groups import end_with_parent, worker_died
+from confide.engines.groups import worker_died
+from confide.engines.handing import workers_with
 from confide.errors import Finding, InputError, ParameterError
 from confide.runs.progress import Progress, Silent
 
@@ -121,22 +121,18 @@ def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[
             with threadpool_limits(1):
                 yield from _attack(attack, chunk)
         return
-    context = multiprocessing.get_context("spawn")
-    arguments = (os.getpid(), attack.published, attack.settings)
-    pool = ProcessPoolExecutor(min(processes, len(chunks)), context, initializer=_begin, initargs=arguments)
-    try:
-        for task in as_completed([pool.submit(_attack_held, chunk) for chunk in chunks]):
-            yield from task.result()
-    except BrokenProcessPool:
-        raise worker_died() from None
-    finally:
-        pool.shutdown(cancel_futures=True)
+    held = (attack.published, attack.settings)
+    with workers_with(held, min(processes, len(chunks)), _hold) as pool:
+        try:
+            for task in as_completed([pool.submit(_attack_held, chunk) for chunk in chunks]):
+                yield from task.result()
+        except BrokenProcessPool:
+            raise worker_died() from None
 
 
-def _begin(parent: int, published: Published, settings: Settings) -> None:
-    end_with_parent(parent)
+def _hold(held: tuple[Published, Settings]) -> None:
     threadpool_limits(1)
-    _held.append(Attack(published, settings))
+    _held.append(Attack(*held))
 
 
 def _attack_held(chunk: list[tuple[int, Integers]]) -> list[Found]:
@@ -161,7 +157,8 @@ def _no_solution(error: NoSolution, unit: str, tables: Sequence[str]) -> Finding
     return Finding(
         code="no-solution",
         what=f"no records have the tables of {unit}: {error.what}",
-        found="exact figures that exclude one another, in " + ", ".join(dict.fromkeys(tables)) if tables else None,
+        found="figures that exclude one another, in " + ", ".join(dict.fromkeys(tables)) if tables else None,
         expected="tables of the same records",
-        remedy='correct the tables; if they were rounded, swapped apart or have noise, say so: variance = "..."',
+        remedy='correct the tables; if they were rounded, swapped apart or have noise, say so: variance = "..."; '
+        "and if that has a bound, give one that it never passes",
     )

@@ -24,14 +24,16 @@ Attributes can stand in the file itself (``[attributes.NAME]``, as in a schema f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from confide.attacks.reconstruction.marginals import Zero
-from confide.errors import Finding, Place, SpecError
+from confide.errors import ConfideError, Finding, ParameterError, Place, SpecError
 from confide.inputs.shipped import load_shipped, read_toml, shipped
+from confide.runs.load_spec import form_finding
 from confide.runs.spec import ExactNumber, Part
 from confide.schema import Attribute, Code, Query, Schema, parse_schema
 
@@ -65,15 +67,29 @@ class TablePart(Part):
     file: str | None = None
     queries: Annotated[list[str], Field(min_length=1)]
     variance: ExactNumber | None = None
+    bound: Annotated[int, Field(ge=0)] | None = None
+    zeros_kept: bool = False
     absent: Literal["zero", "unknown"] = "zero"
     count: str = "count"
     columns: dict[str, str] = Field(default_factory=dict)
 
 
+def _code(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        expected = 'whole numbers, texts in quotes, or ranges such as "0..17"'
+        raise ParameterError(
+            Finding("bad-code", "this is no code of an attribute", expected=expected, remedy="correct the value")
+        )
+    return value
+
+
+Codes = Annotated[list[Annotated[int | str, BeforeValidator(_code)]], Field(min_length=1)]
+
+
 class ZeroPart(Part):
     """One of ``[[zeros]]``: codes of attributes that no record has together."""
 
-    where: dict[str, list[int | str]]
+    where: Annotated[dict[str, Codes], Field(min_length=1)]
 
 
 class Description(Part):
@@ -90,19 +106,10 @@ class Description(Part):
     zeros: list[ZeroPart] = Field(default_factory=list)
 
 
-def read_description(path: Path) -> tuple[Description, Schema]:
-    """A description file of the user's own, and its schema."""
-    values = read_toml(path, kind="description", known=[])
-    description = _parse(values, path.name)
-    schema = _schema(description, path.parent, path.name)
-    _check(description, schema, path.name)
-    return description, schema
-
-
 def load_description(name: str) -> tuple[Description, Schema]:
     """A list of tables that ships, such as ``sf1-2010``."""
-    description = _parse(load_shipped(SHIPPED, name), f"{name}.toml")
-    return description, _schema(description, Path(), f"{name}.toml")
+    description = parse_description(load_shipped(SHIPPED, name), f"{name}.toml")
+    return description, schema_of(description, Path(), f"{name}.toml")
 
 
 def query_of(schema: Schema, text: str) -> Query:
@@ -115,7 +122,8 @@ def zeros_of(zeros: Sequence[ZeroPart], schema: Schema) -> tuple[Zero, ...]:
     """What cannot be, with ranges such as ``"0..17"`` written out."""
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     return tuple(
-        Zero({name: frozenset(_codes(by_name[name], listed)) for name, listed in part.where.items()}) for part in zeros
+        Zero({name: frozenset(codes_of(by_name[name], listed)) for name, listed in part.where.items()})
+        for part in zeros
     )
 
 
@@ -127,120 +135,92 @@ def impossible(schema: Schema) -> tuple[Zero, ...]:
     return zeros_of([ZeroPart.model_validate(zero) for zero in values["zeros"]], schema)
 
 
-def _codes(attribute: Attribute, listed: list[int | str]) -> list[Code]:
+def codes_of(attribute: Attribute, listed: list[int | str]) -> list[Code]:
+    """The codes that are listed, ranges written out. Raises a ValueError for a range that no codes can fill."""
     codes: list[Code] = []
     for item in listed:
         if isinstance(item, str) and ".." in item and attribute.is_integer:
-            first, last = item.split("..")
-            codes += range(int(first), int(last) + 1)
+            first, last = map(int, item.split(".."))
+            if not first <= last < first + len(attribute.levels):
+                raise ValueError(item)
+            codes += range(first, last + 1)
         else:
             codes.append(item)
     return codes
 
 
-def _parse(values: dict[str, Any], file: str) -> Description:
+def parse_description(values: dict[str, Any], file: str, text: str = "") -> Description:
+    """The description in the values of a TOML file; ``text`` is the file itself, for the lines of findings."""
     try:
         return Description.model_validate(values)
     except ValidationError as error:
-        raise SpecError(
-            Finding(
-                code="bad-description",
-                what="the description of the tables is not of the right form",
-                where=Place(file=file, path=".".join(str(part) for part in item["loc"])),
-                found=str(item["input"])[:80] if item["type"] != "missing" else "nothing",
-                expected=str(item["msg"]),
-                remedy="correct the file; its format is in docs/concepts/reconstruction.md",
-            )
-            for item in error.errors()
-        ) from None
+        found = [form_finding(file, text, Description, dict(problem)) for problem in error.errors()]
+        raise SpecError(replace(finding, code="bad-description") for finding in found) from None
 
 
-def _schema(description: Description, base: Path, file: str) -> Schema:
-    """The schema, with the recodes of the description added."""
+def schema_of(description: Description, base: Path, file: str) -> Schema:
+    """The schema of a description in the folder ``base``, with the recodes of the description added."""
     document: dict[str, Any]
     name = description.schema_
     if description.attributes:
         if name is not None:
-            raise _wrong(file, "schema", "there is a schema and there are attributes", "one of the two")
+            raise _wrong(file, "schema", "there is a schema and there are attributes", "both", "one of the two")
         document = {"id": description.id, "provenance": description.provenance or file}
-        document["attributes"] = {key: dict(body) for key, body in description.attributes.items()}
+        document["attributes"] = {
+            key: dict(body) if isinstance(body, dict) else body for key, body in description.attributes.items()
+        }
     elif name is None:
-        raise _wrong(file, "schema", "nothing says what the tables count", 'schema = "...", or [attributes.NAME]')
+        expected = 'schema = "...", or [attributes.NAME]'
+        raise _wrong(file, "schema", "nothing says what the tables count", "neither schema nor attributes", expected)
     else:
-        document = _document(name, base)
+        document = _document(name, base, file)
+    _parsed(document, file)  # the attributes by themselves first: recodes are added to what is known to be right
     for attribute, recodes in description.recodes.items():
         if attribute not in document["attributes"]:
-            raise _wrong(file, f"recodes.{attribute}", "the schema has no such attribute", "an attribute of the schema")
+            known = "one of " + ", ".join(document["attributes"])
+            raise _wrong(file, f"recodes.{attribute}", "the schema has no such attribute", attribute, known)
         body = document["attributes"][attribute]
         body["recodes"] = dict(body.get("recodes", {})) | recodes
-    return parse_schema(document)
+    return _parsed(document, file)
 
 
-def _document(name: str, base: Path) -> dict[str, Any]:
+def _parsed(document: dict[str, Any], file: str) -> Schema:
+    """The schema of a document that ``file`` has, or adds recodes to."""
+    try:
+        return parse_schema(document)
+    except ConfideError as error:
+        raise SpecError(
+            replace(finding, where=replace(finding.where, file=finding.where.file or file))
+            for finding in error.findings
+        ) from None
+
+
+def _lists() -> list[str]:
+    """The lists of tables that ship."""
+    return [name for name in shipped(SHIPPED) if "tables" in load_shipped(SHIPPED, name)]
+
+
+def _document(name: str, base: Path, file: str) -> dict[str, Any]:
     """The plain values of a schema: one that ships, that of a list of tables that ships, or a file."""
     if name in shipped("schemas"):
         return load_shipped("schemas", name)
-    if name in shipped(SHIPPED):
+    if name in _lists():
         values = load_shipped(SHIPPED, name)
-        document = _document(values["schema"], base)
+        document = _document(values["schema"], base, file)
         for attribute, recodes in values.get("recodes", {}).items():
             body = document["attributes"][attribute]
             body["recodes"] = dict(body.get("recodes", {})) | recodes
         return document
-    document = read_toml(base / name, kind="schema", known=[*shipped("schemas"), *shipped(SHIPPED)])
-    parse_schema(document)
+    try:
+        document = read_toml(base / name, kind="schema", known=[*shipped("schemas"), *_lists()])
+    except SpecError as error:
+        place = Place(file=file, path="schema")
+        raise SpecError(
+            finding if finding.where.file else replace(finding, where=place) for finding in error.findings
+        ) from None
+    _parsed(document, Path(name).name)
     return document
 
 
-def _check(description: Description, schema: Schema, file: str) -> None:
-    """What the form alone does not say."""
-    findings: list[Finding] = []
-    levels = {BLOCK} | ({level.name for level in description.geography.levels} if description.geography else set())
-    for number, table in enumerate(description.tables):
-        path = f"tables.{number}"
-        if table.level not in levels:
-            found, expected = table.level, "one of " + ", ".join(sorted(levels))
-            findings.append(
-                _finding(file, f"{path}.level", "the table is of a level that is not there", expected, found)
-            )
-        if table.file is None:
-            findings.append(_finding(file, path, "the table has no file", 'file = "NAME.csv" or "NAME.parquet"'))
-        for text in table.queries:
-            try:
-                query_of(schema, text)
-            except SpecError as error:
-                findings += [
-                    _finding(file, f"{path}.queries", each.what, each.expected or "", each.found)
-                    for each in error.findings
-                ]
-    names = [table.name for table in description.tables]
-    for name in {name for name in names if names.count(name) > 1}:
-        findings.append(_finding(file, "tables", f"two tables are called {name!r}", "names that differ", name))
-    if description.geography is not None:
-        for position, level in enumerate(description.geography.levels):
-            if (level.digits is None) == (level.column is None):
-                expected = "digits of the block's code, or a column of the file of blocks"
-                findings.append(_finding(file, f"geography.levels.{position}", "a level has no single rule", expected))
-            if level.column is not None and description.geography.blocks is None:
-                expected = 'blocks = "FILE", with the block and that column'
-                findings.append(_finding(file, "geography.blocks", "a level needs the file of blocks", expected))
-    known = {attribute.name: attribute for attribute in schema.attributes}
-    for position, zero in enumerate(description.zeros):
-        for name, listed in zero.where.items():
-            try:
-                right = name in known and all(code in known[name].index for code in _codes(known[name], listed))
-            except ValueError:
-                right = False
-            if not right:
-                what, expected = f"{name!r} has no such codes", "attributes of the schema with their codes"
-                findings.append(_finding(file, f"zeros.{position}", what, expected, str(listed)[:60]))
-    if findings:
-        raise SpecError(findings)
-
-
-def _finding(file: str, path: str, what: str, expected: str, found: str | None = None) -> Finding:
-    return Finding("bad-description", what, Place(file=file, path=path), found, expected, "correct the file")
-
-
-def _wrong(file: str, path: str, what: str, expected: str) -> SpecError:
-    return SpecError(_finding(file, path, what, expected))
+def _wrong(file: str, path: str, what: str, found: str, expected: str) -> SpecError:
+    return SpecError(Finding("bad-description", what, Place(file=file, path=path), found, expected, "correct the file"))

@@ -2,9 +2,9 @@
 
     minimise  Σ over noisy figures of |row · x − figure| / σ    subject to every exact figure, x whole and ≥ 0
 
-with σ the standard deviation of the figure's noise. For noise with a two-sided geometric law this is the most likely
-histogram; for Gaussian noise it is a robust stand-in. It is a fit and not a reconstruction: many histograms fit about
-as well, and nothing is claimed of uniqueness.
+with σ the standard deviation of the figure's noise. Where noise has a bound, row · x keeps to what the figure allows.
+For noise with a two-sided geometric law this is the most likely histogram; for Gaussian noise it is a robust stand-in.
+It is a fit and not a reconstruction: many histograms fit about as well, and nothing is claimed of uniqueness.
 """
 
 from __future__ import annotations
@@ -47,18 +47,32 @@ def standard_deviations(made: Programme) -> Floats:
     return found
 
 
+def allowed(made: Programme) -> tuple[Floats, Floats]:
+    """For each noisy row how far the truth can be above the figure, and how far below; infinite without a bound."""
+    count = made.noisy.count
+    above, below = np.full(len(count), np.inf), np.full(len(count), np.inf)
+    for number, item in enumerate(made.structure.layers):
+        bound = item.marginal.bound
+        if bound is not None and item.fold is None:
+            here = np.flatnonzero(made.noisy.layer == number)
+            above[here] = np.maximum(bound.highest(count[here]) - count[here], 0.0)
+            below[here] = np.maximum(count[here] - bound.lowest(count[here]), 0.0)
+    return above, below
+
+
 def fit(made: Programme, left: Reduced, seconds: float, cost: Floats | None = None) -> Fit | None:
     """The closest whole counts; ``None`` if the time was up before any was found.
 
     ``cost`` prefers some cells a little to others among fits that are as close.
     """
     weights = 1.0 / standard_deviations(made)
+    reach = allowed(made)
     small = np.zeros(made.size) if cost is None else cost * (1e-4 * weights.min(initial=1.0))
-    answer = closest(made.noisy, weights, left, small, seconds, whole=True)
+    answer = closest(made.noisy, weights, reach, left, small, seconds, whole=True)
     if answer.values is None:
         if left.matrix.shape[0]:
             return None
-        answer = closest(made.noisy, weights, left, small, seconds, whole=False)
+        answer = closest(made.noisy, weights, reach, left, small, seconds, whole=False)
         if answer.values is None:
             return None
     values = np.rint(answer.values[: made.size]).astype(np.int64)
@@ -66,8 +80,18 @@ def fit(made: Programme, left: Reduced, seconds: float, cost: Floats | None = No
     return Fit(values, deviation, min(deviation, max(0.0, answer.bound)), answer.status)
 
 
-def closest(noisy: Rows, weights: Floats, left: Reduced, small: Floats, seconds: float, *, whole: bool) -> Answer:
-    """Minimises the weighted absolute deviations of some rows, subject to what is left of the exact ones."""
+def closest(
+    noisy: Rows,
+    weights: Floats,
+    reach: tuple[Floats, Floats],
+    left: Reduced,
+    small: Floats,
+    seconds: float,
+    *,
+    whole: bool,
+) -> Answer:
+    """Minimises the weighted absolute deviations of some rows, each within its reach above and below, subject to what
+    is left of the exact ones."""
     size, rows = len(left.lower), noisy.matrix.shape[0]
     spread = sparse.csr_array((np.ones(len(left.free)), (np.arange(len(left.free)), left.free)), (len(left.free), size))
     kept = left.matrix @ spread if len(left.free) else sparse.csr_array((left.matrix.shape[0], size))
@@ -85,7 +109,7 @@ def closest(noisy: Rows, weights: Floats, left: Reduced, small: Floats, seconds:
         np.concatenate([left.least, noisy.count]),
         np.concatenate([left.most, noisy.count]),
         np.concatenate([left.lower, np.zeros(2 * rows)]),
-        np.concatenate([left.upper, np.full(2 * rows, np.inf)]),
+        np.concatenate([left.upper, *reach]),
         np.concatenate([np.full(size, whole), np.zeros(2 * rows, bool)]),
         seconds,
         GAP,

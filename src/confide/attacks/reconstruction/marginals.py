@@ -1,7 +1,8 @@
 """Published tables as the attack sees them: marginals of one histogram, for units of geolevels that nest.
 
 A *table* is what an office publishes under one name; each of its queries is a :class:`Marginal` here. A marginal is
-exact (its counts are those of the records) or noisy (each count has noise of a stated variance). A cell can be unknown:
+exact (its counts are those of the records) or noisy (each count has noise of a stated variance, perhaps with a bound
+that it never passes). A cell can be unknown:
 left out, suppressed, blank. An unknown cell says nothing and constrains nothing.
 """
 
@@ -72,6 +73,25 @@ def one_unit() -> Geography:
     return Geography((EVERYWHERE,), ((EVERYWHERE,),), (np.zeros(1, np.int64),))
 
 
+@dataclass(frozen=True)
+class Bound:
+    """How far noise can take a count: no further than ``largest``, up or down.
+
+    With ``zeros_kept``, nobody stays nobody, as in the cell key method: a figure above zero counts somebody.
+    """
+
+    largest: int
+    zeros_kept: bool = False
+
+    def lowest(self, figure: Floats) -> Floats:
+        """For each figure the least that the true count can be."""
+        return np.maximum(figure - self.largest, np.where(self.zeros_kept & (figure > 0), 1.0, 0.0))
+
+    def highest(self, figure: Floats) -> Floats:
+        """For each figure the most that the true count can be."""
+        return figure + self.largest
+
+
 @dataclass(frozen=True, eq=False)
 class Marginal:
     """The answers to one query for all units of a level, sparse.
@@ -88,6 +108,8 @@ class Marginal:
     value: Floats = field(repr=False)
     variance: Fraction | None = None
     absent_unknown: bool = False
+    bound: Bound | None = None
+    """How far the noise can go, if it cannot go everywhere."""
 
     @property
     def exact(self) -> bool:

@@ -22,11 +22,12 @@ from confide.attacks.reconstruction.description import (
     Description,
     TablePart,
     query_of,
-    read_description,
     zeros_of,
 )
+from confide.attacks.reconstruction.description_file import read_description
 from confide.attacks.reconstruction.geocodes import find_geography
 from confide.attacks.reconstruction.marginals import (
+    Bound,
     Floats,
     Geography,
     Integers,
@@ -43,6 +44,8 @@ from confide.schema import Query, Recode, Schema
 ALL, TOTAL_CODE = "all", "_T"
 """What stands where a row sums over an attribute: ours, and that of SDMX."""
 ROWS_NAMED = 5
+LARGEST = 2**52
+"""The largest count: sums of a few stay exact."""
 
 
 def read_tables(folder: str | Path) -> Published:
@@ -99,27 +102,43 @@ def _read_file(folder: Path, table: TablePart, schema: Schema, description: Desc
     path = folder / str(table.file)
     content = read_text(path)
     ours = {theirs: name for name, theirs in table.columns.items()}
-    ours[table.count] = "count"
-    content = content.rename_columns([ours.get(name, name) for name in content.column_names])
+    if "count" not in table.columns:
+        ours[table.count] = "count"
+    findings = [_no_column(table, path.name, theirs, content) for theirs in ours if theirs not in content.column_names]
+    if findings:
+        raise InputError(findings)
+    # A column that another one takes the name of is not ours to read.
+    kept = [name for name in content.column_names if name in ours or name not in ours.values()]
+    content = content.select(kept).rename_columns([ours.get(name, name) for name in kept])
     needed = ["count", *dict.fromkeys(v.attribute.name for q in table.queries for v in query_of(schema, q).variables)]
     missing = [name for name in needed if name not in content.column_names]
-    if description.geography is not None and _unit_column(content, description.geography.block, table) not in (
-        content.column_names
-    ):
-        missing.append(description.geography.block)
+    if description.geography is not None:
+        unit = _unit_column(content, description.geography.block, table)
+        if unit not in content.column_names:
+            missing.append(description.geography.block)
+        elif not missing:
+            _refuse_blank(table, path.name, content, unit)
     if missing:
-        raise InputError(
-            Finding(
-                code="no-column",
-                what=f"table {table.name} has no column {name!r}",
-                where=Place(file=path.name, column=name),
-                found=", ".join(content.column_names[:12]),
-                expected=f"a column {name}",
-                remedy=f'add it, or say under which name it is there: columns = {{ {name} = "..." }}',
-            )
-            for name in missing
-        )
+        raise InputError(_no_column(table, path.name, name, content) for name in missing)
     return content
+
+
+def _no_column(table: TablePart, file: str, name: str, content: pa.Table) -> Finding:
+    return Finding(
+        code="no-column",
+        what=f"table {table.name} has no column {name!r}",
+        where=Place(file=file, column=name),
+        found=", ".join(content.column_names[:12]),
+        expected=f"a column {name}",
+        remedy='add it, or say in the description under which name it is there: columns = { OURS = "THEIRS" }',
+    )
+
+
+def _refuse_blank(table: TablePart, file: str, content: pa.Table, unit: str) -> None:
+    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(unit)), ""), fill_value=True).to_numpy()
+    if blank.any():
+        what, expected = f"a row has no code in the column {unit!r}", "the code of a unit in every row"
+        raise _rows_wrong(table, file, blank, "no-unit", what, expected, "add the code, or remove the row")
 
 
 def marginals_of(
@@ -156,7 +175,8 @@ def marginals_of(
                 table, file, bad, "cell-twice", what, "each cell of a unit once", "remove one of the rows"
             )
         unknown = table.absent == "unknown"
-        result.append(Marginal(table.name, depth, query, start, cells, values, table.variance, unknown))
+        bound = None if table.bound is None else Bound(table.bound, table.zeros_kept)
+        result.append(Marginal(table.name, depth, query, start, cells, values, table.variance, unknown, bound))
     return result
 
 
@@ -190,7 +210,8 @@ def _match(
     if (found < 0).any():
         what = "a row is not a cell of any query of the table"
         expected = f"labels or codes of {', '.join(table.queries)}; {ALL} where a query sums over an attribute"
-        raise _rows_wrong(table, file, found < 0, "no-cell", what, expected, "correct the row, or add a query")
+        labels = content.select(used)
+        raise _rows_wrong(table, file, found < 0, "no-cell", what, expected, "correct the row, or add a query", labels)
     return found, cell
 
 
@@ -218,23 +239,44 @@ def _values(table: TablePart, file: str, content: pa.Table) -> Floats:
         raise _rows_wrong(table, file, ~numbers, "not-a-number", what, expected, "correct the row") from None
     value[blank.to_numpy()] = np.nan
     with np.errstate(invalid="ignore"):
-        wrong = np.isinf(value) | (np.abs(value) > 2**52)
+        wrong = np.isinf(value) | (np.abs(value) > LARGEST)
         if table.variance is None:
             wrong |= (value < 0) | (value != np.rint(value)) & ~np.isnan(value)
     if wrong.any():
-        what = "an exact count is not a whole number from zero on" if table.variance is None else "a count is too large"
-        remedy = 'correct the row; if the table has noise, say so: variance = "..."'
-        raise _rows_wrong(table, file, wrong, "not-a-count", what, "0, 1, 2, …", remedy)
+        if table.variance is not None:
+            what, expected, remedy = "a count is too large", f"at most {LARGEST:,}", "correct the row"
+        else:
+            what = "an exact count is not a whole number from zero on, or is too large"
+            expected = f"0, 1, 2, … {LARGEST:,}"
+            remedy = 'correct the row; if the table has noise, say so: variance = "..."'
+        raise _rows_wrong(table, file, wrong, "not-a-count", what, expected, remedy)
     return value
 
 
 def _rows_wrong(
-    table: TablePart, file: str, wrong: Any, code: str, what: str, expected: str, remedy: str
+    table: TablePart,
+    file: str,
+    wrong: Any,
+    code: str,
+    what: str,
+    expected: str,
+    remedy: str,
+    labels: pa.Table | None = None,
 ) -> InputError:
     places = np.flatnonzero(wrong)
-    more = len(places) - ROWS_NAMED
-    found = f"{len(places):,} such rows" if more > 0 else None
+    found = "1 such row" if len(places) == 1 else f"{len(places):,} such rows"
     return InputError(
-        Finding(code, f"table {table.name}: {what}", Place(file=file, row=int(row) + 1), found, expected, remedy)
+        Finding(
+            code,
+            f"table {table.name}: {what}",
+            Place(file=file, row=int(row) + 1),
+            found if labels is None else f"{_labelled(labels, int(row))}; {found}",
+            expected,
+            remedy,
+        )
         for row in places[:ROWS_NAMED]
     )
+
+
+def _labelled(labels: pa.Table, row: int) -> str:
+    return ", ".join(f"{name} {str(labels.column(name)[row].as_py())[:40]!r}" for name in labels.column_names)

@@ -29,6 +29,7 @@ from confide.attacks.reconstruction.description import BLOCK, DESCRIPTION, Table
 from confide.attacks.reconstruction.geocodes import nested
 from confide.attacks.reconstruction.marginals import (
     EVERYWHERE,
+    Bound,
     Geography,
     Marginal,
     Published,
@@ -41,8 +42,10 @@ from confide.attacks.reconstruction.safetab_release import read_safetab
 from confide.attacks.reconstruction.table_files import read_text
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inputs.shipped import load_schema, shipped
+from confide.noise import ReleaseNoise
 from confide.runs.plan import read_plan
 from confide.runs.release import MANIFEST, read_manifest
+from confide.runs.workspace import Workspace
 from confide.schema import Query, Schema
 
 AREA = "area"
@@ -52,7 +55,8 @@ PROTECTED = (
 )
 NOISE = "The counts have noise: the records are a fit, and not a reconstruction."
 HOLES = "Figures that were left out are unknown: any record that the others allow will do in their place."
-BOUNDED = "The noise never passes ±{}; the fit uses its variance and not that bound."
+BOUNDED = "The noise never passes ±{}, and the records keep to that."
+ZEROS = "Nobody stays nobody: where a count is above zero, the records have somebody."
 
 
 def read_source(folder: str | Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
@@ -64,8 +68,13 @@ def read_source(folder: str | Path, schema: str | Path | None = None, groups: Se
     folder = Path(folder)
     if (folder / DESCRIPTION).exists():
         _no_groups(groups, DESCRIPTION)
+        if schema is not None:
+            what = f"{DESCRIPTION} names the schema of its tables itself"
+            remedy = f"leave out --schema, or change it in {DESCRIPTION}"
+            raise ParameterError(Finding("schema-twice", what, Place(path="--schema"), str(schema), None, remedy))
         return read_tables(folder)
     if not (folder / MANIFEST).exists():
+        inside = Workspace(folder).release
         raise InputError(
             Finding(
                 code="no-tables",
@@ -73,7 +82,9 @@ def read_source(folder: str | Path, schema: str | Path | None = None, groups: Se
                 where=Place(file=folder.name),
                 found=f"neither {DESCRIPTION} nor {MANIFEST}",
                 expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
-                remedy="give another folder, or describe the tables: docs/concepts/reconstruction.md",
+                remedy=f"give the release in it: {folder.name}/{inside.name}"
+                if (inside / MANIFEST).exists()
+                else "give another folder, or describe the tables: docs/concepts/reconstruction.md",
             )
         )
     return read_release(folder, schema, groups)
@@ -178,10 +189,7 @@ def _of_records(folder: Path, manifest: Mapping[str, Any], file: Path, schema: S
 def _of_tables(folder: Path, manifest: Mapping[str, Any], schema: Schema, title: str) -> Published:
     """Tables with a column for the level and the area; with noise if the plan measures them."""
     noisy = manifest["mechanism"] == "tables"
-    variances = {}
-    if noisy:
-        plan = read_plan(manifest["plan"])
-        variances = {(m.level, m.query): Fraction(m.law.variance()).limit_denominator(10**9) for m in plan.measures}
+    laws = {(m.level, m.query): m.law for m in read_plan(manifest["plan"]).measures} if noisy else {}
     question = manifest["plan"]["question"]
     spine = [*manifest["plan"].get("spine", ())] or [*question["levels"]]
     contents: list[tuple[Mapping[str, Any], str, pa.Table]] = []
@@ -212,10 +220,18 @@ def _of_tables(folder: Path, manifest: Mapping[str, Any], schema: Schema, title:
             if (level, name) in seen:  # one measurement, shown in several tables
                 continue
             seen.add((level, name) if noisy else (level, f"{table['name']}/{name}"))
-            marginals.append(replace(marginal, variance=variances[level, name]) if noisy else marginal)
+            marginals.append(_with_noise(marginal, laws[level, name]) if noisy else marginal)
     notes = [NOISE] if noisy else [PROTECTED]
+    largest = max((law.largest for law in laws.values() if law.largest is not None), default=None)
+    notes += [BOUNDED.format(largest)] if largest is not None else []
     notes += [f"Tables of {', '.join(left_out)} are left out: these areas do not nest."] if left_out else []
     return Published(schema, geography, tuple(marginals), impossible(schema), title, tuple(notes))
+
+
+def _with_noise(marginal: Marginal, law: ReleaseNoise) -> Marginal:
+    """A marginal with the variance of its noise, and how far that can go."""
+    bound = None if law.largest is None else Bound(law.largest)
+    return replace(marginal, variance=Fraction(law.variance()).limit_denominator(10**9), bound=bound)
 
 
 def _part(name: str, level: str, queries: list[str], *, noisy: bool, unknown: bool = False) -> TablePart:
@@ -272,7 +288,7 @@ def _of_suppression(folder: Path, manifest: Mapping[str, Any], schema: Schema, t
 def _of_cellkey(folder: Path, manifest: Mapping[str, Any], schema: Schema, title: str) -> Published:
     """Tables without geography, each cell with its own noise; what is not listed is published as zero."""
     question = manifest["plan"]["question"]
-    variance = Fraction(str(question["ptable"]["V"]))
+    variance, bound = Fraction(str(question["ptable"]["V"])), Bound(int(question["ptable"]["D"]), zeros_kept=True)
     marginals: list[Marginal] = []
     seen: set[str] = set()
     for table in question["tables"]:
@@ -284,6 +300,6 @@ def _of_cellkey(folder: Path, manifest: Mapping[str, Any], schema: Schema, title
         for marginal, name in zip(marginals_of(part, rows, schema, one_unit(), 0, None), table["margins"], strict=True):
             if name not in seen:
                 seen.add(name)
-                marginals.append(replace(marginal, variance=variance))
-    notes = (NOISE, BOUNDED.format(question["ptable"]["D"]))
+                marginals.append(replace(marginal, variance=variance, bound=bound))
+    notes = (NOISE, BOUNDED.format(bound.largest), ZEROS)
     return Published(schema, one_unit(), tuple(marginals), impossible(schema), title, notes)

@@ -22,7 +22,7 @@ from confide.attacks.reconstruction.reading import ALL
 from confide.attacks.reconstruction.table_files import write_file
 from confide.engines.files import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
-from confide.schema import NO_GROUP, Query, Schema
+from confide.schema import NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"
 
@@ -71,13 +71,14 @@ def write_tables(
 
     The folder is as confidential as the records until somebody decides to publish the tables.
     """
-    folder = private_folder(Path(folder))
+    folder = Path(folder)
     chosen = _chosen(description, tables, [BLOCK, *(name for name, _ in levels)])
-    codes = np.array(records.column(block).cast(pa.string()).to_pylist(), dtype=np.str_)
+    codes = np.array(_geocodes(records, block), dtype=np.str_)
     digits = dict(levels)
     places = {level: np.unique(codes if level == BLOCK else _prefix(codes, digits[level]), return_inverse=True)
               for level in {table.level for table in chosen}}  # fmt: skip
     indices = _indices(records, schema, chosen)
+    _make(folder)
     lines = [f'schema = "{schema_name}"', f'title = "{description.title}"', "", "[geography]", f'block = "{block}"']
     inside = ", ".join(f'{{ name = "{name}", digits = {number} }}' for name, number in levels)
     lines += [f"levels = [{inside}]"]
@@ -90,6 +91,59 @@ def write_tables(
         lines += [f'file = "{file}"', f"queries = [{queries}]"]
     write_text(folder / DESCRIPTION, "\n".join(lines) + "\n")
     return folder
+
+
+def _make(folder: Path) -> None:
+    """The folder, for its owner alone. One that holds something else is left as it is."""
+    try:
+        taken = folder.exists() and not (folder / DESCRIPTION).exists() and any(folder.iterdir())
+        found = "a folder with other files" if taken else ""
+        if not taken:
+            private_folder(folder)
+    except OSError as error:
+        found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
+    if found:
+        raise ParameterError(
+            Finding(
+                "folder",
+                "the tables cannot be written there",
+                Place(file=folder.name),
+                found,
+                f"a new or empty folder, or one with a {DESCRIPTION} to write over",
+                "choose another folder",
+            )
+        )
+
+
+def _geocodes(records: pa.Table, block: str) -> list[str]:
+    """The code of every record's block: text, because numbers have lost their leading zeros."""
+    if block not in records.column_names:
+        raise InputError(_no_column(block))
+    column = records.column(block)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        what, found = "geocodes are not text", f"a column of type {kind}"
+        remedy = "write the geocode as text"
+        raise InputError(Finding("column-type", what, Place(column=block), found, "text, with leading zeros", remedy))
+    codes: list[str] = column.cast(pa.string()).to_pylist()
+    blank = [row for row, code in enumerate(codes) if not (code or "").strip()]
+    if blank or not codes:
+        what = "a record has no geocode" if blank else "there are no records"
+        found = f"{len(blank):,} without" if blank else "0 records"
+        place = Place(row=blank[0] + 1 if blank else None, column=block)
+        expected = "a geocode in every record" if blank else "at least one record"
+        raise InputError(
+            Finding("no-geocode" if blank else "no-records", what, place, found, expected, "correct the records")
+        )
+    return codes
+
+
+def _no_column(name: str) -> Finding:
+    found = "no column of this name"
+    remedy = "add it, or leave the tables out that use it"
+    return Finding(
+        "no-column", f"the records have no column {name!r}", Place(column=name), found, f"a column {name}", remedy
+    )
 
 
 def _prefix(codes: Any, digits: int) -> Any:
@@ -105,6 +159,7 @@ def _chosen(description: Description, tables: Sequence[str] | None, levels: Sequ
             Finding(
                 code="no-table",
                 what="there is no such table",
+                where=Place(path="tables"),
                 found=", ".join(missing) or "no table",
                 expected="some of " + ", ".join(known),
                 remedy="correct the names, or add the level",
@@ -121,32 +176,26 @@ def _indices(records: pa.Table, schema: Schema, tables: Sequence[TablePart]) -> 
         if attribute.name not in used:
             continue
         if attribute.name not in records.column_names:
-            raise InputError(
-                Finding(
-                    "no-column",
-                    f"the records have no column {attribute.name!r}",
-                    Place(column=attribute.name),
-                    None,
-                    f"a column {attribute.name}",
-                    "add it, or leave the tables out that use it",
-                )
-            )
+            raise InputError(_no_column(attribute.name))
+        if pa.types.is_nested(records.schema.field(attribute.name).type):
+            raise InputError(_no_codes(attribute, row=None))
         values = records.column(attribute.name).to_pylist()
         index = np.fromiter((attribute.index.get(value, -1) for value in values), np.int64, len(values))
         if (index < 0).any():
-            row = int(np.flatnonzero(index < 0)[0]) + 1
-            raise InputError(
-                Finding(
-                    "bad-code",
-                    f"a record has a code that {attribute.name!r} lacks",
-                    Place(row=row, column=attribute.name),
-                    CONFIDENTIAL,
-                    attribute.describe_codes(),
-                    "correct the records, or give another schema",
-                )
-            )
+            raise InputError(_no_codes(attribute, int(np.flatnonzero(index < 0)[0]) + 1))
         result[attribute.name] = index
     return result
+
+
+def _no_codes(attribute: Attribute, row: int | None) -> Finding:
+    return Finding(
+        "bad-code",
+        f"a record has a code that {attribute.name!r} lacks",
+        Place(row=row, column=attribute.name),
+        CONFIDENTIAL,
+        attribute.describe_codes(),
+        "correct the records, or give another schema",
+    )
 
 
 def _tabulate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.attacks.unreadable import why_unreadable
 from confide.engines.files import whole_file
 from confide.errors import Finding, InputError, ParameterError, Place
 
@@ -18,20 +21,54 @@ def read_text(path: Path) -> pa.Table:
     try:
         if path.suffix == ".parquet":
             table = pq.read_table(path)
-            return pa.table({name: table.column(name).cast(pa.string()) for name in table.column_names})
+            _refuse_twice(path, table.column_names)
+            return pa.table({name: _as_text(path, name, table.column(name)) for name in table.column_names})
         if path.suffix != ".csv":
             raise _unreadable(path, "another ending", "a name that ends in .csv or .parquet")
         names = pyarrow.csv.open_csv(path).schema.names
+        _refuse_twice(path, names)
         types = dict.fromkeys(names, pa.string())
         options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return pyarrow.csv.read_csv(path, convert_options=options)
     except (pa.ArrowException, OSError) as error:
-        found = "no such file" if isinstance(error, FileNotFoundError) else "another content"
-        raise _unreadable(path, found, "a CSV file with a header, or a Parquet file") from None
+        raise _unreadable(
+            path, why_unreadable(path, error), "a CSV file with a header, in UTF-8, or a Parquet file"
+        ) from None
+
+
+def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        raise InputError(
+            Finding(
+                "column-type",
+                "a column has neither text nor numbers",
+                Place(file=path.name, column=name),
+                f"a column of type {column.type}",
+                "text or numbers",
+                "write the column as text",
+            )
+        ) from None
+
+
+def _refuse_twice(path: Path, names: Sequence[str]) -> None:
+    twice = [position for position, name in enumerate(names) if name in names[:position]]
+    if twice:
+        raise InputError(
+            Finding(
+                "column-twice",
+                "two columns have the same name",
+                Place(file=path.name),
+                f"column {twice[0] + 1:,} is called as an earlier one",
+                "a first line with the names of the columns, each once",
+                "rename one of them, or add the line of names",
+            )
+        )
 
 
 def _unreadable(path: Path, found: str, expected: str) -> InputError:
-    what = "a table cannot be read"
+    what = "the file cannot be read"
     return InputError(
         Finding("bad-table", what, Place(file=path.name), found, expected, "correct the file or its name")
     )
@@ -42,10 +79,11 @@ def read_records(path: str | Path) -> pa.Table:
     path = Path(path)
     if path.suffix == ".parquet":
         try:
-            return pq.read_table(path)
+            table = pq.read_table(path)
         except (pa.ArrowException, OSError) as error:
-            found = "no such file" if isinstance(error, FileNotFoundError) else "another content"
-            raise _unreadable(path, found, "a Parquet file of records") from None
+            raise _unreadable(path, why_unreadable(path, error), "a Parquet file of records") from None
+        _refuse_twice(path, table.column_names)
+        return table
     rows = read_text(path)
     columns = {}
     for name in rows.column_names:
@@ -53,6 +91,33 @@ def read_records(path: str | Path) -> pa.Table:
         whole = name != "geocode" and pc.all(pc.match_substring_regex(column, r"^[+-]?\d{1,18}$")).as_py()
         columns[name] = pc.cast(column, pa.int64()) if whole else column
     return pa.table(columns)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuses a name for a file that cannot be written, before the work is done that would fill it."""
+    folder = next(place for place in path.absolute().parents if place.exists())
+    if path.is_dir():
+        found = "a folder of this name"
+    elif not folder.is_dir():
+        found = f"{folder.name}, which is a file and no folder"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        found = "a folder that cannot be written to"
+    else:
+        return
+    raise _unwritable(path, found)
+
+
+def _unwritable(path: Path, found: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            "unwritable",
+            "the file cannot be written",
+            Place(file=path.name),
+            found,
+            "a name in a folder that can be written to",
+            "choose another name",
+        )
+    )
 
 
 def write_file(table: pa.Table, path: Path, *, mode: int) -> None:
@@ -69,9 +134,12 @@ def write_file(table: pa.Table, path: Path, *, mode: int) -> None:
                 "choose one of the two",
             )
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path, mode=mode) as temporary:
-        if path.suffix == ".csv":
-            pyarrow.csv.write_csv(table, temporary)
-        else:
-            pq.write_table(table, temporary, compression="zstd")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path, mode=mode) as temporary:
+            if path.suffix == ".csv":
+                pyarrow.csv.write_csv(table, temporary)
+            else:
+                pq.write_table(table, temporary, compression="zstd")
+    except OSError as error:
+        raise _unwritable(path, error.strerror or type(error).__name__) from None

@@ -15,6 +15,10 @@ from confide.attacks.reconstruction.programme import Flags, NoSolution, Programm
 from confide.attacks.reconstruction.propagation import Reduced, reduce
 from confide.attacks.reconstruction.solving import whole_solution
 from confide.attacks.reconstruction.variability import UNIQUE, Variability, variability
+from confide.errors import Finding, ParameterError
+
+MOST_PEOPLE = 100_000_000
+"""How many people a unit may have."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Attack:
             nothing = np.zeros(0, np.int64)
             return Attacked(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
         check_figures(made, values)
+        _check_number(int(values.sum()))
         blocks_there = np.unique(made.block[values > 0]).tolist()
         known: dict[int, Variability | None] = dict.fromkeys(blocks_there)
         person = np.repeat(np.arange(made.size), values)
@@ -174,6 +179,20 @@ def _rank(groups: Integers) -> Integers:
     rank = np.empty(len(groups), np.int64)
     rank[order] = np.arange(len(groups)) - np.repeat(first, np.diff(np.append(first, len(groups)))) + 1
     return rank
+
+
+def _check_number(people: int) -> None:
+    """A record for each person has to be held, and a slip of the keyboard can make billions of them."""
+    if people > MOST_PEOPLE:
+        raise ParameterError(
+            Finding(
+                code="too-many-people",
+                what="the tables of one unit count more people than records can be held of",
+                found=f"{people:,}",
+                expected=f"at most {MOST_PEOPLE:,}",
+                remedy="correct the tables, or solve smaller units: --level",
+            )
+        )
 
 
 def check_figures(made: Programme, values: Integers) -> None:

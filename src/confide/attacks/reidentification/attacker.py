@@ -14,7 +14,7 @@ This is a simulation of somebody else's file: its randomness protects nothing, a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.attacks.reidentification.ages import Integers
+from confide.attacks.reidentification.columns import ages_of, check_columns
+from confide.attacks.reidentification.columns import plain as _plain
 from confide.attacks.reidentification.reading import NEEDED, Role
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
@@ -62,7 +64,10 @@ def attacker_settings(**values: Exact) -> AttackerSettings:
     for name, value in values.items():
         if name not in (*_SHARES, *_WHOLE):
             raise _bad(name[:40], "an unknown name", f"one of {', '.join((*_SHARES, *_WHOLE))}")
-        number = exact(value, name)
+        try:
+            number = exact(value, name)
+        except ParameterError as error:
+            raise ParameterError(replace(finding, where=_place(name)) for finding in error.findings) from None
         if name in _WHOLE:
             if number.denominator != 1:
                 raise _bad(name, str(value)[:40], "a whole number")
@@ -97,6 +102,7 @@ def with_person_ids(truth: pa.Table) -> pa.Table:
 def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: int = 11) -> pa.Table:
     """An attacker's file about the people of ``truth``, whose column ``tract`` is used if there is one."""
     identified = with_person_ids(truth)
+    check_columns(Role.TRUTH, identified)
     columns = list(NEEDED[Role.ATTACKER])
     rows = np.flatnonzero(pc.is_valid(identified.column("person_id")).to_numpy(zero_copy_only=False))
     # A stream for each kind of error, so that changing one share leaves the others' draws as they are.
@@ -112,7 +118,7 @@ def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: 
     twice = np.flatnonzero(draws[3].random(number) < float(settings.duplicates))
     second = _elsewhere(block[twice], tract, blocks, draws[4])
 
-    age = _plain(identified.column("age")).cast(pa.int64()).to_numpy(zero_copy_only=False)[rows]
+    age = ages_of(Role.TRUTH, identified, "age")[rows]
     wrong = draws[5].random(number) < float(settings.age_error)
     step = np.where(draws[6].random(number) < 0.5, -settings.age_years, settings.age_years)
     shifted = np.where(age + step < 0, age + settings.age_years, age + step)
@@ -163,9 +169,8 @@ def _swap_sexes(sex: pa.Array, rows: Integers, wrong: np.ndarray[Any, np.dtype[n
     return codes.dictionary.take(pa.array(np.where(wrong, (values + 1) % levels, values)))
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
-    values = pa.chunked_array(column).combine_chunks()
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+def _place(name: str) -> Place:
+    return Place(path=f"--attacker-from-truth, {name}")
 
 
 def _bad(name: str, found: str, expected: str) -> ParameterError:
@@ -173,8 +178,8 @@ def _bad(name: str, found: str, expected: str) -> ParameterError:
         Finding(
             code="bad-attacker",
             what="this does not describe an attacker's file",
-            where=Place(path=f"--attacker-from-truth, {name}"),
-            found=found,
+            where=_place(name),
+            found=found if len(found) <= 60 else found[:57] + "...",
             expected=expected,
             remedy="write, for instance, coverage=0.9,age_error=0.05,seed=1",
         )

@@ -1,7 +1,7 @@
 """Three files of people in one set of codes, so that equal values are equal numbers.
 
-Codes are compared as text, whole numbers without leading zeros (``1``, ``01`` and 1 are one sex); geocodes are compared
-as they are written. Race and ethnicity together are the *group* of a record, 63 × 2 in the United States.
+How values are compared: :mod:`confide.attacks.reidentification.columns`. Race and ethnicity together are the *group* of
+a record, 63 × 2 in the United States.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.attacks.reidentification.ages import OLDEST, UNKNOWN, AgeBins, Integers, range_of_label
+from confide.attacks.reidentification.columns import ages_of, check_columns, plain, text_of
 from confide.attacks.reidentification.matching import combine
-from confide.attacks.reidentification.reading import NEEDED, Role
-from confide.errors import CONFIDENTIAL, Finding, InputError, Place
+from confide.attacks.reidentification.reading import Role
+from confide.attacks.reidentification.strangers import refuse_strangers
+from confide.errors import Finding, InputError, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def code(
     """The codes of three tables with the columns of :mod:`confide.attacks.reidentification.reading`."""
     tables = {Role.RECONSTRUCTED: reconstructed, Role.ATTACKER: attacker, Role.TRUTH: truth}
     for role, table in tables.items():
-        _check(role, table)
+        check_columns(role, table)
     block, block_names = _shared(tables, "geocode")
     sex, sex_names = _shared(tables, "sex")
     race, race_names = _shared(tables, "cenrace")
@@ -97,142 +99,42 @@ def code(
     )
 
 
-def _check(role: Role, table: pa.Table) -> None:
-    missing = [name for name in NEEDED[role] if name not in table.column_names]
-    if missing:
-        raise InputError(
-            Finding(
-                code="missing-column",
-                what=f"the table {role.value} lacks a column",
-                where=Place(column=name),
-                found=", ".join(table.column_names)[:300],
-                expected=", ".join(NEEDED[role]),
-                remedy="rename or add the column",
-            )
-            for name in missing
-        )
-    kind = table.schema.field("geocode").type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise InputError(
-            Finding(
-                code="column-type",
-                what="geocodes are not text",
-                where=Place(file=role.value, column="geocode"),
-                found=f"a column of type {kind}",
-                expected="text, with leading zeros",
-                remedy="write the geocode as text",
-            )
-        )
-    if role is Role.TRUTH:
-        _refuse_nulls(table)
-
-
-def _refuse_nulls(truth: pa.Table) -> None:
-    findings = []
-    for name in NEEDED[Role.TRUTH]:
-        column = truth.column(name)
-        if column.null_count:
-            row = int(pc.index(pc.is_null(column), value=True).as_py()) + 1
-            findings.append(
-                Finding(
-                    code="missing-value",
-                    what="a record of the truth lacks a value",
-                    where=Place(file=Role.TRUTH.value, row=row, column=name),
-                    found=f"{column.null_count:,} records without",
-                    expected="a value in every record",
-                    remedy="complete the truth, or leave such records out of it",
-                )
-            )
-    if findings:
-        raise InputError(findings)
-
-
 def _shared(tables: dict[Role, pa.Table], name: str) -> tuple[dict[Role, Integers], pa.Array]:
     """The codes of a column in each table, and what they stand for. A table without the column is all unknown."""
     texts = {
-        role: _text(role, name, table.column(name)) if name in table.column_names else pa.nulls(len(table), pa.string())
+        role: text_of(role, name, table.column(name))
+        if name in table.column_names
+        else pa.nulls(len(table), pa.string())
         for role, table in tables.items()
     }
     # Large text, because a nation's geocodes are more than two gigabytes.
     joined = pa.chunked_array([text.cast(pa.large_string()) for text in texts.values()]).combine_chunks()
     encoded = pc.dictionary_encode(joined)
-    codes = _indices(encoded)
+    codes, names = _indices(encoded), encoded.dictionary
+    if name in ("cenrace", "hispanic"):  # in the order of their names, so that no tie is broken by the order of rows
+        order = pc.array_sort_indices(names)
+        codes = np.where(codes < 0, UNKNOWN, np.append(np.argsort(order.to_numpy()), UNKNOWN)[codes])
+        names = names.take(order)
     ends = np.cumsum([len(text) for text in texts.values()])
     parts = dict(zip(texts, np.split(codes, ends[:-1]), strict=True))
-    return parts, encoded.dictionary
-
-
-def _text(role: Role, name: str, column: pa.ChunkedArray) -> pa.Array:
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if name in ("geocode", "person_id"):
-        return values.cast(pa.large_string())
-    if pa.types.is_floating(values.type):
-        values = _whole(role, name, values)
-    text = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
-    return pc.replace_substring_regex(text, pattern="^0+([0-9]+)$", replacement=r"\1")
-
-
-def _whole(role: Role, name: str, values: pa.Array) -> pa.Array:
-    """Whole numbers, from numbers or from text."""
-    try:
-        return values.cast(pa.int64())
-    except pa.ArrowException:
-        raise InputError(
-            Finding(
-                code="not-whole",
-                what="a value is not a whole number",
-                where=Place(file=role.value, column=name),
-                found=CONFIDENTIAL,
-                expected="whole numbers",
-                remedy="correct the column",
-            )
-        ) from None
-
-
-def _numbers(role: Role, table: pa.Table, name: str) -> Integers:
-    """Ages of a column; :data:`UNKNOWN` where there is none."""
-    if name not in table.column_names:
-        return np.full(len(table), UNKNOWN, dtype=np.int64)
-    values = pa.chunked_array(table.column(name)).combine_chunks()
-    if pa.types.is_null(values.type):
-        return np.full(len(table), UNKNOWN, dtype=np.int64)
-    given = pc.fill_null(_whole(role, name, values), UNKNOWN).to_numpy(zero_copy_only=False)
-    numbers = np.asarray(given, dtype=np.int64)
-    wrong = np.flatnonzero((numbers < UNKNOWN) | (numbers > OLDEST))
-    if len(wrong):
-        raise InputError(
-            Finding(
-                code="bad-age",
-                what="an age is out of range",
-                where=Place(file=role.value, column=name, row=int(wrong[0]) + 1),
-                found=CONFIDENTIAL,
-                expected=f"years from 0 to {OLDEST}",
-                remedy="correct the column",
-            )
-        )
-    return numbers
+    refuse_strangers(name, parts, names)
+    return parts, names
 
 
 def _ages(role: Role, table: pa.Table) -> tuple[Integers, Integers, Integers]:
     """The exact age, and the range that is known. A range of one year is an exact age."""
-    age = _numbers(role, table, "age")
+    age = ages_of(role, table, "age")
     if role is not Role.RECONSTRUCTED:
         return age, age, age
     low, high = age.copy(), age.copy()
     if "age_bin" in table.column_names:
-        encoded = pc.dictionary_encode(
-            pa.chunked_array(table.column("age_bin")).combine_chunks().cast(pa.large_string())
-        )
+        encoded = pc.dictionary_encode(plain(table.column("age_bin")).cast(pa.large_string()))
         ranges = [range_of_label(label) or (UNKNOWN, UNKNOWN) for label in encoded.dictionary.to_pylist()]
         ends = np.array([*ranges, (UNKNOWN, UNKNOWN)], dtype=np.int64)
         given = ends[pc.fill_null(encoded.indices, len(ranges)).to_numpy(zero_copy_only=False)]
         low, high = np.where(low < 0, given[:, 0], low), np.where(high < 0, given[:, 1], high)
     if "age_low" in table.column_names:
-        first, last = _numbers(role, table, "age_low"), _numbers(role, table, "age_high")
+        first, last = ages_of(role, table, "age_low"), ages_of(role, table, "age_high")
         last = np.where((first >= 0) & (last < 0), OLDEST, last)
         unknown = (age < 0) & (first >= 0)
         low, high = np.where(unknown, first, low), np.where(unknown, last, high)
@@ -244,7 +146,7 @@ def _block_groups(truth: pa.Table, block: Integers, names: pa.Array, digits: int
     if "block_group" not in truth.column_names:
         prefixes = pc.dictionary_encode(pc.utf8_slice_codeunits(names, 0, digits))
         return _indices(prefixes)
-    own = _text(Role.TRUTH, "geocode", truth.column("block_group"))
+    own = text_of(Role.TRUTH, "block_group", truth.column("block_group"))
     groups = np.full(len(names), UNKNOWN, dtype=np.int64)
     groups[block] = _indices(pc.dictionary_encode(own))
     return groups
@@ -259,22 +161,30 @@ def _variability(table: pa.Table, block: Integers, blocks: int) -> np.ndarray[An
     """The largest solution variability given for each block; None if none is given."""
     if "solution_variability" not in table.column_names:
         return None
-    values = pa.chunked_array(table.column("solution_variability")).combine_chunks()
+    values = plain(table.column("solution_variability"))
     try:
         given = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
-        raise InputError(
-            Finding(
-                code="not-a-number",
-                what="a solution variability is not a number",
-                where=Place(file=Role.RECONSTRUCTED.value, column="solution_variability"),
-                expected="numbers, 0 where the reconstruction of the block is the only one",
-                remedy="correct the column, or leave it out",
-            )
-        ) from None
+        raise _no_variability("something that is no number", None) from None
+    wrong = np.flatnonzero((given < 0) | (given > 100))
+    if len(wrong):
+        raise _no_variability("a number out of range", int(wrong[0]) + 1)
     known = (block >= 0) & ~np.isnan(given)
     if not known.any():
         return None
     found = np.full(blocks, -np.inf)
     np.maximum.at(found, block[known], given[known])
     return np.where(np.isneginf(found), np.nan, found)
+
+
+def _no_variability(found: str, row: int | None) -> InputError:
+    return InputError(
+        Finding(
+            code="bad-variability",
+            what="a solution variability is not a share of people in per cent",
+            where=Place(file=Role.RECONSTRUCTED.value, row=row, column="solution_variability"),
+            found=found,
+            expected="numbers from 0 to 100, 0 where the reconstruction of the block is the only one",
+            remedy="correct the column, or leave it out",
+        )
+    )

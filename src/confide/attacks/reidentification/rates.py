@@ -155,7 +155,14 @@ def reidentify(
     coding = code(reconstructed, attacker, truth, bins, block_group_digits)
     if not len(coding.truth):
         raise ParameterError(
-            Finding(code="no-truth", what="the truth has no records", found="0 records", expected="at least one")
+            Finding(
+                code="no-truth",
+                what="the truth has no records",
+                where=Place(file="truth"),
+                found="0 records",
+                expected="at least one",
+                remedy="give the file with the records",
+            )
         )
     streams = np.random.SeedSequence(seed).spawn(3)
     orders = [

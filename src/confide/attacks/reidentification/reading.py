@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.attacks.unreadable import why_unreadable
+from confide.errors import Finding, InputError, ParameterError, Place
 
 
 class Role(StrEnum):
@@ -41,25 +42,41 @@ def read_people(path: Path, role: Role, columns: Mapping[str, str] | None = None
     """The columns of a file that matter for its role, under our names. ``columns`` gives theirs for some of ours."""
     theirs = dict(columns or {})
     wanted = {name: theirs.get(name, name) for name in (*NEEDED[role], *OPTIONAL[role])}
-    there = set(_names(path))
+    names = _names(path)
+    there = set(names)
     missing = [name for name in NEEDED[role] if wanted[name] not in there]
     missing += [name for name in theirs if name in wanted and wanted[name] not in there and name not in missing]
     ages = {"age", "age_low", "age_bin"}
     if role is Role.RECONSTRUCTED and not any(wanted[name] in there for name in ages):
         missing.append("age")
+    if role is Role.RECONSTRUCTED and wanted["age_low"] in there and wanted["age_high"] not in there:
+        missing.append("age_high")
     if missing:
         raise InputError(
             Finding(
                 code="missing-column",
                 what="a column is missing",
                 where=Place(file=path.name, column=wanted[name]),
-                found=f"columns {', '.join(sorted(there))}"[:300],
+                found=_listed(path, names),
                 expected=_expected(role, name),
                 remedy=f"name the column with --columns {role.value}:{name}=THEIRS, or add it",
             )
             for name in missing
         )
     chosen = {name: column for name, column in wanted.items() if column in there}
+    twice = [column for column in dict.fromkeys(chosen.values()) if names.count(column) > 1]
+    if twice:
+        raise InputError(
+            Finding(
+                code="column-twice",
+                what="two columns have the same name",
+                where=Place(file=path.name, column=column),
+                found=f"{names.count(column)} columns of this name",
+                expected="one",
+                remedy="rename the others",
+            )
+            for column in twice
+        )
     read = _read(path, list(dict.fromkeys(chosen.values())))
     return pa.table({name: read.column(column) for name, column in chosen.items()})
 
@@ -114,20 +131,25 @@ def _read(path: Path, names: list[str]) -> pa.Table:
         raise _unreadable(path, error) from None
 
 
+def _listed(path: Path, names: list[str]) -> str:
+    """The columns that a file has. Those of a CSV are only counted: without a line of names, they are a record."""
+    if _is_parquet(path):
+        return f"columns {', '.join(sorted(names))}"[:300]
+    return f"{len(names):,} columns of other names in the first line"
+
+
 def _is_parquet(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    # Arrow's own messages quote the line that they stumble over.
-    reason = (error.strerror or type(error).__name__) if isinstance(error, OSError) and error.errno else CONFIDENTIAL
     return InputError(
         Finding(
             code="unreadable-file",
             what="the file cannot be read",
             where=Place(file=path.name),
-            found=reason,
+            found=why_unreadable(path, error),
             expected="a CSV file with a header, in UTF-8, or a Parquet file",
             remedy="check the path and the file",
         )
@@ -135,6 +157,6 @@ def _unreadable(path: Path, error: Exception) -> InputError:
 
 
 def _expected(role: Role, name: str) -> str:
-    if role is Role.RECONSTRUCTED and name == "age":
+    if role is Role.RECONSTRUCTED and name in ("age", "age_high"):
         return "age, or age_low and age_high, or age_bin"
     return f"{', '.join(NEEDED[role])} in the file {role.value}"

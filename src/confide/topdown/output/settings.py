@@ -20,6 +20,7 @@ from confide.inputs.shipped import FOLDER, read_toml, shipped
 from confide.runs import toml_lines
 from confide.runs.load_spec import LoadedSpec, dotted
 from confide.runs.spec import Part, Problem
+from confide.runs.wrong_form import expected_in_words
 from confide.topdown.output.layouts import Layout, LayoutFile
 from confide.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of
 from confide.topdown.spec import TopDownSpec
@@ -162,7 +163,8 @@ def _form(problem: dict[str, Any], file: str, text: str, key: str) -> Finding:
     place = Place(file, toml_lines.line_of(text, path), path=dotted(path))
     found = "nothing" if problem["type"] == "missing" else repr(problem.get("input"))[:80]
     what = f"this part of the {key} is not of the right form"
-    return Finding(f"bad-{key}", what, place, found, str(problem["msg"]), f"correct the {key} file")
+    expected = "a value" if problem["type"] == "missing" else expected_in_words(problem)
+    return Finding(f"bad-{key}", what, place, found, expected, f"correct the {key} file")
 
 
 def _fits(layout: LayoutFile, spine: Spine) -> bool:

@@ -17,6 +17,7 @@ from confide.inputs.shipped import FOLDER, load_schema, read_toml, shipped
 from confide.runs import toml_lines
 from confide.runs.load_spec import dotted
 from confide.runs.spec import PATTERNS_IN_WORDS, Problem
+from confide.runs.wrong_form import expected_in_words
 from confide.schema import Schema, parse_schema
 from confide.topdown.strategies.checks import build
 from confide.topdown.strategies.parts import StrategyFile
@@ -123,5 +124,5 @@ def _form(problem: Any, text: str, file: str) -> Finding:
         what = reason.what.replace("shares", "the share").replace("queries", "the share")
         remedy = f'write "{problem["input"]!r}" if that is meant' if reason.code == "float-refused" else "correct it"
         return Finding(reason.code, what, place, found, reason.expected, remedy)
-    expected = PATTERNS_IN_WORDS.get(context.get("pattern", ""), str(problem["msg"]))
+    expected = PATTERNS_IN_WORDS.get(context.get("pattern", ""), expected_in_words(problem))
     return Finding("bad-value", f"{key!r} is not of the right form", place, found, expected, "correct the value")

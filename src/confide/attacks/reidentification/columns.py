@@ -1,0 +1,157 @@
+"""The columns of the three files as values that can be compared, and what is refused of them.
+
+Codes are compared as text, whole numbers without leading zeros and without a fraction of zero (``1``, ``01``, ``1.0``
+and 1 are one sex); geocodes and person ids are compared as they are written. A blank is no value. A finding names the
+file, the row and the rule: nothing of a value is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.attacks.reidentification.ages import OLDEST, UNKNOWN, Integers
+from confide.attacks.reidentification.reading import NEEDED, OPTIONAL, Role
+from confide.errors import CONFIDENTIAL, Finding, InputError, Place
+
+AS_WRITTEN = ("geocode", "person_id", "block_group", "tract")
+AGES = ("age", "age_low", "age_high")
+
+
+def check_columns(role: Role, table: pa.Table) -> None:
+    """Refuses a table that lacks a column, has one of another type, or, if it is the truth, lacks a value."""
+    missing = [name for name in NEEDED[role] if name not in table.column_names]
+    if missing:
+        raise InputError(
+            Finding(
+                code="missing-column",
+                what=f"the table {role.value} lacks a column",
+                where=Place(file=role.value, column=name),
+                found=", ".join(table.column_names)[:300],
+                expected=", ".join(NEEDED[role]),
+                remedy="rename or add the column",
+            )
+            for name in missing
+        )
+    there = [name for name in (*NEEDED[role], *OPTIONAL[role]) if name in table.column_names]
+    findings = [finding for name in there for finding in _wrong_type(role, name, table.column(name))]
+    if role is Role.TRUTH and not findings:
+        # Who has no person id is in the truth and not data-defined; a block may be in no block group.
+        whole = [*NEEDED[role], *(["tract"] if "tract" in there else [])]
+        findings = [finding for name in whole for finding in _lacking(role, name, table.column(name))]
+    if findings:
+        raise InputError(findings)
+
+
+def text_of(role: Role, name: str, column: pa.ChunkedArray) -> pa.Array:
+    """A column as text; null where there is nothing."""
+    values = plain(column)
+    if pa.types.is_floating(values.type):
+        values = _whole(role, name, values)
+    text = values.cast(pa.large_string())
+    if name not in AS_WRITTEN:
+        text = _without_zeros(text)
+    return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), pa.scalar(None, pa.large_string()), text)
+
+
+def ages_of(role: Role, table: pa.Table, name: str) -> Integers:
+    """Ages of a column; :data:`UNKNOWN` where there is none."""
+    if name not in table.column_names:
+        return np.full(len(table), UNKNOWN, dtype=np.int64)
+    values = plain(table.column(name))
+    if is_text(values.type):
+        text = _without_zeros(values.cast(pa.large_string()))
+        values = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
+    whole = _whole(role, name, values)
+    numbers = np.asarray(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    wrong = np.flatnonzero((numbers < 0) | (numbers > OLDEST))
+    if len(wrong):
+        raise InputError(
+            Finding(
+                code="bad-age",
+                what="an age is out of range",
+                where=Place(file=role.value, column=name, row=int(wrong[0]) + 1),
+                found=CONFIDENTIAL,
+                expected=f"years from 0 to {OLDEST}, and nothing where the age is not known",
+                remedy="correct the column",
+            )
+        )
+    return np.where(pc.is_valid(whole).to_numpy(zero_copy_only=False), numbers, UNKNOWN)
+
+
+def plain(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece, without a dictionary."""
+    values = pa.chunked_array(column).combine_chunks()
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(
+        pc.utf8_trim_whitespace(text), pattern=r"^0*([0-9]+)(?:\.0*)?$", replacement=r"\1"
+    )
+
+
+def _whole(role: Role, name: str, values: pa.Array) -> pa.Array:
+    """Whole numbers, from numbers or from text."""
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowException:
+        if is_text(values.type):
+            right = pc.match_substring_regex(values, r"^[+-]?[0-9]{1,18}$")
+        else:
+            numbers = values.cast(pa.float64())
+            right = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**63))
+        wrong = pc.index(pc.fill_null(right, fill_value=True), value=False).as_py()
+        raise InputError(
+            Finding(
+                code="not-whole",
+                what="a value is not a whole number",
+                where=Place(file=role.value, row=wrong + 1 if wrong >= 0 else None, column=name),
+                found=CONFIDENTIAL,
+                expected="whole numbers, and nothing where a value is not known",
+                remedy="correct the column",
+            )
+        ) from None
+
+
+def _wrong_type(role: Role, name: str, column: pa.ChunkedArray) -> Iterator[Finding]:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    right = is_text(kind) or pa.types.is_null(kind)
+    expected = "text, with leading zeros"
+    if name != "geocode":
+        right = right or number or (name not in AGES and pa.types.is_boolean(kind))
+        expected = "whole numbers" if name in AGES else "text or numbers"
+    if not right:
+        yield Finding(
+            code="column-type",
+            what="geocodes are not text" if name == "geocode" else "the column's type is not one that can be compared",
+            where=Place(file=role.value, column=name),
+            found=f"a column of type {kind}",
+            expected=expected,
+            remedy="write the geocode as text" if name == "geocode" else "write the column in another type",
+        )
+
+
+def _lacking(role: Role, name: str, column: pa.ChunkedArray) -> Iterator[Finding]:
+    values = plain(column)
+    lacking = pc.is_null(values)
+    if is_text(values.type):
+        lacking = pc.or_kleene(lacking, pc.equal(pc.utf8_trim_whitespace(values), ""))
+    number = pc.sum(lacking).as_py() or 0
+    if number:
+        yield Finding(
+            code="missing-value",
+            what="a record of the truth lacks a value",
+            where=Place(file=role.value, row=int(pc.index(lacking, value=True).as_py()) + 1, column=name),
+            found="1 record without" if number == 1 else f"{number:,} records without",
+            expected="a value in every record",
+            remedy="complete the truth, or leave such records out of it",
+        )

@@ -1,0 +1,43 @@
+"""Workers that hold something large: all of them have it, and one that dies is noticed."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+
+from confide.engines.handing import workers_with
+
+SIZE = 1 << 21
+_held: list[bytes] = []
+
+
+def hold(large: bytes) -> None:
+    _held.append(large)
+
+
+def fall(_: bytes) -> None:
+    os._exit(1)
+
+
+def held(_: int) -> tuple[int, int]:
+    return os.getpid(), len(_held[0])
+
+
+def test_every_worker_holds_it() -> None:
+    with workers_with(bytes(SIZE), 2, hold) as pool:
+        found = list(pool.map(held, range(20)))
+    assert {size for _, size in found} == {SIZE}
+    assert os.getpid() not in {process for process, _ in found}
+
+
+def test_a_worker_that_cannot_begin_breaks_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # the interpreter ends before it reads anything
+    with pytest.raises(BrokenProcessPool), workers_with(bytes(SIZE), 2, hold) as pool:
+        list(pool.map(held, range(4)))
+
+
+def test_a_worker_that_dies_while_it_takes_hold_breaks_the_pool() -> None:
+    with pytest.raises(BrokenProcessPool), workers_with(bytes(SIZE), 2, fall) as pool:
+        list(pool.map(held, range(4)))
