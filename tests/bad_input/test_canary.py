@@ -291,12 +291,12 @@ def test_an_engine_that_passed_on_what_duckdb_says_would_be_found(
     """The leak that the scan is for, planted into the code."""
     project = make_project(tmp_path / "project")
     FAILING["a row too long"](project)
-    careful = local._unreadable
+    careful = local.unreadable
 
-    def careless(error: Any, sources: Any) -> Any:
-        return replace(careful(error, sources), found=str(error))
+    def careless(*arguments: Any) -> Any:
+        return replace(careful(*arguments), found=str(sys.exc_info()[1]))
 
-    monkeypatch.setattr(local, "_unreadable", careless)
+    monkeypatch.setattr(local, "unreadable", careless)
     exit_code, said = watched("check", project / "spec.toml", "--processes", "1", caplog=caplog)
     assert exit_code == 1
     assert set(leaks(said)) == set(CANARIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from itertools import chain, combinations, product
 from pathlib import Path
@@ -159,6 +160,20 @@ def test_probabilities_add_up_to_one(noise: BoundedLaw) -> None:
         assert least == most == 1
     assert noise.cdf_bounds(noise.largest) == (1, 1)
     assert noise.noise_margin("0.999999999999") <= noise.largest
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TruncatedGeometric, "epsilon"), (TruncatedGaussian, "sigma2")])
+def test_a_truncated_law_has_a_parameter_with_a_name_and_a_bound(kind: type[Truncated], name: str) -> None:
+    noise = kind("1/2", 5)
+    assert (getattr(noise, name), noise.parameter, noise.bound, noise.largest) == (Fraction(1, 2), Fraction(1, 2), 5, 5)
+    assert kind(**{name: "1/2", "bound": 5}) == noise == replace(kind("1/2", 6), bound=5)
+    assert noise != kind("1/2", 4)
+    with pytest.raises(FrozenInstanceError):
+        noise.bound = 6
+    with pytest.raises(ParameterError, match=f"{name} must be greater than zero"):
+        kind(0, 5)
+    with pytest.raises(ParameterError):
+        kind("1/2", 0)
 
 
 @pytest.mark.parametrize(

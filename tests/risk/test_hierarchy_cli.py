@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from tests import command_kit
 
-from confide.cli.risk_hierarchy import hierarchy
-from confide.errors import ConfideError
 from confide.report import plots
 
-app = typer.Typer()
-app.command()(hierarchy)
+run = partial(command_kit.run, "risk", "hierarchy")
+ask = partial(command_kit.run_json, "risk", "hierarchy")
+codes = partial(command_kit.codes, "risk", "hierarchy")
 CENSUS = ["--rho1", "0.099226354", "--rho2", "0.24648451", "--siblings", "27"]
-
-
-def ask(*words: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 def test_the_published_release() -> None:
@@ -70,7 +60,7 @@ def test_post_processed() -> None:
 
 def test_as_text() -> None:
     words = [*CENSUS, "--released", "2,1,-1", "--accuracy", "--x2", "1", "--post-processed", "10"]
-    text = CliRunner().invoke(app, words, catch_exceptions=False).output
+    text = run(*words)
     for part in ("0.503288", "0.577702", "0.102847", "31.8191%", "88.9271%", "1.041723", "is not a posterior"):
         assert part in text
 
@@ -84,36 +74,34 @@ def test_a_tree(tmp_path: Path) -> None:
         '[[nodes]]\nname = "others"\nparent = "above"\nnumber = 3\nprior = "point:0"\n',
         encoding="utf-8",
     )
-    found = ask("--tree", str(file), "--node", "above")
+    found = ask("--tree", file, "--node", "above")
     assert found["log_odds"] == pytest.approx(0.3 + 1.25, abs=1e-12)
     assert found["laws"]["above"]["1"] == pytest.approx(found["posterior"])
     assert found["nodes"] == 5
-    text = CliRunner().invoke(app, ["--tree", str(file), "--node", "above"], catch_exceptions=False).output
-    assert "posterior probability" in text
+    assert "posterior probability" in run("--tree", file, "--node", "above")
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "code"),
     [
-        ["--rho1", "0.1", "--rho2", "0.2"],
-        [*CENSUS, "--released", "2,1"],
-        [*CENSUS, "--released", "2,1,x"],
-        [*CENSUS, "--released", "2,1,-1", "--prior", "1"],
-        [*CENSUS, "--prior-x2", "uniform:ten"],
-        [*CENSUS, "--accuracy", "--x2", "0"],
-        ["--rho1", "1e-40", "--rho2", "1", "--siblings", "3"],
+        (["--rho1", "0.1", "--rho2", "0.2"], "missing-option"),
+        ([*CENSUS, "--released", "2,1"], "not-counts"),
+        ([*CENSUS, "--released", "2,1,x"], "not-counts"),
+        ([*CENSUS, "--released", "2,1,-1", "--prior", "1"], "not-a-probability"),
+        ([*CENSUS, "--prior-x2", "uniform:ten"], "bad-prior"),
+        ([*CENSUS, "--accuracy", "--x2", "0"], "not-counts"),
+        (["--rho1", "1e-40", "--rho2", "1", "--siblings", "3"], "out-of-range"),
     ],
 )
-def test_mistakes(words: list[str]) -> None:
-    with pytest.raises(ConfideError):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+def test_mistakes(words: list[str], code: str) -> None:
+    assert codes(*words) == [code]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not plots.available(), reason="the extra `plots` is not installed")
 def test_pictures(tmp_path: Path) -> None:
     # Strong measurements, so that few releases have to be looked at.
-    words = ["--rho1", "2", "--rho2", "2", "--siblings", "3", "--plots", str(tmp_path)]
+    words = ["--rho1", "2", "--rho2", "2", "--siblings", "3", "--plots", tmp_path]
     names = [Path(path).name for path in ask(*words)["plots"]]
     assert names == [
         "hierarchy-accuracy-by-parent.svg",

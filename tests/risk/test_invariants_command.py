@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from tests import command_kit
 
-from confide.cli.risk_invariants import invariants
-from confide.errors import ParameterError
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
 from confide.report.invariants_statement import effective_privacy, translate
@@ -22,20 +19,12 @@ from confide.runs.plan import Measure, Plan
 from confide.topdown.strategies.accounting import plan_of
 from confide.topdown.strategies.file import load_strategy
 
-app = typer.Typer()
-app.command()(invariants)
-app.command("nothing")(lambda: None)
-
-
-def run(*words: str) -> str:
-    result = CliRunner().invoke(app, ["invariants", *words], env={"COLUMNS": "200"})
-    if result.exception:
-        raise result.exception
-    return result.stdout
+run = partial(command_kit.run, "risk", "invariants")
+run_json = partial(command_kit.run_json, "risk", "invariants")
 
 
 def test_json_of_a_case() -> None:
-    found = json.loads(run("C1", "C2", "--json"))
+    found = run_json("C1", "C2")
     assert found["invariants"] == ["C1", "C2"]
     assert {name: (a["status"], a["multiplier"]) for name, a in found["single_record"].items()} == {
         "block": ("fixed", None), "relationship": ("free", 2), "housing": ("free", 2), "sex": ("free", 2),
@@ -47,19 +36,20 @@ def test_json_of_a_case() -> None:
 
 
 def test_json_with_a_loss() -> None:
-    zcdp = json.loads(run("C1", "--rho", "2.56", "--json"))
+    zcdp = run_json("C1", "--rho", "2.56")
     loss = zcdp["group"]["refill"]["loss"]
     assert (loss["worst"]["rho"], loss["distinct_cells"]["rho"]) == ("256/25", "128/25")
     assert loss["worst"]["epsilon"] == pytest.approx(39.8226, abs=1e-4)
     assert zcdp["single_record"]["race"]["loss"]["worst"]["records"] == 1
     assert "loss" not in zcdp["single_record"]["block"]
-    pure = json.loads(run("C1", "C2", "--epsilon", "0.1", "--json"))
+    pure = run_json("C1", "C2", "--epsilon", "0.1")
     loss = pure["group"]["as-printed"]["loss"]
     assert loss == {"exponent": "4/5", "log_factor": pytest.approx(0.8)}
     assert Fraction(loss["log_factor"]) >= Fraction(4, 5)
 
 
-def test_words_for_people() -> None:
+def test_words_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     shown = run("2020", "--rho", "2.56", "--explain")
     assert "State" in shown
     assert "not quantified" in shown
@@ -70,8 +60,7 @@ def test_words_for_people() -> None:
 
 
 def test_two_losses_are_one_too_many() -> None:
-    with pytest.raises(ParameterError, match="one loss"):
-        run("C1", "--rho", "1", "--epsilon", "1")
+    assert command_kit.codes("risk", "invariants", "C1", "--rho", "1", "--epsilon", "1") == ["two-losses"]
 
 
 # --- The certificate ---

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mpmath
 import pytest
-import typer
-from typer.testing import CliRunner
+from tests import command_kit
 
-from confide.cli.risk_curve import curve
 from confide.errors import ParameterError
 from confide.privacy import Definition, Neighbours
 from confide.report import plots
@@ -22,8 +20,9 @@ from confide.runs.plan import Plan
 from confide.topdown.strategies.accounting import plan_of
 from confide.topdown.strategies.file import load_strategy
 
-app = typer.Typer()
-app.command()(curve)
+run = partial(command_kit.run, "risk", "curve")
+run_json = partial(command_kit.run_json, "risk", "curve")
+codes = partial(command_kit.codes, "risk", "curve")
 
 WAYS = ("bun_steinke", "canonne_kamath_steinke", "gaussian_limit")
 EXPECTED = [
@@ -139,14 +138,8 @@ def test_plans_without_a_loss_in_zcdp_are_refused(persons: Plan) -> None:
             parts_of(plan)
 
 
-def _run(*options: str) -> Any:
-    result = CliRunner().invoke(app, [*options, "--json"], catch_exceptions=False)
-    assert result.exit_code == 0
-    return json.loads(result.output)
-
-
 def test_command_with_one_level() -> None:
-    found = _run("--rho", "2.56", "--level", "0.05")
+    found = run_json("--rho", "2.56", "--level", "0.05")
     assert found["zcdp_power"] == pytest.approx(0.9343, abs=5e-5)
     assert found["gaussian_power"] == pytest.approx(0.731675, abs=1e-6)
     assert found["level"] == 0.05
@@ -157,22 +150,22 @@ def test_command_with_one_level() -> None:
 
 
 def test_command_with_several_levels() -> None:
-    found = _run("--rho", "0.07", "--level", "0.01", "--level", "0.1", "--delta", "1e-10")
+    found = run_json("--rho", "0.07", "--level", "0.01", "--level", "0.1", "--delta", "1e-10")
     assert "zcdp_power" not in found
     assert [row["level"] for row in found["levels"]] == [0.01, 0.1]
     assert len(found["epsilons"]) == 1
 
 
 def test_command_with_an_epsilon() -> None:
-    found = _run("--epsilon", "0.5")
+    found = run_json("--epsilon", "0.5")
     assert found["pure_power"] == pytest.approx(0.05 * math.exp(0.5), abs=1e-12)
     assert found["posterior"]["factor"] == "2.72"
-    pair = _run("--epsilon", "17.16", "--delta", "1e-10")
+    pair = run_json("--epsilon", "17.16", "--delta", "1e-10")
     assert pair["approximate_power"] == pytest.approx(1, abs=1e-7)
 
 
 def test_command_with_a_strategy() -> None:
-    found = _run("--strategy", "pl94-units", "--delta", "1e-10")
+    found = run_json("--strategy", "pl94-units", "--delta", "1e-10")
     assert found["root"] == "us"
     assert found["power_exact_low"] <= found["power_exact_high"] < found["zcdp_power"]
     assert round(found["epsilons"][0]["canonne_kamath_steinke"], 2) == 2.47
@@ -183,37 +176,34 @@ def test_command_with_a_strategy() -> None:
 
 
 def test_command_for_people() -> None:
-    result = CliRunner().invoke(app, ["--rho", "2.56", "--delta", "1e-10"], catch_exceptions=False)
-    assert "0.934345" in result.output
-    assert "17.1584" in result.output
-    assert "for comparison" in result.output
-    pure = CliRunner().invoke(app, ["--epsilon", "0.5"], catch_exceptions=False)
-    assert "0.082437" in pure.output
+    shown = run("--rho", "2.56", "--delta", "1e-10")
+    assert "0.934345" in shown
+    assert "17.1584" in shown
+    assert "for comparison" in shown
+    assert "0.082437" in run("--epsilon", "0.5")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
 def test_pictures(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["--strategy", "pl94-units", "--plots", str(tmp_path)], catch_exceptions=False)
-    assert "in its block, same tract" in result.output
+    assert "in its block, same tract" in run("--strategy", "pl94-units", "--plots", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epsilon.svg", "parts.svg", "power.svg"]
     assert "any release" in (tmp_path / "parts.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "code"),
     [
-        [],
-        ["--rho", "1", "--epsilon", "1"],
-        ["--rho", "1", "--root", "us"],
-        ["--rho", "-1"],
-        ["--rho", "1", "--level", "2"],
-        ["--rho", "1", "--delta", "0.7"],
+        ([], "curve-of-what"),
+        (["--rho", "1", "--epsilon", "1"], "curve-of-what"),
+        (["--rho", "1", "--root", "us"], "curve-of-what"),
+        (["--rho", "-1"], "not-positive"),
+        (["--rho", "1", "--level", "2"], "out-of-range"),
+        (["--rho", "1", "--delta", "0.7"], "out-of-range"),
     ],
 )
-def test_what_cannot_be_asked(options: list[str]) -> None:
-    result = CliRunner().invoke(app, options)
-    assert isinstance(result.exception, ParameterError)
+def test_what_cannot_be_asked(options: list[str], code: str) -> None:
+    assert codes(*options) == [code]
 
 
 def test_against_opendp() -> None:

@@ -6,22 +6,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from tests import command_kit
+from tests.topdown.land_kit import strategy_text
 
 from confide import api
-from confide.cli.risk_release import release as command
-from confide.errors import ConfideError, ParameterError, ReleaseError
+from confide.errors import ParameterError, ReleaseError
 from confide.estimation.exchangeable import Exchangeable
 from confide.estimation.spine_variances import SpineLevel, spine_variances
 from confide.noise import DiscreteGaussian
@@ -37,36 +36,16 @@ from confide.topdown.strategies.constraints import Invariant
 from confide.topdown.strategies.file import load_strategy
 from confide.topdown.strategies.strategy import Strategy, groups_of
 
-STRATEGY = """
-id = "hamlets"
-title = "A few hamlets"
-provenance = "Made up for tests."
-definition = "zcdp"
-neighbours = "change-one"
-root = "land"
-
-[schema]
-id = "hamlet-people"
-provenance = "Made up for tests."
+STRATEGY = strategy_text(
+    "hamlets",
+    "A few hamlets",
+    attributes="""
 [schema.attributes.home]
 title = "Home"
 levels = [[0, "house"], [1, "barracks"]]
-[schema.attributes.work]
-title = "Work"
-levels = [[0, "none"], [1, "some"]]
-[schema.attributes.tongue]
-title = "Mother tongue"
-levels = [["a", "A"], ["b", "B"], ["c", "C"]]
-[schema.attributes.tongue.recodes.two.groups]
-"A" = "a"
-"B or C" = ["b", "c"]
-
-[roots.land]
-budget = "2"
-levels = ["land", "county", "block"]
-shares = ["1/5", "2/5", "2/5"]
-estimation = ["root", "below", "below"]
-[roots.land.queries]
+""",
+    estimation=["root", "below", "below"],
+    rest="""
 "total"      = ["-",   "1/2", "1/5"]
 "tongue:two" = ["1/4", "1/8", "1/10"]
 "home*work"  = ["1/4", "1/8", "1/10"]
@@ -94,7 +73,8 @@ frame = { 1 = "barracks" }
 [[zeros]]
 name = "no-c-in-barracks"
 where = { home = [1], tongue = ["c"] }
-"""
+""",
+)
 
 SPEC = """
 [release]
@@ -482,35 +462,24 @@ def test_a_shipped_strategy_needs_no_spec(tmp_path: Path) -> None:
             assert np.nanmax(values) <= parts[name] + 1e-9
 
 
-app = typer.Typer()
-app.command()(command)
-
-
-def invoke(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exit_code:
-        raise AssertionError(result.output) from result.exception
-    return result.stdout
-
-
 def test_the_command(run_folder: Path, tmp_path: Path) -> None:
-    text = invoke(run_folder, "--worst", 6)
+    text = command_kit.run("risk", "release", run_folder, "--worst", 6)
     for words in ("A few hamlets", "knows all others", "Effective rho", "at its parent", "No confidential record"):
         assert words in text
-    found: dict[str, Any] = json.loads(invoke(run_folder, "--prior", "1/3", "--worst", 1, "--json"))
+    ask = partial(command_kit.run_json, "risk", "release", run_folder)
+    found = ask("--prior", "1/3", "--worst", 1)
     assert found["priors"] == ["1/3"]
-    without = json.loads(invoke(run_folder, "--without-public-zeros", "--json"))
+    without = ask("--without-public-zeros")
     assert not without["public_zeros"]
     assert without["by_level"][2]["queries"][0]["rho_most"] <= found["by_level"][2]["queries"][0]["rho_most"]
     if plots.available():
-        drawn = json.loads(invoke(run_folder, "--plots", tmp_path / "pictures", "--json"))["plots"]
+        drawn = ask("--plots", tmp_path / "pictures")["plots"]
         assert [Path(name).name for name in drawn] == ["beliefs.svg", "effective-rho.svg"]
         assert all(Path(name).read_text().startswith("<svg") for name in drawn)
 
 
 def test_other_folders_are_refused(tmp_path: Path, run_folder: Path) -> None:
-    result = CliRunner().invoke(app, [str(tmp_path)])
-    assert isinstance(result.exception, ConfideError)
+    assert command_kit.codes("risk", "release", tmp_path) == ["not-a-release"]
     copied = tmp_path / "release"
     copied.mkdir()
     manifest = json.loads((run_folder / "release" / "manifest.json").read_text())

@@ -9,41 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.topdown.land_kit import strategy_text
 
 from confide import api
 from confide.runs.ledger import Ledger
 
-STRATEGY = """
-id = "small"
-title = "A small country"
-provenance = "Made up for tests."
-definition = "zcdp"
-neighbours = "change-one"
-root = "land"
-
-[schema]
-id = "small-people"
-provenance = "Made up for tests."
-
-[schema.attributes.work]
-title = "Work"
-levels = [[0, "none"], [1, "some"]]
-
-[schema.attributes.tongue]
-title = "Mother tongue"
-levels = [["a", "A"], ["b", "B"], ["c", "C"]]
-
-[schema.attributes.tongue.recodes.two.groups]
-"A" = "a"
-"B or C" = ["b", "c"]
-
-[roots.land]
-budget = "2"
-levels = ["land", "county", "block"]
-shares = ["1/5", "2/5", "2/5"]
-estimation = ["root", "total-first", "at-once"]
-
-[roots.land.queries]
+STRATEGY = strategy_text(
+    "small",
+    "A small country",
+    estimation=["root", "total-first", "at-once"],
+    rest="""
 "total"    = ["-",   "1/2", "1/5"]
 "work"     = ["1/2", "1/4", "1/5"]
 "detailed" = ["1/2", "1/4", "3/5"]
@@ -65,7 +40,8 @@ rounding = [["total", "work", "detailed"]]
 name = "population"
 level = "land"
 query = "total"
-"""
+""",
+)
 
 SPEC = """
 [release]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
 from math import inf, prod
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from confide.cli.numbers import number
+from confide.cli.pictures import Plots
 from confide.cli.risk_bayes_show import draw, show_adversaries, show_released
 from confide.cli.show import Json, out, print_json
 from confide.errors import Finding, ParameterError, Place
@@ -56,9 +56,7 @@ def bayes(
         list[str] | None,
         typer.Option("--also-rho", help="A further noisy count of the cell: a level, or a release; repeatable."),
     ] = None,
-    plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder.")
-    ] = None,
+    plots: Plots = None,
     as_json: Json = False,
 ) -> None:
     """What an adversary who knows everyone else learns about one person from a noisy count."""

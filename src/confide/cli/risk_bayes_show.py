@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from confide.cli.risk_show import write
+from confide.cli.pictures import write
 from confide.cli.show import out, table
 from confide.noise import Law
 from confide.privacy import Neighbours

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from confide.cli import risk_show
+from confide.cli.pictures import Plots
 from confide.cli.show import Json, out, print_json
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
@@ -32,7 +33,6 @@ LeaveOut = Annotated[
     list[str] | None, typer.Option("--leave-out", metavar="BREAKDOWN", help="Leave a breakdown out; repeatable.")
 ]
 Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
-Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")]
 RuleOption = Annotated[
     Rule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
 ]

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from confide.cli.numbers import number
-from confide.cli.risk_show import write
+from confide.cli.pictures import Plots, write
 from confide.cli.show import Json, out, print_json, table
 from confide.errors import Finding, ParameterError, Place
 from confide.privacy import ZCDP, Bracket, PureDP
@@ -46,9 +46,7 @@ def curve(
     delta: Annotated[
         list[str] | None, typer.Option("--delta", help="A delta; repeatable. Default: 1e-6, 1e-8, 1e-10, 1e-12.")
     ] = None,
-    plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
-    ] = None,
+    plots: Plots = None,
     as_json: Json = False,
 ) -> None:
     """The largest power of a test about one record at a level, and epsilon over delta, in every way that is known.

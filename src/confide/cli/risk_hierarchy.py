@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from confide.cli.numbers import number
+from confide.cli.pictures import Plots
 from confide.cli.risk_hierarchy_show import (
     draw,
     show_accuracy,
@@ -77,9 +78,7 @@ def hierarchy(
     node: Annotated[
         list[str] | None, typer.Option("--node", help="With --tree: another node's posterior; repeatable.")
     ] = None,
-    plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
-    ] = None,
+    plots: Plots = None,
     as_json: Json = False,
 ) -> None:
     """What an adversary learns about one person from counts at several levels."""

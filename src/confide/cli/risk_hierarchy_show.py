@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from confide.cli.risk_show import write
+from confide.cli.pictures import write
 from confide.cli.show import out, table
 from confide.report import hierarchy_plots
 from confide.risk.bayesian import hierarchy_curves as curves

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from confide.cli.risk_show import write
+from confide.cli.pictures import Plots, write
 from confide.cli.show import Json, out, print_json, table
 from confide.report import release_risk_plots
 from confide.risk.releases.report import release_risk
@@ -32,9 +32,7 @@ def release(
         Path | None,
         typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own."),
     ] = None,
-    plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
-    ] = None,
+    plots: Plots = None,
     as_json: Json = False,
 ) -> None:
     """What every noisy measurement of a TopDown release, taken together, says about one person.

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from confide.cli.pictures import write
 from confide.cli.show import out, table
-from confide.errors import Finding, InputError, ParameterError, Place
-from confide.report import plots, risk_plots
+from confide.errors import Finding, InputError, Place
+from confide.report import risk_plots
 from confide.risk.bounded_noise import curves
 from confide.risk.bounded_noise.averaging import Optimum, Representations, Target, target_name
 from confide.risk.bounded_noise.bound import BoundRisk
@@ -172,25 +173,6 @@ def draw_areas(
         of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
         pictures[f"distortions-epsilon-{epsilon:g}.svg"] = lambda of=of_epsilon: risk_plots.distortions_by_size(of)  # type: ignore[misc]
     return write(folder, pictures)
-
-
-def write(folder: Path, pictures: Mapping[str, Callable[[], str]]) -> list[Path]:
-    """Draw pictures into a folder."""
-    if not plots.available():
-        raise ParameterError(
-            Finding(
-                code="no-plots",
-                what="pictures need packages that are not installed",
-                where=Place(path="--plots"),
-                found="no altair, or no vl-convert-python",
-                expected="the extra `plots`",
-                remedy='install it with pip install "confide[plots]", or leave out --plots',
-            )
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in pictures.items():
-        (folder / name).write_text(picture(), encoding="utf-8")
-    return sorted(folder / name for name in pictures)
 
 
 def read_sizes(path: Path) -> list[int]:

@@ -8,19 +8,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from confide.cli.pictures import Plots, write
 from confide.cli.risk_bounded import (
     Alpha,
     Areas,
     Country,
     LeaveOut,
-    Plots,
     ProgrammeName,
     RuleOption,
     Unit,
     areas_of,
     level,
 )
-from confide.cli.risk_show import write
 from confide.cli.show import Json, out, print_json, table
 from confide.exact import exact
 from confide.report import risk_plots

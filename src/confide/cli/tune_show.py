@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from confide.cli.pictures import write
 from confide.cli.show import out, table
-from confide.errors import Finding, ParameterError, Place
 from confide.privacy import Definition
-from confide.report import plots, safetab_plots
+from confide.report import safetab_plots
 from confide.report.render import fraction_up, up
 from confide.safetab.grids import GRIDS
 from confide.safetab.settings import ITERATION_LEVELS
@@ -121,26 +121,13 @@ def show_comparison(rows: Iterable[Comparison], question: Question) -> None:
 
 def draw(answer: Answer, folder: Path) -> list[Path]:
     """The three pictures as SVG files; those of suppression only if there is any."""
-    if not plots.available():
-        raise ParameterError(
-            Finding(
-                code="no-plots",
-                what="pictures need packages that are not installed",
-                where=Place(path="--plots"),
-                found="no altair, or no vl-convert-python",
-                expected="the extra `plots`",
-                remedy='install it with pip install "confide[plots]", or leave out --plots',
-            )
-        )
-    sizes = by_size(answer)
-    pictures = {"margin-by-budget.svg": safetab_plots.margin_by_budget(by_budget(answer), answer.question.unit)}
-    if sizes:
-        pictures["suppression-by-size.svg"] = safetab_plots.suppression_by_size(sizes)
-        pictures["bias-by-size.svg"] = safetab_plots.bias_by_size(sizes)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in pictures.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return sorted(folder / name for name in pictures)
+    pictures: dict[str, Callable[[], str]] = {
+        "margin-by-budget.svg": lambda: safetab_plots.margin_by_budget(by_budget(answer), answer.question.unit)
+    }
+    if sizes := by_size(answer):
+        pictures["suppression-by-size.svg"] = lambda: safetab_plots.suppression_by_size(sizes)
+        pictures["bias-by-size.svg"] = lambda: safetab_plots.bias_by_size(sizes)
+    return write(folder, pictures)
 
 
 def _alike(levels: Iterable[LevelAnswer]) -> dict[str, LevelAnswer]:

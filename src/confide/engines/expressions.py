@@ -7,6 +7,9 @@ from itertools import groupby
 
 from confide.schema import NO_GROUP, Code, Query, Recode
 
+ROW_NUMBER = "confide row number"
+"""The name of the column with the number of a row in its file: no column of the records may be taken for it."""
+
 
 def identifier(name: str) -> str:
     """A quoted column name."""
@@ -16,6 +19,16 @@ def identifier(name: str) -> str:
 def literal(code: Code) -> str:
     """A code as an SQL constant."""
     return str(code) if isinstance(code, int) else "'" + code.replace("'", "''") + "'"
+
+
+def counting(rows: str, keys: Mapping[str, str]) -> str:
+    """Counts of rows by keys, each an expression under its name.
+
+    By position: with GROUP BY ALL, DuckDB would take a constant key for none, and count zero rows as one group.
+    """
+    selected = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
+    positions = ", ".join(str(position) for position in range(1, len(keys) + 1))
+    return f"SELECT {selected}, count(*) AS n FROM {rows} GROUP BY {positions}"
 
 
 def group_index(recode: Recode, column: str) -> str:

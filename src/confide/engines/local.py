@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,19 +14,19 @@ import duckdb
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.expressions import identifier
+from confide.engines.expressions import ROW_NUMBER, counting, identifier
 from confide.engines.files import private_folder, whole_file
 from confide.engines.groups import Workers, map_groups
 from confide.engines.lines import Lines, look_at_lines
 from confide.engines.protocol import Advance, GroupFunction
 from confide.engines.source import Source
-from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
+from confide.engines.troubles import bad_memory, no_room, unreadable
+from confide.errors import ConfideError, Finding, InputError, Place, RunError
 
 INTEGER_TYPES = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
 
-_ROW = "confide row number"
 _LONGEST_LINE = 1 << 20
 T = TypeVar("T")
 
@@ -53,7 +52,7 @@ class LocalEngine:
         try:
             self._connection = duckdb.connect(config=config)
         except duckdb.Error:
-            raise _bad_memory(memory) from None
+            raise bad_memory(memory) from None
 
     def __enter__(self) -> Self:
         return self
@@ -74,11 +73,11 @@ class LocalEngine:
         return Confidential(_in_our_words(lambda: self._connection.sql(query).to_arrow_table(), sources.values()))
 
     def count_by(self, source: Source | Path, keys: Mapping[str, str], into: Path, *, where: str | None = None) -> None:
-        self.write(_counting("source" + (f" WHERE {where}" if where else ""), keys), into, source=source)
+        self.write(counting("source" + (f" WHERE {where}" if where else ""), keys), into, source=source)
 
     def explode_count(self, source: Source | Path, listed: str, keys: Mapping[str, str], into: Path) -> None:
         exploded = f"SELECT * REPLACE (unnest({identifier(listed)}) AS {identifier(listed)}) FROM source"
-        self.write(_counting(f"({exploded}) AS exploded", keys), into, source=source)
+        self.write(counting(f"({exploded}) AS exploded", keys), into, source=source)
 
     def write(self, text: str, into: Path, *, rows_per_group: int | None = None, **sources: Source | Path) -> None:
         private_folder(into.parent)
@@ -106,9 +105,8 @@ class LocalEngine:
         }
         number = "file_row_number + 1" if of_the_file else "row_number() OVER ()"
         options = ", file_row_number = true" if of_the_file else ""
-        # The number comes first and under a name of ours: a column of the records must never be taken for it.
-        numbered = f"SELECT {number} AS {identifier(_ROW)}, * FROM {self._from(source, options)}"
-        text = f"SELECT {identifier(_ROW)} FROM ({numbered}) WHERE {where} ORDER BY 1 LIMIT {limit}"
+        numbered = f"SELECT {number} AS {identifier(ROW_NUMBER)}, * FROM {self._from(source, options)}"
+        text = f"SELECT {identifier(ROW_NUMBER)} FROM ({numbered}) WHERE {where} ORDER BY 1 LIMIT {limit}"
         query = self._with(text, others)
         rows = _in_our_words(lambda: self._connection.execute(query).fetchall(), [source])
         return [int(row) for (row,) in rows]
@@ -166,50 +164,16 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
             )
         )
     except duckdb.Error as error:
-        problem = _no_room(error) or InputError(_unreadable(error, sources))
+        full = no_room(str(error)) if isinstance(error, duckdb.IOException) else None
+        problem = full or InputError(unreadable(sources, type(error).__name__, _line(error)))
     raise problem
 
 
-def _unreadable(error: duckdb.Error, sources: Iterable[Source | Path]) -> Finding:
-    listed = list(sources)
-    of_the_user = [source.file for source in listed if isinstance(source, Source)]
-    files = ", ".join(of_the_user or [path.name for path in listed if isinstance(path, Path)])
-    # Of DuckDB's words only the number of the line is taken, which stands before anything quoted.
-    line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
-    return Finding(
-        code="unreadable",
-        what="the file cannot be read",
-        where=Place(file=files, line=int(line.group(1)) if line else None),
-        found=f"damage or another layout ({type(error).__name__})",
-        expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
-        remedy="check that the file is complete and is what the spec says it is; write it again if need be",
-    )
-
-
-def _bad_memory(memory: str) -> ParameterError:
-    return ParameterError(
-        Finding(
-            code="memory",
-            what="this is not an amount of memory",
-            where=Place(path="--memory"),
-            found=repr(memory[:40]),
-            expected="a number with a unit, such as 4GiB or 800MB",
-            remedy="correct --memory",
-        )
-    )
-
-
-def _no_room(error: duckdb.Error) -> OSError | None:
-    """DuckDB's error for a full disk as the operating system's."""
-    full = isinstance(error, duckdb.IOException) and re.search("No space left|File too large", str(error))
-    return OSError(errno.ENOSPC, "No space left on device") if full else None
-
-
-def _counting(rows: str, keys: Mapping[str, str]) -> str:
-    """Counts by position: GROUP BY ALL would make a constant key no key, and count zero rows as one group."""
-    selected = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
-    positions = ", ".join(str(position) for position in range(1, len(keys) + 1))
-    return f"SELECT {selected}, count(*) AS n FROM {rows} GROUP BY {positions}"
+def _line(error: duckdb.Error) -> int | None:
+    # Of DuckDB's words only the number of the line is taken, which stands before anything quoted. The match, which
+    # holds all of them, must not outlive this.
+    found = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    return int(found.group(1)) if found else None
 
 
 def _kind(type_: str) -> str:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from confide.confidential import Confidential
 from confide.engines.dialect import spark_identifier, to_spark
-from confide.engines.expressions import identifier
+from confide.engines.expressions import ROW_NUMBER, counting, identifier
 from confide.engines.files import private_folder
 from confide.engines.local import LocalEngine
 from confide.engines.protocol import Advance, GroupFunction
@@ -32,9 +32,9 @@ from confide.engines.source import Source
 from confide.engines.spark_errors import in_our_words, unknown_type
 from confide.engines.spark_groups import map_groups_on_spark
 from confide.engines.spark_session import close_session, open_session, own_session
-from confide.errors import Finding, ParameterError, Place, RunError
+from confide.engines.troubles import bad_memory
+from confide.errors import RunError
 
-_ROW = "confide row number"
 _WHOLE = r"\A[\t\n\f\r ]*[+-]?[0-9]{1,18}[\t\n\f\r ]*\z"
 """A whole number in a text, between what the local engine takes for space."""
 
@@ -94,7 +94,7 @@ class SparkEngine:
             return self._local.sql(f"SELECT {columns} FROM parts", parts=parts)
 
     def count_by(self, source: Source | Path, keys: Mapping[str, str], into: Path, *, where: str | None = None) -> None:
-        self.write(_counting("source" + (f" WHERE {where}" if where else ""), keys), into, source=source)
+        self.write(counting("source" + (f" WHERE {where}" if where else ""), keys), into, source=source)
 
     def explode_count(self, source: Source | Path, listed: str, keys: Mapping[str, str], into: Path) -> None:
         # Under its own name, the elements take the place of the list.
@@ -102,7 +102,7 @@ class SparkEngine:
             names = [name for name in frames["source"].columns if name.lower() != listed.lower()]
         others = "".join(f", {identifier(name)}" for name in names)
         exploded = f"SELECT explode({identifier(listed)}) AS {identifier(listed)}{others} FROM source"
-        self.write(_counting(f"({exploded}) AS exploded", keys), into, source=source)
+        self.write(counting(f"({exploded}) AS exploded", keys), into, source=source)
 
     def write(self, text: str, into: Path, *, rows_per_group: int | None = None, **sources: Source | Path) -> None:
         with self._answered(text, sources) as (columns, parts):
@@ -121,9 +121,7 @@ class SparkEngine:
         return map_groups_on_spark(self._session.sparkContext, function, rows, key, groups, into, advance)
 
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
-        # The number of a row in its file is Spark's to tell, under a name of ours: a column of the records must never
-        # be taken for it.
-        text = f"SELECT {identifier(_ROW)} AS n FROM numbered WHERE {where} ORDER BY 1 LIMIT {limit}"
+        text = f"SELECT {identifier(ROW_NUMBER)} AS n FROM numbered WHERE {where} ORDER BY 1 LIMIT {limit}"
         with self._answered(text, others, numbered=source) as (columns, parts):
             rows = self._local.sql(f"SELECT {columns} FROM parts", parts=parts)
         return [int(row) for row in rows.reveal("numbers of rows for a message").column("n").to_pylist()]
@@ -161,7 +159,7 @@ class SparkEngine:
         frames = {name: self._read(source) for name, source in sources.items()}
         if numbered is not None:
             frame = self._read(numbered)
-            number = (frame.metadataColumn("_metadata").getField("row_index") + 1).alias(_ROW)
+            number = (frame.metadataColumn("_metadata").getField("row_index") + 1).alias(ROW_NUMBER)
             frames["numbered"] = frame.select(number, *(frame[spark_identifier(name)] for name in frame.columns))
         for name, frame in frames.items():
             frame.createOrReplaceTempView(spark_identifier(name))
@@ -209,26 +207,10 @@ def _uri(path: Path) -> str:
     return f"file:{path.absolute()}"
 
 
-def _counting(rows: str, keys: Mapping[str, str]) -> str:
-    """Counts by position: a constant key is a key, and zero rows have no group."""
-    selected = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
-    positions = ", ".join(str(position) for position in range(1, len(keys) + 1))
-    return f"SELECT {selected}, count(*) AS n FROM {rows} GROUP BY {positions}"
-
-
 def _bytes(memory: str) -> int:
     """An amount of memory as the local engine takes it, in bytes."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", memory.upper())
     if found is None:
-        raise ParameterError(
-            Finding(
-                code="memory",
-                what="this is not an amount of memory",
-                where=Place(path="--memory"),
-                found=repr(memory[:40]),
-                expected="a number with a unit, such as 4GiB or 800MB",
-                remedy="correct --memory",
-            )
-        )
+        raise bad_memory(memory)
     base = 1024 if found[3] else 1000
     return int(float(found[1]) * base ** _POWERS[found[2]])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from confide.engines.source import Source
+from confide.engines.troubles import no_room, unreadable
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 
 T = TypeVar("T")
@@ -40,20 +40,7 @@ def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OS
                 remedy="raise --memory, or run with fewer --processes",
             )
         )
-    if "No space left" in message or "File too large" in message:
-        return OSError(errno.ENOSPC, "No space left on device")
-    listed = list(sources)
-    named = [each.file for each in listed if isinstance(each, Source)] or [each.name for each in listed]  # type: ignore[union-attr]
-    return InputError(
-        Finding(
-            code="unreadable",
-            what="the file cannot be read",
-            where=Place(file=", ".join(named)),
-            found="damage or another layout (Spark)",
-            expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
-            remedy="check that the file is complete and is what the spec says it is; write it again if need be",
-        )
-    )
+    return no_room(message) or InputError(unreadable(sources, "Spark"))
 
 
 def unknown_type(source: Source | Path) -> InputError:

@@ -29,10 +29,21 @@ _GUARD = 32
 
 
 class Truncated(BoundedLaw):
-    """What both truncated laws have in common."""
+    """What both truncated laws have in common: a parameter, which each keeps under a name of its own, and the bound."""
 
     __slots__ = ()
+    bound: int
     parameter_name: ClassVar[str]
+
+    def _fix(self, parameter: Exact, bound: int) -> None:
+        """Checks and keeps both, once: the laws are frozen."""
+        object.__setattr__(self, self.parameter_name, positive(parameter, self.parameter_name))
+        check_bound(bound)
+        object.__setattr__(self, "bound", bound)
+
+    @property
+    def largest(self) -> int:
+        return self.bound
 
     @property
     @abstractmethod
@@ -92,13 +103,7 @@ class TruncatedGeometric(Truncated):
     parameter_name: ClassVar[str] = "epsilon"
 
     def __init__(self, epsilon: Exact, bound: int):
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        check_bound(bound)
-        object.__setattr__(self, "bound", bound)
-
-    @property
-    def largest(self) -> int:
-        return self.bound
+        self._fix(epsilon, bound)
 
     @property
     def untruncated(self) -> TwoSidedGeometric:
@@ -120,13 +125,7 @@ class TruncatedGaussian(Truncated):
     parameter_name: ClassVar[str] = "sigma2"
 
     def __init__(self, sigma2: Exact, bound: int):
-        object.__setattr__(self, "sigma2", positive(sigma2, "sigma2"))
-        check_bound(bound)
-        object.__setattr__(self, "bound", bound)
-
-    @property
-    def largest(self) -> int:
-        return self.bound
+        self._fix(sigma2, bound)
 
     @property
     def untruncated(self) -> DiscreteGaussian:

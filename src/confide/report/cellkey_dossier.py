@@ -10,7 +10,7 @@ from confide.cellkey.utility import POINTS
 from confide.confidential import Confidential
 from confide.errors import Finding, ParameterError, Place
 from confide.report import cellkey_plots, plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
 from confide.report.render import render
 
 Row = Mapping[str, Any]
@@ -25,12 +25,7 @@ MOST_CURVES = 6
 
 def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: the noise belongs to the records."""
-    findings = []
-    if asked.geometry:
-        what, found = "the dossier of the cell key method has no maps", ", ".join(asked.geometry)
-        expected = "geometry for runs of the mechanism topdown alone"
-        place = Place(path="--geometry")
-        findings.append(Finding("geometry-cellkey", what, place, found, expected, "leave --geometry out"))
+    findings = no_maps(asked, "cellkey", "the cell key method")
     if len(asked.runs) > 1:
         what, found = "runs of one question on the same keyed records are the same release", f"{len(asked.runs)} runs"
         place, remedy = Place(path="RUN"), "give one run; other record keys are other records"

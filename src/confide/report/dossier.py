@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.files import private_folder, write_text
+from confide.errors import Finding, Place
 from confide.runs.plan import Plan
 from confide.runs.progress import Progress
 from confide.runs.workspace import Workspace
@@ -58,6 +59,21 @@ class Evaluator(Protocol):
 
     def __call__(self, asked: Evaluating) -> Evaluated:
         """Evaluates, and writes the dossier."""
+
+
+def no_maps(asked: Evaluating, mechanism: str, of_what: str) -> list[Finding]:
+    """What is wrong with asking for maps where the dossier has none; nothing if nobody does."""
+    if not asked.geometry:
+        return []
+    finding = Finding(
+        code=f"geometry-{mechanism}",
+        what=f"the dossier of {of_what} has no maps",
+        where=Place(path="--geometry"),
+        found=", ".join(asked.geometry),
+        expected="geometry for runs of the mechanism topdown alone",
+        remedy="leave --geometry out",
+    )
+    return [finding]
 
 
 def write(folder: Path, numbers: Mapping[str, Any], page: str) -> Path:

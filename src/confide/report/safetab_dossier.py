@@ -12,9 +12,18 @@ from typing import Any
 
 from confide.confidential import Confidential
 from confide.engines.files import write_text
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError
 from confide.report import plots, safetab_dossier_plots
-from confide.report.dossier import BANNER, OVER_KEYS, PAGE_OVER_KEYS, Evaluated, Evaluating, write, write_numbers
+from confide.report.dossier import (
+    BANNER,
+    OVER_KEYS,
+    PAGE_OVER_KEYS,
+    Evaluated,
+    Evaluating,
+    no_maps,
+    write,
+    write_numbers,
+)
 from confide.report.render import render
 from confide.runs.evaluating import require_sealed
 from confide.safetab.evaluation import evaluate, pool
@@ -32,17 +41,8 @@ CLASSES_OF_CURVE = 12
 
 def evaluate_safetab(asked: Evaluating) -> Evaluated:
     """Each release against the truth, and all of them together. Writes the dossier of each, and of all."""
-    if asked.geometry:
-        raise ParameterError(
-            Finding(
-                code="geometry-safetab",
-                what="the dossier of population groups has no maps",
-                where=Place(path="--geometry"),
-                found=", ".join(asked.geometry),
-                expected="geometry for runs of the mechanism topdown alone",
-                remedy="leave --geometry out",
-            )
-        )
+    if findings := no_maps(asked, "safetab", "population groups"):
+        raise ParameterError(findings)
     for run in asked.runs:
         require_sealed(run.workspace)
     evaluations = []

@@ -8,7 +8,7 @@ from typing import Any
 from confide.confidential import Confidential
 from confide.errors import Finding, ParameterError, Place
 from confide.report import plots, swapping_plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
 from confide.report.render import render
 from confide.swapping.evaluation import evaluate
 from confide.swapping.people import ADULTS, SIZE
@@ -20,11 +20,7 @@ KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults"}
 
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier."""
-    findings = []
-    if asked.geometry:
-        what, found = "the dossier of swapped data has no maps", ", ".join(asked.geometry)
-        expected, place = "geometry for runs of the mechanism topdown alone", Place(path="--geometry")
-        findings.append(Finding("geometry-swapping", what, place, found, expected, "leave --geometry out"))
+    findings = no_maps(asked, "swapping", "swapped data")
     if len(asked.runs) > 1:
         what, found = "swapped data are evaluated one run at a time", f"{len(asked.runs)} runs"
         findings.append(Finding("one-run", what, Place(path="RUN"), found, "one run", "give one run"))

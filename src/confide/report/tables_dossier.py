@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from confide.confidential import Confidential
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError
 from confide.report import plots
-from confide.report.dossier import BANNER, OVER_KEYS, PAGE, Evaluated, Evaluating, write, write_numbers
+from confide.report.dossier import BANNER, OVER_KEYS, PAGE, Evaluated, Evaluating, no_maps, write, write_numbers
 from confide.report.render import render
 from confide.runs.plan import Plan
 from confide.tables.evaluation import EvaluatedCells, evaluate
@@ -20,17 +20,8 @@ FIXED = frozenset({"cells", "noise_margin", "promised_share_within_margin", "pro
 
 def evaluate_tables(asked: Evaluating) -> Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
-    if asked.geometry:
-        raise ParameterError(
-            Finding(
-                code="geometry-tables",
-                what="the dossier of tables has no maps",
-                where=Place(path="--geometry"),
-                found=", ".join(asked.geometry),
-                expected="geometry for runs of the mechanism topdown alone",
-                remedy="leave --geometry out",
-            )
-        )
+    if findings := no_maps(asked, "tables", "tables"):
+        raise ParameterError(findings)
     results = []
     with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
         for run in asked.runs:

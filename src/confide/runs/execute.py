@@ -12,8 +12,8 @@ charges a run once, before the first draw.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from confide.runs.checking import Checked, check, ledger_path, unusable_folder
 from confide.runs.ledger import Account, Ledger
 from confide.runs.load_spec import LoadedSpec
 from confide.runs.manifest import make_manifest
-from confide.runs.mechanism import Job, Mechanism, NoiseSource
+from confide.runs.mechanism import Job, Mechanism, NoiseSource, Publisher
 from confide.runs.plan import Plan
 from confide.runs.progress import Progress
 from confide.runs.release import MANIFEST, ReleaseWriter, sha256_of
@@ -63,12 +63,19 @@ def run(
     chosen_key: ReleaseKey | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption."""
+    with at_work(loaded, open_engine) as (workspace, engine):
+        return _run(loaded, mechanism, engine, workspace, documents, progress, chosen_key)
+
+
+@contextmanager
+def at_work(loaded: LoadedSpec, open_engine: OpenEngine) -> Iterator[tuple[Workspace, Engine]]:
+    """The folder of a run, locked for as long as it is worked in, with an engine, and tidied afterwards."""
     workspace = Workspace(loaded.folder)
     if unusable := unusable_folder(loaded, workspace):
         raise RunError(unusable)
     with workspace.locked(), no_room_is_an_error(workspace.root), open_engine(workspace.scratch) as engine:
         try:
-            return _run(loaded, mechanism, engine, workspace, documents, progress, chosen_key)
+            yield workspace, engine
         finally:
             workspace.tidy()
 
@@ -136,17 +143,7 @@ def _identify(
     assert account is not None
     known = workspace.identity()
     if known is None or (known.reservation_hash is None and known.run_id not in account.runs):
-        return workspace.begin(
-            RunIdentity(
-                run_id=new_run_id(),
-                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
-                release=loaded.spec.release.name,
-                mechanism=plan.mechanism,
-                plan_hash=plan.hash,
-                records_fingerprint=fingerprint,
-                key_is_chosen=chosen_key is not None,
-            )
-        )
+        return begin(loaded, plan, fingerprint, workspace, chosen=chosen_key is not None)
     if known.plan_hash != plan.hash:
         raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
@@ -155,6 +152,21 @@ def _identify(
         found = "a key from the operating system" if chosen_key is None else "a chosen key"
         raise changed("this run was begun with another kind of key", workspace, found)
     return known
+
+
+def begin(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Workspace, *, chosen: bool) -> RunIdentity:
+    """A new run in its folder: of this plan, on inputs with this fingerprint, with a chosen key or another."""
+    return workspace.begin(
+        RunIdentity(
+            run_id=new_run_id(),
+            spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
+            release=loaded.spec.release.name,
+            mechanism=plan.mechanism,
+            plan_hash=plan.hash,
+            records_fingerprint=fingerprint,
+            key_is_chosen=chosen,
+        )
+    )
 
 
 def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
@@ -180,18 +192,33 @@ def produce(
     before_drawing: Callable[[], object] = lambda: None,
 ) -> None:
     """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
-    plan, question, workspace = checked.plan, checked.question, job.workspace
+    plan, question = checked.plan, checked.question
     assert plan is not None
     mechanism.tabulate(question, job)
     if records_fingerprint(mechanism.records_file(question)) != identity.records_fingerprint:
-        raise changed("the records changed while they were counted", workspace)
+        raise changed("the records changed while they were counted", job.workspace)
     before_drawing()
     noise = NoiseSource(key, identity.records_fingerprint, plan.hash, mechanism.name)
     mechanism.measure(question, plan, job, noise)
     manifest = make_manifest(job.loaded, plan, key, mechanism.statistics(question, job))
+    publish(mechanism, checked, job, manifest, documents, stamped=key.chosen)
+
+
+def publish(
+    mechanism: Publisher,
+    checked: Checked,
+    job: Job,
+    manifest: Mapping[str, Any],
+    documents: Documents,
+    *,
+    stamped: bool,
+) -> None:
+    """The release folder: the files of the mechanism, the documents, and the manifest, which seals it."""
+    plan = checked.plan
+    assert plan is not None
     metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
-    with ReleaseWriter(workspace.release, stamped=key.chosen, metadata=metadata) as writer:
-        mechanism.publish(question, plan, job, writer)
+    with ReleaseWriter(job.workspace.release, stamped=stamped, metadata=metadata) as writer:
+        mechanism.publish(checked.question, plan, job, writer)
         for name, text in documents(manifest).items():
             writer.document(name, text)
         writer.seal(manifest)

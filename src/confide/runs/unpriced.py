@@ -12,7 +12,6 @@ a release draws something of its own, as swapping does, it has a key, kept and d
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from fractions import Fraction
@@ -24,7 +23,7 @@ from confide.noise import ReleaseKey
 from confide.runs import keys
 from confide.runs.checking import Charge, Checked, room, taken_folder, unusable_folder
 from confide.runs.evaluating import require_sealed
-from confide.runs.execute import Documents, OpenEngine, RunResult, changed
+from confide.runs.execute import Documents, OpenEngine, RunResult, at_work, begin, changed, publish
 from confide.runs.finality import Replay, begun, compare
 from confide.runs.keys import STAMP
 from confide.runs.load_spec import LoadedSpec
@@ -32,8 +31,8 @@ from confide.runs.manifest import FORMAT
 from confide.runs.mechanism import Job, Publisher
 from confide.runs.plan import Plan
 from confide.runs.progress import Progress
-from confide.runs.release import MANIFEST, ReleaseWriter, sha256_of
-from confide.runs.workspace import RunIdentity, Workspace, new_run_id, no_room_is_an_error
+from confide.runs.release import MANIFEST, sha256_of
+from confide.runs.workspace import RunIdentity, Workspace, no_room_is_an_error
 from confide.version import __version__
 
 
@@ -99,27 +98,21 @@ def run(
     chosen_key: ReleaseKey | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption."""
-    workspace = Workspace(loaded.folder)
-    if unusable := unusable_folder(loaded, workspace):
-        raise RunError(unusable)
-    with workspace.locked(), no_room_is_an_error(workspace.root), open_engine(workspace.scratch) as engine:
-        try:
-            checked = check(loaded, mechanism, engine, workspace, progress)
-            if checked.errors or checked.plan is None:
-                raise RunError(checked.findings)
-            for warning in checked.findings:
-                progress.note(f"{warning.severity} {warning}")
-            fingerprint = mechanism.fingerprint(checked.question)
-            identity = _identify(loaded, checked.plan, fingerprint, workspace, chosen=chosen_key is not None)
-            sealed = workspace.release.exists()
-            if not sealed:
-                if isinstance(mechanism, Keyed):
-                    _keep_key(workspace, identity, chosen_key)
-                _produce(mechanism, checked, Job(loaded, engine, workspace, progress), documents)
-            manifest = sha256_of(workspace.release / MANIFEST)
-            return RunResult(workspace.release, workspace, checked.plan, None, manifest, sealed)
-        finally:
-            workspace.tidy()
+    with at_work(loaded, open_engine) as (workspace, engine):
+        checked = check(loaded, mechanism, engine, workspace, progress)
+        if checked.errors or checked.plan is None:
+            raise RunError(checked.findings)
+        for warning in checked.findings:
+            progress.note(f"{warning.severity} {warning}")
+        fingerprint = mechanism.fingerprint(checked.question)
+        identity = _identify(loaded, checked.plan, fingerprint, workspace, chosen=chosen_key is not None)
+        sealed = workspace.release.exists()
+        if not sealed:
+            if isinstance(mechanism, Keyed):
+                _keep_key(workspace, identity, chosen_key)
+            _produce(mechanism, checked, Job(loaded, engine, workspace, progress), documents)
+        manifest = sha256_of(workspace.release / MANIFEST)
+        return RunResult(workspace.release, workspace, checked.plan, None, manifest, sealed)
 
 
 def replay(
@@ -172,17 +165,7 @@ def _identify(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Works
     """The run that this folder holds, begun now if there is none; another plan, or other inputs, are another run."""
     known = workspace.identity()
     if known is None:
-        return workspace.begin(
-            RunIdentity(
-                run_id=new_run_id(),
-                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
-                release=loaded.spec.release.name,
-                mechanism=plan.mechanism,
-                plan_hash=plan.hash,
-                records_fingerprint=fingerprint,
-                key_is_chosen=chosen,
-            )
-        )
+        return begin(loaded, plan, fingerprint, workspace, chosen=chosen)
     if known.key_is_chosen != chosen:
         found = "a chosen key" if chosen else "no chosen key"
         raise changed("this run was begun with another kind of key", workspace, found)
@@ -218,9 +201,4 @@ def _produce(mechanism: Unpriced, checked: Checked, job: Job, documents: Documen
     }
     if isinstance(mechanism, Keyed) and keys.recall(job.workspace.key_file).chosen:
         manifest |= {"noise": {**manifest["noise"], "key": "chosen"}, "stamp": STAMP}
-    metadata = {"release": release.name, "plan_hash": plan.hash}
-    with ReleaseWriter(job.workspace.release, stamped=manifest.get("stamp") == STAMP, metadata=metadata) as writer:
-        mechanism.publish(question, plan, job, writer)
-        for name, text in documents(manifest).items():
-            writer.document(name, text)
-        writer.seal(manifest)
+    publish(mechanism, checked, job, manifest, documents, stamped=manifest.get("stamp") == STAMP)
