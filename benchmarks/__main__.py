@@ -15,6 +15,7 @@ for name in (
     "cellkey",
     "hierarchy",
     "reconstruction",
+    "suppression",
 ):
     print(f"\n── {name} " + "─" * (70 - len(name)), flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
