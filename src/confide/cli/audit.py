@@ -12,8 +12,9 @@ from confide.cli.show import Json, err, out, print_json, table
 from confide.errors import Finding, ParameterError, Place
 from confide.runs.release import MANIFEST, read_manifest
 from confide.suppression.audit import Audit, Suspect, audit
-from confide.suppression.audit_description import describe
+from confide.suppression.audit_description import Described
 from confide.suppression.audit_files import read_required, read_suspect
+from confide.suppression.audit_plain import describe_or_assume
 from confide.suppression.audit_release import suspect_of_release
 
 DONE, REFUSED = 0, 1
@@ -32,7 +33,8 @@ def suppression(
     tables: Annotated[
         Path,
         typer.Argument(
-            metavar="TABLE", help="A folder with a description (table.toml), a CSV or Parquet with one, or a release."
+            metavar="TABLE",
+            help="A folder with a description (table.toml), a CSV or Parquet with or without one, or a release.",
         ),
     ],
     truth: Annotated[
@@ -48,12 +50,14 @@ def suppression(
 
     Exit code 1: a cell is disclosed, or its interval is narrower than required, or the table does not add up.
     """
+    taken_for: dict[str, str] = {}
     if (tables / MANIFEST).is_file():
         if truth is not None:
             raise ParameterError(_no_truth())
         suspect, required = suspect_of_release(tables, read_manifest(tables)), None
     else:
-        described = describe(tables)
+        described = describe_or_assume(tables)
+        taken_for = _taken_for(described)
         suspect = read_suspect(described)
         if truth is None and (described.description.protection.threshold or described.description.protection.percent):
             err.print("[yellow]note[/] threshold and percent are judged by true figures: give --truth")
@@ -61,10 +65,24 @@ def suppression(
     _notes(suspect)
     found = audit(suspect, required, sharpen=sharpen)
     if as_json:
-        print_json(found.as_dict() | {"findings": []})
+        print_json(found.as_dict() | {"taken_for": taken_for, "findings": []})
     else:
         _show(found)
     raise typer.Exit(DONE if found.ok else REFUSED)
+
+
+def _taken_for(described: Described) -> dict[str, str]:
+    """For a table without a description what its columns were taken for; it is also said beside."""
+    if not described.assumed:
+        return {}
+    description = described.description
+    columns = {name: f"a variable with the total {text.total}" for name, text in description.variables.items()}
+    columns[description.tables[0].value] = "the figures"
+    if description.tables[0].status is not None:
+        columns[description.tables[0].status] = "what is suppressed"
+    listed = "; ".join(f"{name}: {what}" for name, what in columns.items())
+    err.print(f"[yellow]note[/] no description, so taken for a table without hierarchies: {escape(listed)}.")
+    return columns
 
 
 def _notes(suspect: Suspect) -> None:

@@ -85,6 +85,8 @@ class Described:
     folder: Path
     file: Path
     data: Path | None
+    assumed: bool = False
+    """Whether nobody wrote it: the table was taken for what such tables commonly are."""
 
 
 def describe(path: Path) -> Described:
