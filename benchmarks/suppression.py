@@ -15,6 +15,7 @@ import time
 import numpy as np
 
 from confide.suppression import Attacker, Dimension, Suppressed, flat, suppress_tables, tree, with_totals
+from confide.suppression.suppress import Method
 
 SEED = 7
 SIZES = ((4, 4, 1), (4, 4, 2), (10, 10, 2), (20, 20, 2))
@@ -87,7 +88,7 @@ def audited(done: Suppressed) -> int:
 
 def small() -> None:
     """The cost of patterns beside that of the best, over small tables."""
-    dearer: dict[str, list[float]] = {"heuristic": [], "modular": []}
+    dearer: dict[Method, list[float]] = {"heuristic": [], "modular": []}
     for seed in range(SMALL_TABLES):
         rng = np.random.default_rng(seed)
         dimensions = [
@@ -97,7 +98,7 @@ def small() -> None:
         table = {"t": (dimensions, counts(dimensions, seed, mean=float(rng.choice([3, 10, 40]))))}
         best = suppress_tables(table, method="optimal").pattern.cost
         for method, found in dearer.items():
-            cost = suppress_tables(table, method=method).pattern.cost  # type: ignore[arg-type]
+            cost = suppress_tables(table, method=method).pattern.cost
             found.append(cost / best if best else 1.0)
     for method, found in dearer.items():
         share = np.mean(np.array(found) < 1 + 1e-9)

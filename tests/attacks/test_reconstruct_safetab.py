@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.command_kit import codes, run_json
@@ -17,7 +20,6 @@ from tests.safetab.released_kit import read, write_people
 from confide import api, official_safetab
 from confide.attacks.reconstruction import read_source, reconstruct
 from confide.attacks.reconstruction.safetab_areas import Areas, levels_of
-from confide.errors import ConfideError
 from confide.runs.ledger import Ledger
 from confide.runs.release import read_manifest
 from confide.safetab.output.kinds import read_planned
@@ -162,20 +164,31 @@ def test_the_variance_is_that_of_the_level(people: Path) -> None:
         assert found <= expected
 
 
-def test_a_release_that_was_tampered_with_is_refused(people: Path) -> None:
-    folder = release(people, "broken")
-    for path in (folder / "tables").glob("T01001.*"):
-        path.write_bytes(b"REGION_ID\n1\n" if path.suffix == ".csv" else pq_of(path))
-    with pytest.raises(ConfideError) as caught:
-        read_source(folder)
-    assert caught.value.findings[0].code == "release-tables"
+def fewer_columns(file: Path) -> None:
+    if file.suffix == ".csv":
+        file.write_text("REGION_ID\n1\n")
+    else:
+        table = pq.read_table(file)
+        pq.write_table(table.select(table.column_names[:-1]), file)
 
 
-def pq_of(path: Path) -> bytes:
-    """A table without its last column."""
-    table = pq.read_table(path)
-    pq.write_table(table.select(table.column_names[:-1]), path)
-    return path.read_bytes()
+def again(file: Path) -> None:
+    if file.suffix == ".parquet":
+        table = pq.read_table(file)
+        pq.write_table(pa.concat_tables([table, table]), file)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+@pytest.mark.parametrize("change", [fewer_columns, again, cut, Path.unlink])
+def test_a_release_that_is_not_whole_is_refused(people: Path, change: Callable[[Path], None]) -> None:
+    folder = people / f"changed-{change.__name__}"
+    shutil.copytree(release(people, f"whole-{change.__name__}", regions="STATE"), folder)
+    for file in (folder / "tables").glob("T01001.*"):
+        change(file)
+    assert codes("attack", "reconstruct", folder) == ["release-tables"]
 
 
 def key(kind: str, area: str, code: str = "1001") -> int:

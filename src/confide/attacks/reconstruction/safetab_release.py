@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from confide.attacks.reconstruction.marginals import Floats, Marginal, Published, sparse
 from confide.attacks.reconstruction.safetab_areas import MOST_BLOCKS, NAMES, Areas, depths, levels_of
@@ -74,10 +75,13 @@ def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
     margins, left_out = facts["noise_margin"] is not None, bool(facts["tabulation_suppression"])
     tables = []
     for name in TABLES:
-        copies = open_table(folder, dict(manifest), name, margins=margins)
-        if not copies.fits:
-            raise _unlike(name, "a table is not there, or has other columns than its layout")
-        table = read_table(name, copies, margins=margins, left_out=left_out)
+        try:
+            copies = open_table(folder, dict(manifest), name, margins=margins)
+            if not copies.fits:
+                raise _unlike(name, "a table is not there, or has other columns than its layout")
+            table = read_table(name, copies, margins=margins, left_out=left_out)
+        except (OSError, pa.ArrowException):
+            raise _unlike(name, "a table is not there, or is damaged") from None
         if (table.key < 0).any() or (table.level < 0).any() or (np.diff(table.key) <= 0).any():
             raise _unlike(name, "a table does not have each group once and in order")
         tables.append(table)
