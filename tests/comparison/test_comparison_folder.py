@@ -13,6 +13,7 @@ from confide.cli.main import main
 from confide.comparison import compare, comparing
 from confide.errors import ConfideError
 from confide.inputs.shipped import FOLDER
+from confide.runs.workspace import one_process
 
 NONE = '[[protections]]\nname = "truth"\nmechanism = "none"\n[attack]\nprocesses = 1\nblocks = 1\n'
 OURS = (FOLDER / "swapping/light.toml").read_text().replace('"0.05"', '"0.1"')
@@ -143,3 +144,10 @@ def test_a_refusal_is_plain_values_for_programs(
         ("no-such-file", 2),
         ("no-such-file", 3),
     ]
+
+
+def test_two_processes_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    made(tmp_path, MADE_UP + NONE)
+    with one_process(tmp_path / "out" / comparing.LOCK, tmp_path / "out"):
+        assert refused(tmp_path, MADE_UP + NONE) == "run-in-progress"
+    assert made(tmp_path, MADE_UP + NONE).numbers["persons"] == 300

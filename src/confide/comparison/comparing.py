@@ -30,7 +30,7 @@ from confide.comparison.spec import NONE, LoadedComparison, load_comparison
 from confide.engines.files import private_folder, whole_file, write_text
 from confide.errors import Finding, Place, RunError
 from confide.runs.progress import Progress, Silent
-from confide.runs.workspace import no_room_is_an_error
+from confide.runs.workspace import no_room_is_an_error, one_process
 from confide.version import __version__
 
 NUMBERS, PAGE = "comparison.json", "comparison.html"
@@ -40,7 +40,7 @@ QUESTION, RESULT, RECONSTRUCTED, VARIABILITY = (
     "reconstructed.parquet",
     "solution-variability.json",
 )
-MARK = "NOT-FOR-RELEASE.txt"
+MARK, LOCK = "NOT-FOR-RELEASE.txt", "lock"
 MARKED = "A comparison of protections, made by confide compare: it uses the truth. Nothing here is for release.\n"
 _VERSION = "confide/comparison/v1"
 
@@ -67,6 +67,7 @@ def compare(
         for part in loaded.protections:
             content(part, loaded.path.parent)  # for its findings, before anything takes long
         _own_folder(out)
+    with one_process(out / LOCK, out), no_room_is_an_error(out):
         population = prepare(loaded, out, shown)
         results: list[dict[str, Any]] = []
         certain: dict[str, float | None] | None = None

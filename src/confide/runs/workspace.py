@@ -41,6 +41,31 @@ class RunIdentity:
     reservation_hash: str | None = None
 
 
+@contextmanager
+def one_process(lock: Path, root: Path) -> Iterator[None]:
+    """One process at a time in the folder ``root``. The lock goes with the process, however it ends."""
+    with no_room_is_an_error(root):
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        with no_room_is_an_error(root):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(
+                    Finding(
+                        code="run-in-progress",
+                        what="another process works on this run",
+                        where=Place(file=str(root)),
+                        found="a held lock",
+                        expected="one process for one run",
+                        remedy="wait until it ends; a lock never outlives its process",
+                    )
+                ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 class Workspace:
     """The folders of one run."""
 
@@ -64,25 +89,8 @@ class Workspace:
             self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
             self.root.mkdir(parents=True, exist_ok=True)
             private_folder(self.confidential)
-            descriptor = os.open(self._lock_file, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            with no_room_is_an_error(self.root):
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise RunError(
-                        Finding(
-                            code="run-in-progress",
-                            what="another process works on this run",
-                            where=Place(file=str(self.root)),
-                            found="a held lock",
-                            expected="one process for one run",
-                            remedy="wait until it ends; a lock never outlives its process",
-                        )
-                    ) from None
+        with one_process(self._lock_file, self.root):
             yield
-        finally:
-            os.close(descriptor)
 
     def identity(self) -> RunIdentity | None:
         """The run that lives here, if one was begun."""
