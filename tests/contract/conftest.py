@@ -1,0 +1,41 @@
+"""One sealed release of each example, for all tests that only look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.contract.kit import NAMES, Project, lay_out
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Every registered mechanism, one after the other."""
+    return str(request.param)
+
+
+@pytest.fixture
+def project(name: str, tmp_path: Path) -> Project:
+    """The example of a mechanism, ready to run, and nobody else's."""
+    return lay_out(name, tmp_path / name)
+
+
+@pytest.fixture(scope="session")
+def seal(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
+    """Makes the release of an example when it is first asked for."""
+
+    @cache
+    def sealed(name: str) -> Project:
+        made = lay_out(name, tmp_path_factory.mktemp("sealed") / name)
+        made.run()
+        return made
+
+    return sealed
+
+
+@pytest.fixture
+def sealed(name: str, seal: Callable[[str], Project]) -> Project:
+    """The sealed release of an example, to look at and not to touch."""
+    return seal(name)

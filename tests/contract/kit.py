@@ -1,0 +1,165 @@
+"""What the tests of the contract know of Confide: its verbs, its errors, and the four names imported below.
+
+Where code moves, the imports of this file move with it, and no other line of the contract does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import confide
+from confide.attacks.reconstruction import read_source as read_source
+from confide.attacks.reconstruction import reconstruct as reconstruct
+from confide.mechanisms import EVALUATORS, MECHANISMS
+from confide.runs.ledger import Ledger
+from confide.version import __version__
+
+KEY = "c0ffee1e" * 8
+"""The key that every example is released with, where a release has one."""
+MANIFEST = "manifest.json"
+SPEC = "spec.toml"
+LEDGER = "data-set.ledger"
+EXAMPLES = Path(__file__).parent / "examples"
+NAMES = tuple(MECHANISMS)
+"""Every registered mechanism."""
+
+
+# What a mechanism says of itself
+
+
+def accounted(name: str) -> bool:
+    """Whether its releases are charged to a ledger."""
+    return "privacy" in MECHANISMS[name].spec.model_fields
+
+
+def keyed(name: str) -> bool:
+    """Whether its releases draw, and so have a key: accounted ones, and others that say so."""
+    return accounted(name) or bool(getattr(MECHANISMS[name], "keyed", False))
+
+
+def evaluable(name: str) -> bool:
+    """Whether its releases can be held against a truth."""
+    return name in EVALUATORS
+
+
+# Examples
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of an example, with an open ledger where it is accounted."""
+
+    name: str
+    folder: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / SPEC
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the spec says."""
+        return tomllib.loads(self.spec.read_text(encoding="utf-8"))
+
+    @property
+    def run_folder(self) -> Path:
+        return self.folder / self.values["release"]["name"]
+
+    @property
+    def release(self) -> Path:
+        return self.run_folder / "release"
+
+    @property
+    def ledger(self) -> Path | None:
+        """The ledger, of one that is accounted."""
+        return self.folder / LEDGER if accounted(self.name) else None
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The files that the release is made from: the records, or published measurements."""
+        data = self.values["data"]
+        given = self.folder / data.get("records", data.get("measurements", ""))
+        return sorted(file for file in given.rglob("*") if file.is_file()) if given.is_dir() else [given]
+
+    @property
+    def schema(self) -> Path | None:
+        """The schema, where the example has one of its own."""
+        named = str(self.values["data"].get("schema", ""))
+        return self.folder / named if named.endswith(".toml") else None
+
+    def charges(self) -> list[str]:
+        """The kinds of entries of the ledger; none where there is none."""
+        return [] if self.ledger is None else [entry.kind for entry in Ledger(self.ledger).history()]
+
+    def run(self, **options: Any) -> Any:
+        """The release, in one process unless told, with the key of the tests where it has one."""
+        named = {"processes": 1, "insecure_key": KEY if keyed(self.name) else None}
+        return confide.run(self.spec, **named | options)
+
+
+def lay_out(name: str, folder: Path) -> Project:
+    """A copy of an example in a new folder, ready to run. The ledger holds what one release costs, and no more."""
+    shutil.copytree(EXAMPLES / name, folder)
+    project = Project(name, folder)
+    if project.ledger is not None:
+        privacy = project.values["privacy"]
+        assert privacy["ledger"] == LEDGER
+        Ledger.open_new(
+            project.ledger,
+            data_set=name,
+            definition=privacy["definition"],
+            neighbours=privacy["neighbours"],
+            budget=privacy["budget"],
+            delta=privacy["delta"] if privacy["definition"] == "approximate" else 0,
+        )
+    return project
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder with its bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# Bytes
+
+
+def digests(release: Path) -> dict[str, str]:
+    """SHA-256 of every file of a release, the same for every version of Confide.
+
+    Manifest and document name the version that made them, and the manifest has hash and size of the document. A new
+    version with the same figures should not have to write down all bytes anew, because whoever does that does not look
+    at them. So the version is taken out of both before they are hashed, and nothing else is.
+    """
+    files = tree(release)
+    manifest = files[MANIFEST].decode()
+    manifest = _once(manifest, f' "confide": "{__version__}",', ' "confide": "VERSION",')
+    for path, content in files.items():
+        if path.endswith(".html"):
+            files[path] = _once(
+                content.decode(), f"made by Confide {__version__} ", "made by Confide VERSION "
+            ).encode()
+            manifest = _once(manifest, _hash_and_size(content), _hash_and_size(files[path]))
+    files[MANIFEST] = manifest.encode()
+    return {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+
+
+def _hash_and_size(content: bytes) -> str:
+    """As a manifest has them."""
+    return f'"sha256": "{hashlib.sha256(content).hexdigest()}",\n   "bytes": {len(content)}'
+
+
+def _once(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
+    return text.replace(old, new)
+
+
+def written_down(file: Path) -> dict[str, dict[str, str]]:
+    """The digests that the releases of the examples must have, by mechanism and path."""
+    listed: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8"))
+    return listed
