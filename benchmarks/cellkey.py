@@ -29,12 +29,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.processes import Memory
 from benchmarks.safetab import AFTER, BEFORE, BETWEEN, Timed
-from confide.cellkey.keyed_file import write_keyed
+from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
-from confide.inputs.shipped import load_schema
+from confide.mechanisms.cellkey.keys import write_keyed
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_settings import Areas
-from confide.risk.bounded_noise.programme import load_programme
+from confide.risk.bounded_noise.static_programme import load_programme
 from confide.schema import Query, Schema
 
 PERSONS, SEED, CORES = 1_000_000, 7, 2

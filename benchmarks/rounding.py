@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from confide.estimation.leftover import leftover, objective
-from confide.estimation.rounding import Partition, RoundingProblem, round_counts
-from confide.estimation.rounding_lp import solve_linear
+from confide.estimation.rounding import Partition, RoundingProblem, round_counts, solve_linear
+from confide.estimation.rounding_problem import leftover, objective
 
 SIZES = {(60, 10): 20, (85, 25): 20, (300, 20): 10, (300, 200): 3, (500, 500): 1, (600, 2500): 1}
 """Cells × children, and how many instances of each."""

@@ -30,12 +30,12 @@ from benchmarks.processes import Memory, processor_time
 from benchmarks.safetab_people import Size, write_country
 from benchmarks.safetab_plain import PlainTimes, run_plainly
 from confide.engines import Advance, LocalEngine, Source
+from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, read_code_lists
+from confide.mechanisms.safetab.official import read_config
+from confide.mechanisms.safetab.problem import group_level
+from confide.mechanisms.safetab.regions import read_regions
 from confide.population import load_origins, write_code_files
 from confide.population.official import render_json
-from confide.safetab.codes import CodeFiles, CodeLists, read_code_lists
-from confide.safetab.official import read_config
-from confide.safetab.question import group_level
-from confide.safetab.regions import read_regions
 
 PRODUCTION = Path(__file__).parents[2] / "shared" / "data" / "safetab" / "safetab_p_production_spec"
 CODE_FILES = {
@@ -79,13 +79,13 @@ class Timed:
 
     @contextmanager
     def stage(self, title: str, steps: int) -> Iterator[Advance]:  # noqa: ARG002
-        """See :class:`confide.runs.progress.Progress`."""
+        """See :class:`confide.releases.progress.Progress`."""
         self.end(BETWEEN if self.stages else BEFORE)
         yield lambda _: None
         self.end(title)
 
     def note(self, text: str) -> None:
-        """See :class:`confide.runs.progress.Progress`."""
+        """See :class:`confide.releases.progress.Progress`."""
 
 
 def command(begun: str, figures: str, *arguments: str) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from confide.safetab.codes import CodeLists
+from confide.mechanisms.safetab.codes import CodeLists
 
 Integers = npt.NDArray[np.int64]
 ROWS = 1 << 19

@@ -12,10 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from confide.noise.reference import UniformBits, sample
-from confide.safetab.codes import CodeLists
-from confide.safetab.question import GroupLevel
-from confide.safetab.regions import NO_AIANNH, NO_PLACE
+from confide.mechanisms.safetab.codes import CodeLists
+from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.regions import NO_AIANNH, NO_PLACE
+from confide.noise.sample import UniformBits, sample
 
 Areas = dict[str, set[str]]
 

@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from confide.suppression import Attacker, Dimension, Suppressed, flat, suppress_tables, tree, with_totals
-from confide.suppression.suppress import Method
+from confide.mechanisms.suppression import Attacker, Dimension, Suppressed, flat, suppress_tables, tree, with_totals
+from confide.mechanisms.suppression.suppress import Method
 
 SEED = 7
 SIZES = ((4, 4, 1), (4, 4, 2), (10, 10, 2), (20, 20, 2))

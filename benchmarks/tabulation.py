@@ -16,10 +16,10 @@ from pathlib import Path
 
 import duckdb
 
+from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
 from confide.engines.expressions import cell_index
 from confide.inputs.records import column_expressions
-from confide.inputs.shipped import load_schema
 from confide.population import Population, write_population
 
 MEMORY = "4GiB"

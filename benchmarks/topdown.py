@@ -26,15 +26,15 @@ import numpy as np
 
 from benchmarks.processes import Memory, processor_time
 from confide.engines import Advance, Engine, LocalEngine
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.problem import Question
 from confide.noise import ReleaseKey
 from confide.population import Population, write_population
+from confide.releases import run as execute
+from confide.releases.ledger import Ledger
+from confide.releases.load_spec import LoadedSpec, load_spec
+from confide.releases.verify import verify
 from confide.report import certificate
-from confide.runs import execute
-from confide.runs.ledger import Ledger
-from confide.runs.load_spec import LoadedSpec, load_spec
-from confide.runs.verifying import verify
-from confide.topdown.pipeline import TopDown
-from confide.topdown.question import Question
 
 NATION = {"us": 1, "state": 51, "county": 3_143, "tract": 84_414, "block": 5_892_698}
 """Official units of the 2020 Census; of the blocks, those that may be populated."""
@@ -111,12 +111,12 @@ class Timed:
 
     @contextmanager
     def stage(self, title: str, steps: int) -> Iterator[Advance]:  # noqa: ARG002
-        """See :class:`confide.runs.progress.Progress`."""
+        """See :class:`confide.releases.progress.Progress`."""
         yield lambda _: None
         self.end(title)
 
     def note(self, text: str) -> None:
-        """See :class:`confide.runs.progress.Progress`."""
+        """See :class:`confide.releases.progress.Progress`."""
 
 
 class Watched(TopDown):

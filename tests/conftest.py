@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from confide.population import Population, write_population
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 SPEC = """
 [release]

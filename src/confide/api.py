@@ -19,20 +19,24 @@ from confide.mechanisms import EVALUATORS, SPECS
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.noise import ReleaseKey
 from confide.population import OfficialFiles, Population, PopulationFiles, write_official, write_population
+from confide.releases import check as checking
+from confide.releases import evaluate as evaluating
+from confide.releases import replay as finality
+from confide.releases import run as execute
+from confide.releases import unpriced
+from confide.releases import verify as verifying
+from confide.releases.check import Checked
+from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.ledger import Ledger, RunRecord
+from confide.releases.load_spec import LoadedSpec, load_spec
+from confide.releases.mechanism import Mechanism
+from confide.releases.progress import Progress, Silent
+from confide.releases.replay import Replay
+from confide.releases.run import Documents, EngineName, OpenEngine, RunResult, choose_engine
+from confide.releases.unpriced import Keyed, Unpriced
+from confide.releases.verify import Verification
+from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
-from confide.runs import checking, evaluating, execute, finality, unpriced, verifying
-from confide.runs.checking import Checked
-from confide.runs.engine_choice import EngineName, choose_engine
-from confide.runs.execute import Documents, OpenEngine, RunResult
-from confide.runs.finality import Replay
-from confide.runs.ledger import Ledger, RunRecord
-from confide.runs.load_spec import LoadedSpec, load_spec
-from confide.runs.mechanism import Mechanism
-from confide.runs.progress import Progress, Silent
-from confide.runs.release import MANIFEST, sha256_of
-from confide.runs.unpriced import Keyed, Unpriced
-from confide.runs.verifying import Verification
-from confide.runs.workspace import Workspace
 
 DEFAULT_MEMORY = "4GiB"
 

@@ -9,20 +9,20 @@ from fractions import Fraction
 from pathlib import Path
 
 from confide import api, official_safetab
-from confide.cellkey.keyed_file import write_keyed
-from confide.cellkey.ptables import DECIMAL
 from confide.engines import LocalEngine, Source
+from confide.mechanisms.cellkey.keys import write_keyed
+from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.noise.ptables import DECIMAL
 from confide.population.eu import write_eu
 from confide.population.eu_settings import Areas
+from confide.releases.progress import Progress, Silent
+from confide.releases.run import RunResult
+from confide.releases.verify import Verification
 from confide.report.dossier import Evaluated
 from confide.report.risk_plots import region as draw_region
-from confide.risk.bounded_noise.programme import load_programme
-from confide.risk.bounded_noise.region import Question, Region
-from confide.runs.execute import RunResult
-from confide.runs.progress import Progress, Silent
-from confide.runs.verifying import Verification
+from confide.risk.bounded_noise.static_programme import load_programme
+from confide.risk.bounded_noise.withstanding import Question, Region
 from confide.starting import LEDGER, PRODUCTS, SPEC, cellkey_spec, new_ledger, there_already, topdown_spec, write_spec
-from confide.topdown.strategies.file import load_strategy
 
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"

@@ -17,18 +17,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confide import api
-from confide.engines.files import write_text
+from confide.engines.atomic_files import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
+from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
+from confide.mechanisms.safetab.settings import ITERATION_LEVELS, Settings
+from confide.mechanisms.safetab.spec import SafeTabSpec
+from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
+from confide.releases.ledger import Ledger
+from confide.releases.progress import Progress, Silent
+from confide.releases.run import RunResult
+from confide.releases.workspace import no_room_is_an_error
 from confide.report.render import render
-from confide.runs.execute import RunResult
-from confide.runs.ledger import Ledger
-from confide.runs.progress import Progress, Silent
-from confide.runs.workspace import no_room_is_an_error
-from confide.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
-from confide.safetab.settings import ITERATION_LEVELS, Settings
-from confide.safetab.spec import SafeTabSpec
-from confide.safetab.tuning.production import production_settings
 
 LEDGER = "data-set.ledger"
 SPEC = "spec.toml"

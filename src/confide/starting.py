@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Literal
 
 from confide import official_safetab
-from confide.engines.files import write_text
+from confide.documents import shipped
+from confide.engines.atomic_files import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
-from confide.inputs.shipped import shipped
+from confide.mechanisms.safetab.official.folder import DATA, PARAMETERS
+from confide.mechanisms.safetab.tuning.question import production_settings
+from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.releases.ledger import Ledger
+from confide.releases.workspace import no_room_is_an_error
 from confide.report.render import render
-from confide.runs.ledger import Ledger
-from confide.runs.workspace import no_room_is_an_error
-from confide.safetab.official.folder import DATA, PARAMETERS
-from confide.safetab.tuning.production import production_settings
-from confide.topdown.strategies.file import load_strategy
-from confide.topdown.strategies.strategy import Strategy
 
 LEDGER = "data-set.ledger"
 SPEC = "spec.toml"

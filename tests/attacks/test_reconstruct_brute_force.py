@@ -18,9 +18,8 @@ from tests.attacks.reconstruct_kit import (
 )
 
 from confide.attacks.reconstruction import Published, attack, reconstruct
+from confide.attacks.reconstruction.integer_program import programme, reduce, structure
 from confide.attacks.reconstruction.marginals import Zero
-from confide.attacks.reconstruction.programme import programme, structure
-from confide.attacks.reconstruction.propagation import reduce
 from confide.errors import InputError
 
 QUERIES = ["a", "b", "c", "b:halves", "b:odd", "a*b", "a*c", "b*c", "b:low*c", "a*b:halves*c", "a*b:odd", "b:halves*c"]

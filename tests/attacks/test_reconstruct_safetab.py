@@ -19,12 +19,12 @@ from tests.safetab.released_kit import read, write_people
 
 from confide import api, official_safetab
 from confide.attacks.reconstruction import read_source, reconstruct
-from confide.attacks.reconstruction.safetab_areas import Areas, levels_of
-from confide.runs.ledger import Ledger
-from confide.runs.release import read_manifest
-from confide.safetab.output.kinds import read_planned
-from confide.safetab.output.reading import group_key
-from confide.safetab.settings import REGION_TYPES
+from confide.attacks.reconstruction.safetab_release import Areas, levels_of
+from confide.mechanisms.safetab.output.reading import group_key
+from confide.mechanisms.safetab.output.verify import read_planned
+from confide.mechanisms.safetab.settings import REGION_TYPES
+from confide.releases.folder import read_manifest
+from confide.releases.ledger import Ledger
 
 KEY = "31" * 32
 NEST = {"USA": 0, "STATE": 2, "COUNTY": 5, "TRACT": 11}

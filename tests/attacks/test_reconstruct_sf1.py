@@ -13,7 +13,7 @@ import pytest
 
 from confide.attacks.reconstruction import Reconstruction, read_tables, reconstruct, write_sf1_tables
 from confide.attacks.reconstruction.description import load_description, query_of
-from confide.attacks.reconstruction.programme import structure
+from confide.attacks.reconstruction.integer_program import structure
 from confide.errors import InputError, ParameterError
 
 BINS = [*range(22), 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.attacks.reconstruct_kit import CELLS, published
 
-from confide.attacks.reconstruction import reconstruct, variability
+from confide.attacks.reconstruction import reconstruct
+from confide.attacks.reconstruction import unit as variability
 from confide.attacks.reconstruction.solving import Answer
 
 

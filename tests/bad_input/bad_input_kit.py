@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.cli.main import main
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 KEY = "5a" * 32
 OTHER_KEY = "a5" * 32

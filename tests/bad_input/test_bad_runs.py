@@ -29,7 +29,7 @@ from bad_input_kit import (
     tree,
 )
 
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 SYSTEM_RUN = (("run", "@spec.toml"),)
 CHOSEN_RUN = (("run", "@spec.toml", "--insecure-key", KEY),)

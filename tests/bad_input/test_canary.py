@@ -34,7 +34,7 @@ from confide import api
 from confide.confidential import Confidential
 from confide.engines import LocalEngine, Source, local
 from confide.errors import ConfideError, InputError
-from confide.runs.workspace import Workspace
+from confide.releases.workspace import Workspace
 
 EXTRA: dict[str, list[Any]] = {
     "name": [TEXT] * 40,

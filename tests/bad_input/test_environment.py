@@ -39,11 +39,11 @@ from bad_input_kit import (
 from confide import api
 from confide.engines.groups import Workers, map_groups
 from confide.errors import ConfideError, RunError
-from confide.runs.finality import compare
-from confide.runs.ledger import Ledger
-from confide.runs.release import ReleaseWriter
-from confide.runs.workspace import Workspace
-from confide.tables import Tables
+from confide.mechanisms.tables import Tables
+from confide.releases.folder import ReleaseWriter
+from confide.releases.ledger import Ledger
+from confide.releases.replay import compare
+from confide.releases.workspace import Workspace
 
 SEALED = ["open", "reserve", "measured", "sealed"]
 

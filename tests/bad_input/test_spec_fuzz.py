@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from confide import api
+from confide.documents import line_of, load_schema
 from confide.errors import Finding, SpecError
-from confide.inputs.shipped import load_schema
-from confide.runs.toml_lines import line_of
 
 fuzzed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 
@@ -99,7 +98,7 @@ def test_any_value_at_any_key_is_a_spec_or_a_spec_error(tmp_path: Path, data: st
     body[key] = data.draw(values)
     (tmp_path / "spec.toml").write_text(SPEC)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("confide.runs.toml_lines.parse", lambda _: document)
+        patch.setattr("confide.documents.parse", lambda _: document)
         findings = findings_of(lambda: api.load(tmp_path / "spec.toml"))
     assert all(finding.remedy for finding in findings)
 

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 import confide
 from confide import api
-from confide.cellkey.keys import draw_keys
-from confide.cellkey.pipeline import CellKey
-from confide.cellkey.programme import CellKeyQuestion
-from confide.cellkey.ptables import PTable
 from confide.engines import LocalEngine
+from confide.mechanisms.cellkey.keys import draw_keys
+from confide.mechanisms.cellkey.mechanism import CellKey
+from confide.mechanisms.cellkey.programme import CellKeyQuestion
 from confide.noise import ReleaseKey
-from confide.runs.release import sha256_of
+from confide.noise.ptables import PTable
+from confide.releases.folder import sha256_of
 
 SECRET = ReleaseKey.choose("2d" * 32)
 KEYS = 10**8

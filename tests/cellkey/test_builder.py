@@ -16,13 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 from confide import api
-from confide.cellkey.builder import build_table, understand
-from confide.cellkey.keys import draw_keys
-from confide.cellkey.preparing import prepare
-from confide.cellkey.programme import CellKeyQuestion
 from confide.cli.main import app
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, InputError, ParameterError
+from confide.mechanisms.cellkey.builder import build_table, understand
+from confide.mechanisms.cellkey.keys import draw_keys
+from confide.mechanisms.cellkey.programme import CellKeyQuestion, prepare
 from confide.noise import ReleaseKey
 
 SCHEMA = """

@@ -15,9 +15,9 @@ from tests.cellkey.cellkey_kit import KEYS, SCHEMA, people, tree, write_project
 from typer.testing import CliRunner
 
 import confide
-from confide.cellkey.ptables import count_settings, export_text, generate, magnitude_settings
 from confide.cli.main import app
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError
+from confide.noise.ptables import count_settings, export_text, generate, magnitude_settings
 
 WEIGHTED = 'weight = "weight"'
 PLANTED = "87654319"

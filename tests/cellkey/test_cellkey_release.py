@@ -27,10 +27,10 @@ from tests.cellkey.cellkey_kit import (
 from typer.testing import CliRunner
 
 import confide
-from confide.cellkey import counting
-from confide.cellkey.ptables import count_settings, generate
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.mechanisms.cellkey import counting
+from confide.noise.ptables import count_settings, generate
 
 PTABLE = generate(count_settings(5, "2")).table(KEYS)
 

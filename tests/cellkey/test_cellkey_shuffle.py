@@ -8,8 +8,8 @@ import pytest
 from tests.cellkey.cellkey_kit import figures, people, question_of, write_project
 
 import confide
-from confide.cellkey.ptables import same_law
 from confide.errors import SpecError
+from confide.noise.ptables import same_law
 
 SECRET = "5a" * 32
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cellkey.cellkey_kit import correct, failed, forge, release_of, with_count
 
-from confide.runs.plan import read_plan
+from confide.releases.plan import read_plan
 
 WORK = "work: "
 

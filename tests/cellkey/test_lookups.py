@@ -10,23 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.cellkey.abs_table import (
+from confide.errors import InputError, ParameterError
+from confide.mechanisms.cellkey.counting import CellSums, perturb
+from confide.mechanisms.cellkey.keys import uniform
+from confide.mechanisms.cellkey.lookups import (
     ROWS,
     AbsTable,
+    Lookup,
     abs_text,
     allocate,
     bias_findings,
     draw_columns,
+    expected_errors,
+    facts,
     folded,
     read_abs,
 )
-from confide.cellkey.counting import CellSums
-from confide.cellkey.keys import uniform
-from confide.cellkey.lookups import Lookup, expected_errors, facts
-from confide.cellkey.perturbing import perturb
-from confide.cellkey.ptables import LookupRow, PTable, count_settings, generate, read_table
-from confide.errors import InputError, ParameterError
 from confide.noise import ReleaseKey, derive_stream
+from confide.noise.ptables import LookupRow, PTable, count_settings, generate, read_table
 
 KEY = ReleaseKey.choose("0f" * 32)
 ZERO = LookupRow(0, (0,), (8,))

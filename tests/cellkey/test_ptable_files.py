@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from confide.cellkey.ptables import (
+from confide.errors import InputError, ParameterError
+from confide.noise.ptables import (
     LookupRow,
     PTable,
     count_settings,
@@ -19,9 +20,8 @@ from confide.cellkey.ptables import (
     read_table,
     same_law,
 )
-from confide.cellkey.ptables.files import Form
-from confide.cellkey.ptables.modify import key_of
-from confide.errors import InputError, ParameterError
+from confide.noise.ptables.formats import Form
+from confide.noise.ptables.ptable import key_of
 
 PLAIN = """i;j;p;v;p_int_ub
 0;0;1;0;1

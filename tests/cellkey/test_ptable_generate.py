@@ -15,11 +15,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from confide.cellkey.ptables import RowProblem, count_settings, generate, magnitude_settings, symmetric_law
-from confide.cellkey.ptables.certificate import Multipliers, certify, violations
-from confide.cellkey.ptables.entropy import RowLaw, free_variance, solve_row
-from confide.cellkey.ptables.feasibility import variance_range
 from confide.errors import ParameterError
+from confide.noise.ptables import RowProblem, count_settings, generate, magnitude_settings, symmetric_law
+from confide.noise.ptables.generate import variance_range
+from confide.noise.ptables.max_entropy import Multipliers, RowLaw, certify, free_variance, solve_row, violations
 
 CONDITIONS = 1e-12
 

@@ -7,8 +7,8 @@ from itertools import chain, combinations
 
 import pytest
 
-from confide.cellkey.ptables import NOT_A_PROMISE, LookupRow, PTable, count_settings, generate, magnitude_settings, read
 from confide.errors import ParameterError
+from confide.noise.ptables import NOT_A_PROMISE, LookupRow, PTable, count_settings, generate, magnitude_settings, read
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from confide.cellkey.ptables import Design, count_settings, export_text, generate, magnitude_settings, read_table
+from confide.noise.ptables import Design, count_settings, export_text, generate, magnitude_settings, read_table
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "ptable"
 pytestmark = [

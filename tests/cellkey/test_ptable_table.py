@@ -10,20 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.cellkey.ptables import (
-    LookupRow,
-    PTable,
-    count_settings,
-    generate,
-    magnitude_settings,
-    modify,
-    same_law,
-)
-from confide.cellkey.ptables.checks import table_findings
-from confide.cellkey.ptables.modify import _permutation, key_of
-from confide.cellkey.ptables.table import cumulated
 from confide.errors import ConfideError, ParameterError
 from confide.noise import derive_stream
+from confide.noise.ptables import LookupRow, PTable, count_settings, generate, magnitude_settings, modify, same_law
+from confide.noise.ptables.ptable import _permutation, cumulated, key_of, table_findings
 
 ZERO = LookupRow(0, (0,), (10,))
 ONE = LookupRow(1, (-1, 0, 1), (3, 7, 10))

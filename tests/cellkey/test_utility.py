@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from confide import api
-from confide.cellkey.keys import draw_keys
-from confide.cellkey.utility import POINTS, compared, joined, spread
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError, ReleaseError, RunError
+from confide.mechanisms.cellkey.keys import draw_keys
+from confide.mechanisms.cellkey.utility import POINTS, compared, joined, spread
 from confide.noise import ReleaseKey
 from confide.report import plots
 

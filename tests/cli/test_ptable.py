@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from confide.cellkey.ptables import count_settings, generate, magnitude_settings, read_table, same_law
 from confide.cli.main import app, main
 from confide.errors import ConfideError
+from confide.noise.ptables import count_settings, generate, magnitude_settings, read_table, same_law
 
 
 def run(*arguments: object) -> str:

@@ -17,7 +17,7 @@ from confide import api
 from confide.cli.lazy import Later, LazyGroup
 from confide.cli.main import Commands, app
 from confide.mechanisms import EVALUATORS, MECHANISMS, SPECS, Loaded
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "altair", "vl_convert", "pyspark", "jinja2")
 """What takes long to import, and no list of commands and no ledger needs."""
@@ -60,7 +60,7 @@ def test_the_probe_sees_what_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["import confide", "import confide.cli.main", "from confide.runs.ledger import Ledger"]
+    "script", ["import confide", "import confide.cli.main", "from confide.releases.ledger import Ledger"]
 )
 def test_an_import_loads_nothing_slow(script: str) -> None:
     assert loaded_by(script) == set()
@@ -96,7 +96,7 @@ def test_a_spec_loads_its_own_mechanism_alone(tmp_path: Path) -> None:
         f"try: confide.check({str(spec)!r})\n"
         "except SpecError as error: assert 'mechanism' not in {f.code for f in error.findings}, error\n"
         "else: raise AssertionError\n"
-        "assert 'confide.tables.pipeline' in sys.modules\n"
+        "assert 'confide.mechanisms.tables.mechanism' in sys.modules\n"
         "assert not {f'confide.{name}.pipeline' for name in ('topdown', 'safetab', 'suppression')} & set(sys.modules)"
     )
     assert not loaded_by(script) & {"scipy", "numba", "piqp", "altair", "pyspark"}
@@ -135,7 +135,7 @@ def test_the_list_keeps_its_order_and_what_is_registered_comes_last() -> None:
     assert len(set(names)) == len(names)
 
     class Some(LazyGroup):
-        later = (Later("new", "confide.cli.demo:new", "Begin."), Later("ledger", "confide.cli.ledger:app", "Books."))
+        later = (Later("new", "confide.cli.start:new", "Begin."), Later("ledger", "confide.cli.ledger:app", "Books."))
 
     mixed = typer.Typer(cls=Some)
 

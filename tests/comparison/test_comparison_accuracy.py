@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from comparison_kit import areas, truth
 
-from confide.comparison.accuracy import cells_published, characteristics, errors, sums_agree
-from confide.comparison.figures import Figures
+from confide.comparison.figures import Figures, cells_published, characteristics, errors, sums_agree
 from confide.comparison.programme import LEVELS, programme
 
 

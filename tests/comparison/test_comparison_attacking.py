@@ -11,11 +11,11 @@ import pyarrow as pa
 from comparison_kit import BLOCKS, DIGITS, areas, people, truth
 
 from confide.comparison.attacking import EXPOSED, attack, published, sample, with_ages
+from confide.comparison.compared_people import Population
+from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import Figures
-from confide.comparison.population import Population
 from confide.comparison.programme import programme
-from confide.comparison.spec import AttackPart
-from confide.runs.progress import Silent
+from confide.releases.progress import Silent
 
 
 def population(folder: Path = Path()) -> Population:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from confide.comparison.figures import read_release, tabulate
 from confide.comparison.programme import LEVELS, programme, schema_text
+from confide.documents import load_shipped
 from confide.errors import InputError
-from confide.inputs.shipped import load_shipped
 from confide.schema import parse_schema
 
 PERSON = st.tuples(

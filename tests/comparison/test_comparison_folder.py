@@ -11,9 +11,9 @@ import pytest
 from confide import api
 from confide.cli.main import main
 from confide.comparison import compare, comparing
+from confide.documents import FOLDER
 from confide.errors import ConfideError
-from confide.inputs.shipped import FOLDER
-from confide.runs.workspace import one_process
+from confide.releases.workspace import one_process
 
 NONE = '[[protections]]\nname = "truth"\nmechanism = "none"\n[attack]\nprocesses = 1\nblocks = 1\n'
 OURS = (FOLDER / "swapping/light.toml").read_text().replace('"0.05"', '"0.1"')

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from comparison_kit import BLOCKS, DIGITS, PEOPLE
 
-from confide.comparison.reading import BLOCK, CODED, COUNTS, HOUSEHOLD, read
+from confide.comparison.compared_people import BLOCK, CODED, COUNTS, HOUSEHOLD, read
 from confide.engines import Source
 from confide.errors import InputError
 

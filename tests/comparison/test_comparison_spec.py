@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from confide import starting
-from confide.comparison.spec import DEFAULT, AttackPart, load_comparison
+from confide.comparison.comparison_spec import DEFAULT, AttackPart, load_comparison
 from confide.errors import SpecError
 
 

@@ -9,7 +9,7 @@ from comparison_kit import truth
 from scipy.optimize import linprog
 
 from confide.comparison.programme import programme
-from confide.comparison.protections.suppressing import frame
+from confide.comparison.protections.suppressed import frame
 
 MAXIMUM = 3
 

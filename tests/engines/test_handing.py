@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from confide.engines.handing import workers_with
+from confide.engines.groups import workers_with
 
 SIZE = 1 << 21
 _held: list[bytes] = []

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from confide import api
 from confide.engines import LocalEngine, SparkEngine, spark_session
-from confide.engines.dialect import spark_text, to_spark
 from confide.engines.expressions import identifier, literal
+from confide.engines.spark import spark_text, to_spark
 from confide.errors import ConfideError, ParameterError
-from confide.runs.engine_choice import ON_SPARK, choose_engine
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
+from confide.releases.run import ON_SPARK, choose_engine
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import confide
 from confide import api, official_safetab
 from confide.engines import SparkEngine, groups
 from confide.population import Population, write_official, write_population
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,14 +17,18 @@ from least_squares_kit import Assembled, made_up, made_up_root, random_problem
 from confide.errors import ParameterError
 from confide.estimation import solve as solving
 from confide.estimation.active_set import active_set
-from confide.estimation.certificate import certify
-from confide.estimation.feasibility import InfeasibleError, clashes
-from confide.estimation.interior_point import interior_point
-from confide.estimation.prepare import Point, prepare, reference_point
-from confide.estimation.problem import ChildSums, Floats, GroupBounds, MeasuredQuery, NodeProblem
-from confide.estimation.projected_gradient import projected_gradient
-from confide.estimation.simplex import project
-from confide.estimation.solve import Outcome, SolveReport, UnsolvedError, quantised, solve
+from confide.estimation.certificate import InfeasibleError, certify, clashes
+from confide.estimation.node_problem import ChildSums, Floats, GroupBounds, MeasuredQuery, NodeProblem
+from confide.estimation.prepare import Point, prepare, project, reference_point
+from confide.estimation.solve import (
+    Outcome,
+    SolveReport,
+    UnsolvedError,
+    interior_point,
+    projected_gradient,
+    quantised,
+    solve,
+)
 from confide.estimation.totals import estimate_totals, project_totals, tolerance_rows
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from least_squares_kit import Assembled, random_problem
 
-from confide.estimation.interior_point import interior_point
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.solve import Outcome, solve
+from confide.estimation.solve import Outcome, interior_point, solve
 
 SMALL = 60
 """Up to this many variables SLSQP is asked too; it is cubic in them."""

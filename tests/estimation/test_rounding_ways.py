@@ -15,12 +15,11 @@ from rounding_kit import keeps, random_problem, value
 from scipy.optimize import linprog
 
 from confide.errors import ParameterError
-from confide.estimation import network, network_simplex
-from confide.estimation.leftover import leftover, objective, round_half_even
-from confide.estimation.network import Prices, build
-from confide.estimation.network_simplex import minimise
-from confide.estimation.rounding import Outcome, Partition, RoundingProblem, crossings, round_counts
-from confide.estimation.rounding_lp import solve_linear
+from confide.estimation import network
+from confide.estimation import network as network_simplex
+from confide.estimation.network import Prices, build, minimise
+from confide.estimation.rounding import Outcome, Partition, RoundingProblem, crossings, round_counts, solve_linear
+from confide.estimation.rounding_problem import leftover, objective, round_half_even
 
 KNOWN = "76550391ce9ba7c235ad2ccb0e2badb8da17dbbf270a3c7beace30b6e1f65e92"
 

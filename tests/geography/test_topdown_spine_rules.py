@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 from confide.errors import InputError, SpecError
 from confide.geography import OUTSIDE, Geolevel, build_spine
-from confide.geography.aian import AreaTypes, aian_flags, parse_area_types
-from confide.geography.off_spine import (
+from confide.mechanisms.topdown.spine.build import build_topdown_spine
+from confide.mechanisms.topdown.spine.off_spine import (
+    AreaTypes,
+    aian_flags,
     divisions_or_places,
     off_spine_entities,
+    parse_area_types,
     parse_strong_mcd_states,
     split_areas,
 )
-from confide.geography.optimised import block_groups, tract_groups
-from confide.geography.topdown_spine import build_topdown_spine
+from confide.mechanisms.topdown.spine.optimised import block_groups, tract_groups
 
 
 def shipped(name: str) -> dict[str, object]:

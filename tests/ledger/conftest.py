@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ledger_kit import HandClock, new_ledger
 
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from confide.runs.ledger import Ledger, Reservation
+from confide.releases.ledger import Ledger, Reservation
 
 START = datetime(2020, 4, 1, 12, 0, tzinfo=UTC)
 TRIGGERS = ("entries_are_not_changed", "entries_are_not_removed", "entries_follow")

@@ -15,10 +15,20 @@ from hypothesis import strategies as st
 from ledger_kit import MANIFEST, PLAN, RECORDS, START, TRIGGERS, new_ledger, reserve, rows, sha, tamper
 
 from confide.errors import LedgerError
-from confide.runs.ledger import Ledger
-from confide.runs.ledger.chain import GENESIS, Entry, digest, following, read, stamp
-from confide.runs.ledger.events import Event, KeyDestroyed, Measured, Opened, Reserved, Sealed, Voided, decode, encode
-from confide.runs.ledger.rules import fold
+from confide.releases.ledger import Ledger
+from confide.releases.ledger.account import fold
+from confide.releases.ledger.chain import GENESIS, Entry, digest, following, read, stamp
+from confide.releases.ledger.entries import (
+    Event,
+    KeyDestroyed,
+    Measured,
+    Opened,
+    Reserved,
+    Sealed,
+    Voided,
+    decode,
+    encode,
+)
 
 OPENED = Opened(
     ledger_id=sha("ledger"), data_set="d", definition="pure", neighbours="change-one", budget=Fraction(2), note="é\n"

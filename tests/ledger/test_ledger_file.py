@@ -19,7 +19,7 @@ import pytest
 from ledger_kit import new_ledger, reserve, rows, tamper
 
 from confide.errors import Finding, LedgerError
-from confide.runs.ledger import Ledger, store
+from confide.releases.ledger import Ledger, store
 
 
 def refusal(attempt: Callable[[], object]) -> Finding:

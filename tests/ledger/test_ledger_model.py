@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ledger_kit import MANIFEST, RECORDS, HandClock, new_ledger, reserve, sha
 
 from confide.errors import BudgetExceededError, LedgerError
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 RUNS = st.sampled_from(["a", "b", "c", "d", "e"])
 COSTS = st.sampled_from([Fraction(1, 7), Fraction(1, 3), Fraction(1, 2), Fraction(6, 7)])

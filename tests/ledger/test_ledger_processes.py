@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ledger_kit import new_ledger
 
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 HERE = str(Path(__file__).parent)
 START_UP = """

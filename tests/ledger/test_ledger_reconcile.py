@@ -9,7 +9,7 @@ import pytest
 from ledger_kit import MANIFEST, reserve, sha, tamper
 
 from confide.errors import Finding
-from confide.runs.ledger import Ledger, Reservation, RunRecord, RunState
+from confide.releases.ledger import Ledger, Reservation, RunRecord, RunState
 
 
 def record(run: Reservation, state: RunState | None = None) -> RunRecord:

@@ -12,8 +12,8 @@ import pytest
 from ledger_kit import MANIFEST, PLAN, RECORDS, START, HandClock, new_ledger, reserve, rows, sha
 
 from confide.errors import BudgetExceededError, LedgerError, ParameterError
-from confide.runs.ledger import Ledger
-from confide.runs.ledger.events import shown, written
+from confide.releases.ledger import Ledger
+from confide.releases.ledger.entries import shown, written
 
 
 def test_a_run_from_reservation_to_destroyed_key(ledger: Ledger) -> None:

@@ -13,8 +13,8 @@ from noise_kit import STREAM
 from sparse_kit import ALARM, PlantedExtensions, around, chi_square, known
 
 from confide.errors import ParameterError
-from confide.noise.binomial import binomial_steps, draw_binomial
 from confide.noise.inversion import Inverse
+from confide.noise.sparse import binomial_steps, draw_binomial
 
 TINY = Fraction(1, 1 << 250)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from confide.noise import laws
+from confide.noise import distributions as laws
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "noise.md"
 

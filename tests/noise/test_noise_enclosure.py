@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from noise_kit import as_mpf, folded_cdf, integer_thresholds, named
 
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
-from confide.noise.enclosure import exp_minus, folded_thresholds, invert, pi, square_root
-from confide.noise.gaussian_sums import _bernoulli_quotients, folded_gaussian_cdf
+from confide.noise.enclosure import (
+    _bernoulli_quotients,
+    exp_minus,
+    folded_gaussian_cdf,
+    folded_thresholds,
+    invert,
+    pi,
+    square_root,
+)
 
 LAWS = [
     *(DiscreteGaussian(sigma2) for sigma2 in ("1/1000000", "1/7", "9/10", 1, "10.24", 289, 3600)),

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from confide.noise.reference import UniformBits, bernoulli_exp
+from confide.noise.sample import UniformBits, bernoulli_exp
 
 
 def test_bits_are_taken_in_order_and_once() -> None:

@@ -14,7 +14,7 @@ import pytest
 from noise_kit import SIX_LAWS, STREAM, chi_square_p, named
 
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, draw
-from confide.noise.reference import UniformBits, sample
+from confide.noise.sample import UniformBits, sample
 
 pytestmark = pytest.mark.statistical
 

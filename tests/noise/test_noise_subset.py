@@ -14,7 +14,8 @@ from noise_kit import STREAM
 from sparse_kit import ALARM, PlantedExtensions, chi_square
 
 from confide.errors import ParameterError
-from confide.noise import draw_subset, rank_to_place, subset
+from confide.noise import draw_subset, rank_to_place
+from confide.noise import sparse as subset
 
 
 def planted(*integers: int, bits: int) -> PlantedExtensions:
@@ -58,7 +59,7 @@ def test_a_large_subset_is_spread_evenly() -> None:
 def test_how_many_are_read_at_a_time_does_not_matter(universe: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     places = draw_subset(universe, size, STREAM, 5)
     assert len(set(places.tolist())) == size
-    monkeypatch.setattr("confide.noise.subset._CHUNK", 7)
+    monkeypatch.setattr("confide.noise.sparse._CHUNK", 7)
     assert np.array_equal(draw_subset(universe, size, STREAM, 5), places)
 
 

@@ -10,7 +10,7 @@ from noise_kit import SIX_LAWS, integer_thresholds, named, wrong_cells
 
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, fits_table, table_for
 from confide.noise.enclosure import folded_thresholds
-from confide.noise.table import CELL_BITS, CELLS, UNDECIDED, Table, build_table
+from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, Table, build_table
 
 
 @pytest.mark.parametrize("law", [*SIX_LAWS, DiscreteGaussian("1/3")], ids=named)

@@ -32,8 +32,8 @@ from confide.noise import (
     delta_bounds,
     epsilon_delta,
     outside_mass,
-    truncated,
 )
+from confide.noise import bounded as truncated
 from confide.noise.bounded import log_up
 
 QUARTERS = FiniteLaw([-1, 0, 1], ["1/4", "1/2", "1/4"])

@@ -20,7 +20,7 @@ from confide.noise import (
     draw,
     perturb,
 )
-from confide.noise.peers import steps
+from confide.noise.release_noise import steps
 
 PEERS: tuple[CountNoise, ...] = (
     TwoSidedGeometric("9/10"),

@@ -15,13 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from confide.documents import load_schema
 from confide.errors import ParameterError, RunError, SpecError
-from confide.inputs.shipped import load_schema
-from confide.population import eu_people
-from confide.population.eu import EuFiles, write_eu
-from confide.population.eu_people import EuPeople
+from confide.population import eu as eu_people
+from confide.population.eu import EuFiles, EuPeople, write_eu
 from confide.population.eu_settings import LEVELS, Areas, Country, load_eu_settings, programme_tables
-from confide.risk.bounded_noise.programme import load_programme
+from confide.risk.bounded_noise.static_programme import load_programme
 from confide.schema import Schema
 
 PROGRAMME = load_programme("eu-2021")

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide import api
-from confide.cellkey.keys import draw_keys
-from confide.inputs.shipped import load_schema
+from confide.documents import load_schema
+from confide.mechanisms.cellkey.keys import draw_keys
 from confide.noise import ReleaseKey
 from confide.population import EuFiles, write_eu
 from confide.population.eu_settings import load_eu_settings, programme_tables, render_tables

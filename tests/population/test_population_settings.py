@@ -10,7 +10,7 @@ import pytest
 
 from confide.errors import SpecError
 from confide.population import Population, load_settings, profile
-from confide.population.races import weights_of
+from confide.population.origins import weights_of
 
 DEFAULT = (files("confide") / "data" / "population" / "default.toml").read_text(encoding="utf-8")
 

@@ -19,7 +19,7 @@ import pytest
 
 from confide.errors import RunError
 from confide.population import Population, write_population
-from confide.population import write as write_module
+from confide.population import generate as write_module
 
 
 class Display:

@@ -33,7 +33,7 @@ from confide.privacy import (
     event_from_dict,
     price,
 )
-from confide.runs.plan import event_of_law
+from confide.releases.plan import event_of_law
 
 APPROXIMATE, ADD, CHANGE = Definition.APPROXIMATE, Neighbours.ADD_REMOVE, Neighbours.CHANGE_ONE
 REACH = 60

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from confide import exact
-from confide.privacy import sensitivity
+from confide.privacy import calibration as sensitivity
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from confide.cellkey.counting import CellSums
-from confide.cellkey.keys import draw_keys
-from confide.cellkey.perturbing import perturb
-from confide.cellkey.ptables import PTable, count_settings, generate, modify
+from confide.mechanisms.cellkey.counting import CellSums, perturb
+from confide.mechanisms.cellkey.keys import draw_keys
 from confide.noise import ReleaseKey
+from confide.noise.ptables import PTable, count_settings, generate, modify
 from confide.risk.bounded_noise import (
     Count,
     Programme,
@@ -22,8 +21,7 @@ from confide.risk.bounded_noise import (
     load_programme,
     success_probability,
 )
-from confide.risk.bounded_noise.bound import bound_risk
-from confide.risk.bounded_noise.bound_attack import attack_bound
+from confide.risk.bounded_noise.bound import attack_bound, bound_risk
 
 Integers = npt.NDArray[np.int64]
 

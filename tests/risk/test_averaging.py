@@ -23,7 +23,7 @@ from confide.risk.bounded_noise import (
     representations,
 )
 from confide.risk.bounded_noise.averaging import parse_target, target_name, triples
-from confide.risk.bounded_noise.programme_file import parse_programme
+from confide.risk.bounded_noise.static_programme import parse_programme
 
 TOY = """
 id = "toy"
@@ -166,7 +166,7 @@ def test_counting_agrees_with_subsets_written_out(tables: list[set[str]], goal: 
 
 
 def _made(lines: list[str]) -> Programme:
-    from confide.risk.bounded_noise.programme import _made as make
+    from confide.risk.bounded_noise.static_programme import _made as make
 
     return make({"id": "own", "breakdowns": _SIZES, "tables": {"all": {"1": lines}}}, "own.toml")
 

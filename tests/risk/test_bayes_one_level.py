@@ -29,7 +29,7 @@ from confide.risk.bayesian import (
     posterior,
     risk_at,
 )
-from confide.risk.bayesian.region import exceeds_even_odds
+from confide.risk.bayesian.evidence import exceeds_even_odds
 
 rhos = st.fractions(Fraction(1, 200), 5, max_denominator=400)
 priors = st.fractions(Fraction(1, 10**6), Fraction(999, 1000), max_denominator=10**6)

@@ -24,8 +24,8 @@ from confide.risk.bayesian import (
     risk_at,
     two_cells,
 )
-from confide.risk.bayesian.curves import PRIORS
-from confide.risk.bayesian.noise_pmf import LawComparison
+from confide.risk.bayesian.evidence import LawComparison
+from confide.risk.bayesian.sequential import PRIORS
 
 # Shares of rho 2.56, of a level and of its most detailed query: block, block group, tract, county, state, nation.
 SHARES = [

@@ -20,7 +20,7 @@ from confide.risk.bounded_noise import (
     symmetric_row,
 )
 from confide.risk.bounded_noise.bound import BoundRisk, tuples_needed
-from confide.risk.bounded_noise.rows import largest_variance
+from confide.risk.bounded_noise.noise_rows import largest_variance
 
 
 def test_the_published_example() -> None:

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from scipy.signal import fftconvolve
 
 from confide.errors import ConfideError, InputError, ParameterError, SpecError
-from confide.risk.bayesian.log_convolution import is_concave, log_convolve
 from confide.risk.bayesian.priors import CountPrior, Flat, Geometric, Given, Point
-from confide.risk.bayesian.tree import ALLOWED, Node, Tree, target
+from confide.risk.bayesian.tree import ALLOWED, Node, Tree, is_concave, log_convolve, target
 from confide.risk.bayesian.tree_file import load_tree, parse_tree
 from confide.risk.bayesian.two_level import TwoLevel
 

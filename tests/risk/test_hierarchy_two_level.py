@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from confide.errors import ParameterError
+from confide.risk.bayesian.counts import SiblingNoise, approximation_error, gaussian_window, sibling_window
 from confide.risk.bayesian.priors import (
     Flat,
     FlatParent,
@@ -29,7 +30,6 @@ from confide.risk.bayesian.priors import (
     parse_count_prior,
     parse_parent_prior,
 )
-from confide.risk.bayesian.sibling_sum import SiblingNoise, approximation_error, gaussian_window, sibling_window
 from confide.risk.bayesian.two_level import TwoLevel, Variant
 
 # The shares of the 2020 Census of 2.56 for the detailed query: blocks and optimised block groups.

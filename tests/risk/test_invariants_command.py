@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from tests import command_kit
 
+from confide.mechanisms.topdown.statement import effective_privacy, translate
+from confide.mechanisms.topdown.strategies.accounting import plan_of
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
-from confide.report.invariants_statement import effective_privacy, translate
-from confide.risk.invariants import Status, single_record
-from confide.runs.plan import Measure, Plan
-from confide.topdown.strategies.accounting import plan_of
-from confide.topdown.strategies.file import load_strategy
+from confide.privacy.invariants import Status, single_record
+from confide.releases.plan import Measure, Plan
 
 run = partial(command_kit.run, "risk", "invariants")
 run_json = partial(command_kit.run_json, "risk", "invariants")

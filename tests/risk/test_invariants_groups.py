@@ -8,8 +8,15 @@ from itertools import combinations_with_replacement
 import pytest
 
 from confide.errors import ParameterError
-from confide.risk.invariants import Invariants, Mode, Situation, group_size, groups, load_invariants, parse_invariants
-from confide.risk.invariants.single_record import Need
+from confide.privacy.invariants import (
+    Invariants,
+    Mode,
+    Situation,
+    group_size,
+    groups,
+)
+from confide.privacy.invariants.single_record import Need
+from confide.risk.invariant_sets import load_invariants, parse_invariants
 
 # as printed, permutation product, refill, pairwise
 TABLE = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from confide.documents import shipped
 from confide.errors import ParameterError, SpecError
-from confide.inputs.shipped import shipped
-from confide.risk.invariants import ANY, load_invariants, parse_invariants, single_record
-from confide.risk.invariants.reading import KIND
+from confide.privacy.invariants import ANY, single_record
+from confide.risk.invariant_sets import KIND, load_invariants, parse_invariants
 
 OWN = """
 id = "own"

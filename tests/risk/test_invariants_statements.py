@@ -14,28 +14,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.mechanisms.topdown.strategies.accounting import plan_of
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import TwoSidedGeometric
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, cks_delta
-from confide.risk.invariants import (
+from confide.privacy.invariants import (
     Loss,
     Measured,
     Record,
-    chain,
     concentrated,
     exchange_rho,
     explain,
     groups,
-    load_invariants,
     measured_by,
     rho_of_modification,
     single_record,
     worst_rho,
 )
-from confide.risk.invariants.km11 import estimates
-from confide.runs.plan import Measure, Plan
+from confide.releases.plan import Measure, Plan
+from confide.risk.invariant_sets import chain, estimates, load_invariants
 from confide.schema import parse_schema
-from confide.topdown.strategies.accounting import plan_of
-from confide.topdown.strategies.file import load_strategy
 
 BLOCK_RHO = Fraction("0.099226354")  # detailed query of the blocks, of 2.56
 

@@ -13,12 +13,12 @@ import pytest
 from tests import command_kit
 
 from confide.errors import ParameterError
+from confide.mechanisms.topdown.strategies.accounting import plan_of
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import Definition, Neighbours
+from confide.releases.plan import Plan
 from confide.report import plots
 from confide.risk.testing import Kind, LossTest, epsilon_curve, parts_of, power_curve
-from confide.runs.plan import Plan
-from confide.topdown.strategies.accounting import plan_of
-from confide.topdown.strategies.file import load_strategy
 
 run = partial(command_kit.run, "risk", "curve")
 run_json = partial(command_kit.run_json, "risk", "curve")

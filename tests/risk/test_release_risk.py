@@ -23,18 +23,17 @@ from confide import api
 from confide.errors import ParameterError, ReleaseError
 from confide.estimation.exchangeable import Exchangeable
 from confide.estimation.spine_variances import SpineLevel, spine_variances
+from confide.mechanisms.topdown.strategies.constraints import Invariant
+from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of
 from confide.noise import DiscreteGaussian
+from confide.releases.ledger import Ledger
+from confide.releases.plan import Plan, loss_by_attribute
 from confide.report import plots
 from confide.risk.bayesian import LawComparison, marginal
-from confide.risk.releases import Effective, ReadRelease, expected_posterior, open_release, release_risk
-from confide.risk.releases.effective import rho_from_covariance
-from confide.risk.releases.report import weighted_median
-from confide.runs.ledger import Ledger
-from confide.runs.plan import Plan
-from confide.runs.semantics import loss_by_attribute
-from confide.topdown.strategies.constraints import Invariant
-from confide.topdown.strategies.file import load_strategy
-from confide.topdown.strategies.strategy import Strategy, groups_of
+from confide.risk.release_risk import Effective, ReadRelease, expected_posterior, open_release, release_risk
+from confide.risk.release_risk.effective import rho_from_covariance
+from confide.risk.release_risk.report import weighted_median
 
 STRATEGY = strategy_text(
     "hamlets",

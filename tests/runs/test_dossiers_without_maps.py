@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from confide.errors import ParameterError
-from confide.report.cellkey_dossier import evaluate_cellkey
+from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
+from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
+from confide.mechanisms.suppression.evaluate import evaluate_suppression
+from confide.mechanisms.swapping.evaluate import evaluate_swapping
+from confide.mechanisms.tables.evaluate import evaluate_tables
 from confide.report.dossier import Evaluating, Evaluator, no_maps
-from confide.report.safetab_dossier import evaluate_safetab
-from confide.report.suppression_dossier import evaluate_suppression
-from confide.report.swapping_dossier import evaluate_swapping
-from confide.report.tables_dossier import evaluate_tables
 
 NOTHING: Any = None
 

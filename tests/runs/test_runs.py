@@ -20,9 +20,9 @@ from tests.conftest import KEY
 import confide
 from confide.confidential import Confidential
 from confide.errors import RunError
-from confide.runs.finality import compare
-from confide.runs.ledger import Ledger
-from confide.runs.release import ReleaseWriter
+from confide.releases.folder import ReleaseWriter
+from confide.releases.ledger import Ledger
+from confide.releases.replay import compare
 
 RUN = [sys.executable, "-m", "confide", "run", "--json", "--processes", "2"]
 
@@ -40,7 +40,7 @@ def test_a_run_ends_in_a_sealed_and_verified_release(project: Path) -> None:
 
 def test_the_manifest_has_the_statistics_of_the_mechanism(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"levels": {}, "whole": 3}
-    monkeypatch.setattr("confide.tables.pipeline.Tables.statistics", lambda *_: told)
+    monkeypatch.setattr("confide.mechanisms.tables.mechanism.Tables.statistics", lambda *_: told)
     monkeypatch.setattr("confide.report.certificate.estimates", lambda _: None)
     assert json.loads((confide.run(project / "spec.toml").release / "manifest.json").read_text())["statistics"] == told
 
@@ -171,15 +171,15 @@ class StopHere(Exception):  # noqa: N818
 
 
 STEPS = [
-    "confide.runs.ledger.book.Ledger.reserve",
-    "confide.runs.workspace.Workspace.note_reservation",
-    "confide.runs.keys.keep",
-    "confide.tables.pipeline.Tables.tabulate",
-    "confide.runs.ledger.book.Ledger.mark_measured",
-    "confide.tables.pipeline.Tables.measure",
-    "confide.tables.pipeline.Tables.publish",
-    "confide.runs.release.ReleaseWriter.seal",
-    "confide.runs.ledger.book.Ledger.mark_sealed",
+    "confide.releases.ledger.book.Ledger.reserve",
+    "confide.releases.workspace.Workspace.note_reservation",
+    "confide.releases.keys.keep",
+    "confide.mechanisms.tables.mechanism.Tables.tabulate",
+    "confide.releases.ledger.book.Ledger.mark_measured",
+    "confide.mechanisms.tables.mechanism.Tables.measure",
+    "confide.mechanisms.tables.mechanism.Tables.publish",
+    "confide.releases.folder.ReleaseWriter.seal",
+    "confide.releases.ledger.book.Ledger.mark_sealed",
 ]
 
 

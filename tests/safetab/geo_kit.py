@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Source
+from confide.mechanisms.safetab.settings import Settings
 from confide.privacy import Definition
-from confide.safetab.settings import Settings
 
 GRFC = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK", "PLACEFP", "AIANNHCE")
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import confide
 from confide import api, official_safetab
 from confide.population import Population, write_official
-from confide.runs.release import sha256_of
+from confide.releases.folder import sha256_of
 
 Change = Callable[[pa.Table], pa.Table]
 PLACES = {"t1": "t1/t1", "t2": "t2/t2"}

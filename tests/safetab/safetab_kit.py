@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 from tests.safetab.code_kit import NAMES, TEXTS
 
 from confide import official_safetab
+from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
+from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.settings import LevelSettings
 from confide.noise import Law, NoiseStream, ReleaseKey, derive_stream
 from confide.official_safetab import Executed
 from confide.privacy import Definition, Neighbours
-from confide.runs.mechanism import NoiseSource
-from confide.runs.plan import budget_of, calibrate
-from confide.safetab.measuring import MeasureGroups, measure_groups
-from confide.safetab.question import GroupLevel
-from confide.safetab.settings import LevelSettings
+from confide.releases.mechanism import NoiseSource
+from confide.releases.plan import budget_of, calibrate
 
 KEY = "5a" * 32
 MEMORY = "1GiB"

@@ -20,15 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.safetab.safetab_kit import counts, level_of, measured, noise_source, same_size, stream_of
 
+from confide.mechanisms.safetab import plan as empty_groups
+from confide.mechanisms.safetab import problem as question
+from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups, noise_at
+from confide.mechanisms.safetab.plan import CHOICE, TOTAL_ONLY, is_sparse
+from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.settings import AGE_23, CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, draw_at
 from confide.privacy import Definition
-from confide.safetab import empty as empty_groups
-from confide.safetab import question
-from confide.safetab.empty import is_sparse
-from confide.safetab.grids import AGE_23, CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE
-from confide.safetab.measuring import MeasureGroups, measure_groups, noise_at
-from confide.safetab.planning import CHOICE, TOTAL_ONLY
-from confide.safetab.question import GroupLevel
 
 Integers = npt.NDArray[np.int64]
 FAR = (10**6, 10**7, 10**8)

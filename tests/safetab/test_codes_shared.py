@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.safetab.code_kit import code_files
 
-from confide.safetab.codes import CodeFiles, CodeLists, iterations_of, read_code_lists, stability, worst_case
+from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, iterations_of, read_code_lists, stability, worst_case
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "safetab"
 PRODUCTION = FOLDER / "safetab_p_production_spec"

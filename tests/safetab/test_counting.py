@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from confide.mechanisms.safetab.measure import DENSE, Occupied, noise_at
+from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL
+from confide.mechanisms.safetab.settings import AGE_23, GRIDS, Grid
+from confide.mechanisms.safetab.tabulate import key_expressions, unpack
 from confide.noise import DiscreteGaussian, NoiseStream, draw_at
-from confide.safetab.grids import AGE_23, GRIDS, Grid
-from confide.safetab.measuring import DENSE, noise_at
-from confide.safetab.occupied import Occupied
-from confide.safetab.packing import key_expressions, unpack
-from confide.safetab.record_rules import CODE_COLUMNS, NULL
 
 CODES = st.integers(1000, 9999).map(str)
 PERSON = st.tuples(*([st.one_of(CODES, st.just(NULL))] * 8), CODES)

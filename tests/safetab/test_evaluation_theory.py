@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from confide.mechanisms.safetab.evaluation.compare import Spread
+from confide.mechanisms.safetab.evaluation.tallies import Errors
+from confide.mechanisms.safetab.tuning.answer import release_bias
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
-from confide.safetab.evaluation.tallies import Errors
-from confide.safetab.evaluation.theory import Spread
-from confide.safetab.tuning.suppression import release_bias
 
 LAWS = [DiscreteGaussian("31.447"), DiscreteGaussian("2.343"), DiscreteGaussian("0.05"), TwoSidedGeometric("0.3")]
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from tests.safetab.code_kit import write_lists
 
 from confide.errors import InputError, ParameterError
-from confide.safetab.codes import CodeLists, Iteration, iterations_of, read_code_lists, stability, worst_case
-from confide.safetab.codes.lists import KINDS
-from confide.safetab.codes.stability import published_rule
+from confide.mechanisms.safetab.codes import CodeLists, Iteration, iterations_of, read_code_lists, stability, worst_case
+from confide.mechanisms.safetab.codes.lists import KINDS, published_rule
 
 COLUMNS = [*(f"QRACE{number}" for number in range(1, 9)), "QSPAN"]
 Pattern = tuple[tuple[str, ...], str]

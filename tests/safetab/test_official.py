@@ -29,10 +29,10 @@ from tests.safetab.safetab_kit import (
 
 from confide import api, official_safetab
 from confide.errors import ConfideError, InputError
+from confide.mechanisms.safetab.official import INFINITE, OfficialConfig, read_config
 from confide.population import Population, write_official
 from confide.privacy import Definition
-from confide.runs.ledger import Ledger
-from confide.safetab.official import INFINITE, OfficialConfig, read_config
+from confide.releases.ledger import Ledger
 
 BUDGET = budget_key("COUNTY", 2)
 NOISY = budgets(1) | thresholds(1, 2, 3)

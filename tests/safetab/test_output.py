@@ -27,15 +27,13 @@ from tests.safetab.safetab_kit import (
 )
 
 from confide import api
+from confide.mechanisms.safetab import problem as question
+from confide.mechanisms.safetab.output import group_counts as margins
+from confide.mechanisms.safetab.output.group_counts import GroupCounts, margin_of_sum
+from confide.mechanisms.safetab.output.publish import suppress, unify
+from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
 from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, draw
 from confide.official_safetab import convert
-from confide.safetab import question
-from confide.safetab.grids import CELLS_OF_LEVEL
-from confide.safetab.output import margins
-from confide.safetab.output.coterminous import unify
-from confide.safetab.output.group_counts import GroupCounts
-from confide.safetab.output.margins import margin_of_sum
-from confide.safetab.output.suppression import suppress
 
 REGIONS = ("STATE", "COUNTY", "TRACT", "PLACE")
 ITERATIONS = 4

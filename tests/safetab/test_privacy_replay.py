@@ -29,10 +29,10 @@ from tests.safetab.safetab_kit import (
 )
 
 from confide import api
+from confide.mechanisms.safetab import measure as measuring
 from confide.noise import Law
 from confide.official_safetab import convert
-from confide.runs.mechanism import NoiseSource
-from confide.safetab import measuring
+from confide.releases.mechanism import NoiseSource
 
 # Both ways of drawing; the passes and levels of one setting are enough for the others.
 SPARSE = config(**budgets(0.05), **thresholds(400, 500, 600), zero_suppression_chance=0.9999)

@@ -12,10 +12,16 @@ from tests.safetab.geo_kit import BLOCKS, GRFC, parquet, settings_for, text
 
 from confide.engines import Engine, LocalEngine, Source
 from confide.errors import CONFIDENTIAL, Finding
-from confide.safetab.grids import AGE_23
-from confide.safetab.record_rules import CODE_COLUMNS, PERSON_COLUMNS
-from confide.safetab.records import check_person_columns, check_persons, in_states, person_expressions
-from confide.safetab.regions import Regions, read_regions
+from confide.mechanisms.safetab.records import (
+    CODE_COLUMNS,
+    PERSON_COLUMNS,
+    check_person_columns,
+    check_persons,
+    in_states,
+    person_expressions,
+)
+from confide.mechanisms.safetab.regions import Regions, read_regions
+from confide.mechanisms.safetab.settings import AGE_23
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "safetab" / "safetab_p_toy"
 CODES = ("1000", "1010", "2020", "9950")

@@ -12,8 +12,8 @@ from tests.safetab.geo_kit import BLOCKS, GRFC, parquet, text
 
 from confide.engines import Engine, LocalEngine, Source
 from confide.errors import Finding, InputError
-from confide.safetab.regions import Regions, area_column, read_regions
-from confide.safetab.settings import PR_REGIONS, REGION_TYPES, US_REGIONS
+from confide.mechanisms.safetab.regions import Regions, area_column, read_regions
+from confide.mechanisms.safetab.settings import PR_REGIONS, REGION_TYPES, US_REGIONS
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "safetab" / "safetab_p_toy"
 

@@ -14,8 +14,7 @@ from tests.safetab.geo_kit import BLOCKS, GRFC, text
 
 from confide.engines import Engine, LocalEngine
 from confide.errors import Finding, InputError
-from confide.safetab.coterminous_sets import coterminous_from_file
-from confide.safetab.regions import Regions, area_column, read_regions
+from confide.mechanisms.safetab.regions import Regions, area_column, coterminous_from_file, read_regions
 
 TYPES = ("STATE", "COUNTY", "TRACT", "PLACE")
 

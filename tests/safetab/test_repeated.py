@@ -22,10 +22,10 @@ import pyarrow as pa
 import pytest
 from tests.safetab.safetab_kit import level_of, measured
 
+from confide.mechanisms.safetab.plan import is_sparse
+from confide.mechanisms.safetab.problem import GroupLevel
 from confide.noise import DiscreteGaussian, Law
 from confide.privacy import Definition
-from confide.safetab.empty import is_sparse
-from confide.safetab.question import GroupLevel
 
 pytestmark = pytest.mark.statistical
 

@@ -46,12 +46,12 @@ from tests.safetab.safetab_kit import (
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
+from confide.mechanisms.safetab.mechanism import SafeTab
+from confide.mechanisms.safetab.problem import SafeTabQuestion
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 from confide.official_safetab import convert
 from confide.privacy import Definition, Neighbours, price
-from confide.runs.plan import Plan, read_plan
-from confide.safetab.pipeline import SafeTab
-from confide.safetab.question import SafeTabQuestion
+from confide.releases.plan import Plan, read_plan
 
 golden = [
     pytest.mark.shared,

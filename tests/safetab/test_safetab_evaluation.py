@@ -18,12 +18,12 @@ from confide import api, official_safetab
 from confide.cli.main import app
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, RunError
-from confide.runs.checking import throwaway_workspace
-from confide.runs.workspace import Workspace
-from confide.safetab.evaluation import evaluate
-from confide.safetab.evaluation.tallies import SIZES, WORKLOADS
-from confide.safetab.grids import GRIDS
-from confide.safetab.pipeline import SafeTab
+from confide.mechanisms.safetab.evaluation import evaluate
+from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
+from confide.mechanisms.safetab.mechanism import SafeTab
+from confide.mechanisms.safetab.settings import GRIDS
+from confide.releases.check import throwaway_workspace
+from confide.releases.workspace import Workspace
 from confide.utility.metrics import bin_label
 
 KEYS = ("11", "22", "33")

@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
-from confide.privacy import Definition, Neighbours, price
-from confide.safetab.tuning import (
+from confide.mechanisms.safetab.tuning import (
     LevelQuestion,
     Question,
     Rule,
@@ -25,11 +23,17 @@ from confide.safetab.tuning import (
     question_of,
     tune,
 )
-from confide.safetab.tuning.accounting import level_event
-from confide.safetab.tuning.accuracy import size_for, sum_margin
-from confide.safetab.tuning.answer import TABLES
-from confide.safetab.tuning.laws import floor_margin, formula_budget, law_of, margin_of, smallest_budget
-from confide.safetab.tuning.suppression import suppression_threshold
+from confide.mechanisms.safetab.tuning.accounting import (
+    floor_margin,
+    formula_budget,
+    law_of,
+    level_event,
+    margin_of,
+    smallest_budget,
+)
+from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
+from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.privacy import Definition, Neighbours, price
 
 SHARE = Fraction(9, 10)
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared/data/safetab/safetab_p_production_spec/config.json"

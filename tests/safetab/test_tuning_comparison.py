@@ -10,10 +10,10 @@ from math import comb, exp, expm1
 import pytest
 
 from confide.errors import ParameterError
+from confide.mechanisms.safetab.tuning import LevelQuestion, Question, compare, production_question, tune
+from confide.mechanisms.safetab.tuning.comparison import geometric_bracket
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Definition, cks_epsilon
-from confide.safetab.tuning import LevelQuestion, Question, compare, production_question, tune
-from confide.safetab.tuning.losses import geometric_bracket
 
 
 def exact_delta(cells: dict[Fraction, int], epsilon: float) -> float:

@@ -13,12 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import KEY
 
+from confide.mechanisms.safetab.tuning import production_question, tune
+from confide.mechanisms.safetab.tuning.accounting import law_of
+from confide.mechanisms.safetab.tuning.answer import (
+    by_budget,
+    by_size,
+    release_bias,
+    suppression_probability,
+    suppression_threshold,
+)
 from confide.noise import DiscreteGaussian, Law, ReleaseKey, TwoSidedGeometric, derive_stream, draw
 from confide.privacy import Definition
-from confide.safetab.tuning import production_question, tune
-from confide.safetab.tuning.curves import by_budget, by_size
-from confide.safetab.tuning.laws import law_of
-from confide.safetab.tuning.suppression import release_bias, suppression_probability, suppression_threshold
 
 LAWS = [DiscreteGaussian("0.5"), DiscreteGaussian("2.343"), DiscreteGaussian("31.4"), TwoSidedGeometric("0.3")]
 LAWS += [TwoSidedGeometric("2")]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from confide.documents import load_schema, shipped
 from confide.errors import SpecError
-from confide.inputs.shipped import load_schema, shipped
 from confide.schema import Attribute, Group, Level, Query, Recode, identity, parse_schema
 
 PERSONS = load_schema("persons", Path())

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from confide.suppression.problem import Problem, weights
-from confide.suppression.rules import threshold
-from confide.suppression.structure import Dimension, Layout, Linked, flat, link, tree
-from confide.suppression.suppress import pose, with_totals
+from confide.mechanisms.suppression.problem import Problem, threshold, weights
+from confide.mechanisms.suppression.structure import Dimension, Layout, Linked, flat, link, tree
+from confide.mechanisms.suppression.suppress import pose, with_totals
 
 
 def table(dimensions, inner, name="t"):

@@ -10,8 +10,8 @@ from scipy import sparse
 from suppression_kit import plain_interval, problem, random_table, shaped, two_way
 
 from confide.errors import InputError
-from confide.suppression.attacker import Attacker
-from confide.suppression.structure import Structure
+from confide.mechanisms.suppression.attacker import Attacker
+from confide.mechanisms.suppression.structure import Structure
 
 
 def attacker(linked, value, hidden, *, low=0.0, high=np.inf, integer=False) -> Attacker:

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from confide.attacks.suppression.audit import audit
+from confide.attacks.suppression.audit_description import describe
+from confide.attacks.suppression.audit_files import read_required, read_suspect
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.suppression.audit import audit
-from confide.suppression.audit_description import describe
-from confide.suppression.audit_files import read_required, read_suspect
 
 DESCRIPTION = """
 [variables.region]

@@ -8,11 +8,10 @@ import pytest
 from tests.command_kit import codes
 from typer.testing import CliRunner
 
+from confide.attacks.suppression.audit import audit
+from confide.attacks.suppression.audit_files import describe_or_assume, read_suspect
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.suppression.audit import audit
-from confide.suppression.audit_files import read_suspect
-from confide.suppression.audit_plain import describe_or_assume
 
 TEMPLATE = """area,age,{v}
 {r},{g},30

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError
-from confide.suppression import Levels, flat, heuristic, optimal
-from confide.suppression.attacker import Attacker
-from confide.suppression.solving import minimise
-from confide.suppression.structure import Layout, link
-from confide.suppression.suppress import joined, pose, with_totals
+from confide.mechanisms.suppression import Levels, flat, heuristic, optimal
+from confide.mechanisms.suppression.attacker import Attacker
+from confide.mechanisms.suppression.solving import minimise
+from confide.mechanisms.suppression.structure import Layout, link
+from confide.mechanisms.suppression.suppress import joined, pose, with_totals
 
 PLAIN = "[variables.r]\n[variables.c]\n[[tables]]\nfile = 't.csv'\n"
 FIGURES = {

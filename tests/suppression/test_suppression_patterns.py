@@ -9,11 +9,11 @@ import pytest
 from suppression_kit import is_safe, plain_interval, problem, random_table, shaped, table, two_way
 
 from confide.errors import ParameterError
-from confide.suppression import heuristic, modular, optimal, suppress_tables
-from confide.suppression.heuristic import protect
-from confide.suppression.rules import Levels
-from confide.suppression.structure import Layout, flat, link, tree
-from confide.suppression.suppress import joined, pose, solve, with_totals
+from confide.mechanisms.suppression import heuristic, modular, optimal, suppress_tables
+from confide.mechanisms.suppression.heuristic import protect
+from confide.mechanisms.suppression.problem import Levels
+from confide.mechanisms.suppression.structure import Layout, flat, link, tree
+from confide.mechanisms.suppression.suppress import joined, pose, solve, with_totals
 
 TABLES = 200
 

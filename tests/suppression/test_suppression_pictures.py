@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from suppression_kit import is_safe, two_way
 
 from confide import api
-from confide.report import plots, suppression_figures, suppression_plots
-from confide.suppression.attacker import Intervals
-from confide.suppression.heuristic import heuristic
-from confide.suppression.hiding import drawn, spread
-from confide.suppression.hierarchies import TOTAL_LABEL
-from confide.suppression.losses import Losses, lost_share
-from confide.suppression.programme import described
-from confide.suppression.rules import threshold
-from confide.suppression.suppress import add_up, joined, pose
+from confide.mechanisms.suppression import evaluate as suppression_figures
+from confide.mechanisms.suppression.attacker import Intervals
+from confide.mechanisms.suppression.evaluate import drawn, spread
+from confide.mechanisms.suppression.heuristic import heuristic
+from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL
+from confide.mechanisms.suppression.losses import Losses, lost_share
+from confide.mechanisms.suppression.problem import threshold
+from confide.mechanisms.suppression.programme import described
+from confide.mechanisms.suppression.suppress import add_up, joined, pose
+from confide.report import plots, suppression_plots
 
 needs_plots = pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
 

@@ -18,10 +18,10 @@ import confide
 from confide import api, starting
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.runs.release import sha256_of
-from confide.suppression.hierarchies import of_attribute
-from confide.suppression.pipeline import Suppression
-from confide.suppression.rules import contributions_of, dominance, threshold
+from confide.mechanisms.suppression.hierarchies import of_attribute
+from confide.mechanisms.suppression.mechanism import Suppression
+from confide.mechanisms.suppression.problem import contributions_of, dominance, threshold
+from confide.releases.folder import sha256_of
 
 SCHEMA = """
 id = "town"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.suppression.rules import Contributions, contributions_of, dominance, p_percent, pq, threshold
+from confide.mechanisms.suppression.problem import Contributions, contributions_of, dominance, p_percent, pq, threshold
 
 
 def cell(*contributions: int) -> tuple[np.ndarray, Contributions]:

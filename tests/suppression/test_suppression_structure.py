@@ -7,8 +7,8 @@ import pytest
 from suppression_kit import random_table, table
 
 from confide.errors import ParameterError
-from confide.suppression.structure import Dimension, Layout, flat, link, simple_tables, tree
-from confide.suppression.suppress import joined, suppress_tables, with_totals
+from confide.mechanisms.suppression.structure import Dimension, Layout, flat, link, simple_tables, tree
+from confide.mechanisms.suppression.suppress import joined, suppress_tables, with_totals
 
 REGIONS = tree("region", {"_T": ["N", "S"], "N": ["N1", "N2", "N3"], "S": ["S1", "S2"]})
 SEX = flat("sex", ["f", "m"])

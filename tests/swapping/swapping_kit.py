@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import confide
+from confide.mechanisms.swapping import SwapSettings, swap_settings
 from confide.noise import ReleaseKey
-from confide.runs.release import sha256_of
-from confide.swapping import SwapSettings, swap_settings
+from confide.releases.folder import sha256_of
 
 KEY = "5a" * 32
 SECRET = ReleaseKey.choose(KEY)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from confide.mechanisms.swapping.swap import Streams, choices, exponentials, random_order, rounded, spread
 from confide.noise import ReleaseKey
-from confide.swapping.draws import Streams, choices, exponentials, random_order, rounded, spread
 
 
 def streams(number: int = 0) -> Streams:

@@ -22,10 +22,10 @@ import confide
 from confide import api, starting
 from confide.cli.main import app
 from confide.errors import RunError
+from confide.mechanisms.swapping import load_settings, swap_records, swap_settings
+from confide.mechanisms.swapping import mechanism as pipeline_module
 from confide.noise import ReleaseKey
 from confide.population import Population
-from confide.swapping import load_settings, swap_records, swap_settings
-from confide.swapping import pipeline as pipeline_module
 
 HEAVY = 'settings = "heavy"\npublish_rate = true'
 

@@ -15,12 +15,12 @@ import confide
 from confide import api
 from confide.attacks.reconstruction import read_source
 from confide.errors import LedgerError, ParameterError, RunError, SpecError
+from confide.mechanisms.tables import mechanism as measuring
 from confide.noise import Truncated, perturb
 from confide.privacy import ZCDP, ApproxDP
+from confide.releases.ledger import Ledger
+from confide.releases.plan import Plan, read_plan
 from confide.report.certificate import certificate
-from confide.runs.ledger import Ledger
-from confide.runs.plan import Plan, read_plan
-from confide.tables import measuring
 
 DELTA = Fraction(1, 10**6)
 KINDS = ["two-sided-geometric", "discrete-gaussian", "truncated-two-sided-geometric", "truncated-discrete-gaussian"]

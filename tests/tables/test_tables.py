@@ -17,11 +17,12 @@ import confide
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import RunError
+from confide.mechanisms.tables import Tables
+from confide.mechanisms.tables import mechanism as measuring
+from confide.mechanisms.tables.programme import Programme
 from confide.noise import DiscreteGaussian, NoiseStream, TwoSidedGeometric
 from confide.privacy import ZCDP, Neighbours, PureDP
-from confide.runs.plan import Plan
-from confide.tables import Tables, measuring
-from confide.tables.programme import Programme
+from confide.releases.plan import Plan
 
 
 def prepared(folder: Path, spec: str = "spec.toml") -> tuple[Programme, Plan]:
@@ -89,7 +90,7 @@ def test_level_weights_move_the_budget(project: Path) -> None:
 )
 def test_another_question_has_another_hash(project: Path, old: str, new: str) -> None:
     """Whatever decides the counts is bound into the noise: the same noise never meets a changed question."""
-    from confide.inputs.shipped import FOLDER
+    from confide.documents import FOLDER
 
     text = (FOLDER / "schemas" / "persons.toml").read_text()
     # The same labels for other groups: only the membership changes.
@@ -216,7 +217,7 @@ def test_neighbouring_records_ask_the_same_question(project: Path) -> None:
 
 def _replayed(project: Path) -> object:
     """A run on a ledger of its own, so that the budget does not end the comparison."""
-    from confide.runs.ledger import Ledger
+    from confide.releases.ledger import Ledger
 
     (project / "people.ledger").unlink()
     Ledger.open_new(project / "people.ledger", data_set="p", definition="zcdp", neighbours="change-one", budget=1)
@@ -236,7 +237,7 @@ def _shape(result: object) -> list[tuple[str, int, list[str]]]:
 def test_the_noise_of_every_query_has_the_planned_variance(project: Path, definition: str) -> None:
     """1,000 keys; a variance ratio outside 0.8 to 1.25 has a probability below 1e-5 for the heaviest tail here."""
     from confide.noise import ReleaseKey, add_noise
-    from confide.runs.mechanism import NoiseSource
+    from confide.releases.mechanism import NoiseSource
 
     edit(project, ('budget = "1/2"', f'budget = "1/2"\ndefinition = "{definition}"'))
     _, plan = prepared(project)

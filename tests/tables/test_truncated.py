@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from confide.cellkey.ptables import symmetric_law
 from confide.cli.main import app
 from confide.errors import ParameterError
 from confide.noise import (
@@ -31,9 +30,11 @@ from confide.noise import (
     epsilon_delta,
     outside_mass,
 )
+from confide.noise.fitting import Kind, make_noise, of_margin, of_variance
+from confide.noise.ptables import symmetric_law
 from confide.privacy import ZCDP, Definition, Neighbours, cks_epsilon
-from confide.runs.plan import Measure, Plan
-from confide.tables.distributions import (
+from confide.releases.plan import Measure, Plan
+from confide.risk.noise_comparison import (
     Setting,
     changed_counts,
     changed_counts_of,
@@ -42,7 +43,6 @@ from confide.tables.distributions import (
     risk_driven,
     utility_driven,
 )
-from confide.tables.fitting import Kind, make_noise, of_margin, of_variance
 
 
 def confide(*arguments: object, code: int = 0) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 import confide
 from confide.population import Population, write_population
-from confide.runs.release import sha256_of
+from confide.releases.folder import sha256_of
 
 
 def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:

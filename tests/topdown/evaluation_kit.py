@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tests.topdown.land_kit import strategy_text
 
 from confide import api
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 
 STRATEGY = strategy_text(
     "small",

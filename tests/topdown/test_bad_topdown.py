@@ -14,7 +14,7 @@ from tests.bad_input.bad_input_kit import Bad, assert_refused, both, confide, en
 from tests.bad_input.canary_kit import leaks
 from tests.topdown.topdown_kit import COUNTED, KEY, LEVELS, QUARTERS, write_small_state, write_spec
 
-from confide.inputs.shipped import FOLDER
+from confide.documents import FOLDER
 
 Change = Callable[[Path], object]
 CANARY = 731_937

@@ -14,7 +14,7 @@ import pytest
 from tests.topdown.topdown_kit import KEY, charges, write_small_state, write_spec
 
 from confide import api
-from confide.runs.finality import compare
+from confide.releases.replay import compare
 
 LEVELS = ["state", "county", "tract", "block_group", "block"]
 CHILDREN = 2
@@ -100,7 +100,7 @@ def killed_in(spec: Path, level: str, processes: int) -> None:
 
 def finished(spec: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", CHILDREN)
+        patch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", CHILDREN)
         return api.run(spec, processes=1, insecure_key=KEY).release
 
 

@@ -18,11 +18,11 @@ from tests.topdown.topdown_kit import KEY, QUARTERS, released, rows_of, sql, wri
 
 from confide import api
 from confide.engines import LocalEngine
-from confide.runs.load_spec import load_spec
-from confide.topdown.evaluation.theory import Theory
-from confide.topdown.pipeline import TopDown
-from confide.topdown.question import Question
-from confide.topdown.spec import TopDownSpec
+from confide.mechanisms.topdown.evaluation.theory import Theory
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.releases.load_spec import load_spec
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
 BLOCKS = FOLDER / "ri2010_blocks_geo_units_gq.parquet"

@@ -18,24 +18,23 @@ import pytest
 from tests.topdown.test_topdown import PRODUCTION, lay_out
 from typer.testing import CliRunner
 
-import confide.topdown.node
+import confide.mechanisms.topdown.node
 from confide import api
 from confide.cli.main import app
 from confide.estimation.certificate import GAP
 from confide.estimation.rounding import RoundingTally
 from confide.estimation.solve import Outcome, SolveReport
+from confide.mechanisms.topdown.descent import OUTCOMES, TALLY, power_of_ten, read_statistics, solver_check
+from confide.mechanisms.topdown.node import NodeTally
+from confide.mechanisms.topdown.statement import invariants, invariants_note
+from confide.mechanisms.topdown.strategies.accounting import plan_of
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.population import Population, write_population
 from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event_epsilon_bracket, noisy_cells
+from confide.releases.manifest import privacy_of
+from confide.releases.plan import Measure, Plan, read_plan
 from confide.report.certificate import certificate, levels
-from confide.report.invariants import invariants, invariants_note
-from confide.runs.manifest import privacy_of
-from confide.runs.plan import Measure, Plan, read_plan
-from confide.topdown.levels import TALLY
-from confide.topdown.node import NodeTally
-from confide.topdown.statistics import OUTCOMES, power_of_ten, read_statistics, solver_check
-from confide.topdown.strategies.accounting import plan_of
-from confide.topdown.strategies.file import load_strategy
 
 KEY = "3c" * 32
 DELTA = Fraction(1, 10**10)
@@ -164,14 +163,14 @@ def test_the_statistics_count_every_node_and_every_problem(released: Path, manif
 
 def test_what_is_not_proved_is_told_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that hands in feasible points without a proof: the release stands, and says so."""
-    exact = confide.topdown.node.solve
+    exact = confide.mechanisms.topdown.node.solve
 
     def unproved(problem: Any) -> Any:
         x, report = exact(problem)
         gap = type(report.certificate)(1.0, 3e-3, 3e-3, report.certificate.violation)
         return x, SolveReport(Outcome.INEXACT, gap, report.attempts)
 
-    monkeypatch.setattr("confide.topdown.node.solve", unproved)
+    monkeypatch.setattr("confide.mechanisms.topdown.node.solve", unproved)
     write_population(Population(1_500, 5), tmp_path / "people")
     release = api.run(lay_out(tmp_path, tmp_path / "people", spine="plain"), processes=1, insecure_key=KEY).release
     whole = json.loads((release / "manifest.json").read_text())["statistics"]["whole"]

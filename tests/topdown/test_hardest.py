@@ -9,12 +9,10 @@ from tests.estimation.least_squares_kit import Assembled
 from tests.topdown.test_bars_shared import KEYS, PERSONS, lay_out
 
 from confide import api
-from confide.estimation.interior_point import interior_point
+from confide.estimation.node_problem import Floats, NodeProblem
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.problem import Floats, NodeProblem
-from confide.estimation.projected_gradient import projected_gradient
-from confide.estimation.solve import Outcome, SolveReport, solve
-from confide.topdown import node
+from confide.estimation.solve import Outcome, SolveReport, interior_point, projected_gradient, solve
+from confide.mechanisms.topdown import node
 
 pytestmark = [
     pytest.mark.slow,

@@ -20,16 +20,16 @@ from confide import api
 from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
+from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure, measure_fully
+from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout
+from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategies.strategy import groups_of, resolve
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
 from confide.population import Population, write_population
-from confide.runs.execute import RunResult
-from confide.runs.finality import compare
-from confide.runs.ledger import Ledger
-from confide.runs.release import MANIFEST, sha256_of
-from confide.topdown.measurements.layout import level_folder, plain, query_layout
-from confide.topdown.measuring import AskedQuery, Children, TrueCounts, measure, measure_fully
-from confide.topdown.strategies.file import load_strategy
-from confide.topdown.strategies.strategy import groups_of, resolve
+from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.ledger import Ledger
+from confide.releases.replay import compare
+from confide.releases.run import RunResult
 
 KEY = "3c" * 32
 STATE = "90"
@@ -340,7 +340,7 @@ def stop_after(patch: pytest.MonkeyPatch, groups_done: int) -> None:
 def test_stopped_anywhere_it_goes_on_to_the_same_bytes(
     measured: RunResult, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", 30)
+    monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", 30)
     calm, cut = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("cut")
     expected = api.run(again(calm, measured), processes=1).release
     spec = again(cut, measured)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.confidential import Confidential
+from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, derive_stream, draw
-from confide.topdown.measuring import AskedQuery, Children, TrueCounts, measure
 
 CELLS, UNITS = 12, 40
 LAWS = (DiscreteGaussian(9), None, DiscreteGaussian("1/4"))
@@ -112,7 +112,7 @@ def test_a_true_count_that_has_no_noise_does_not_get_out() -> None:
 
 def test_a_group_is_measured_whole_although_the_parent_keeps_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "confide.topdown.measuring.draw_at", lambda _law, _stream, places: np.zeros(len(places), np.int64)
+        "confide.mechanisms.topdown.measure.draw_at", lambda _law, _stream, places: np.zeros(len(places), np.int64)
     )
     histogram = np.arange(UNITS * CELLS).reshape(UNITS, CELLS)
     ((total, pairs, detailed),) = measure(asked(), [children(histogram, np.zeros(UNITS, np.int64), [0, 1], [3])])

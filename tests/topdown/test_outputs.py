@@ -16,23 +16,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.topdown.test_topdown import lay_out, released, run, sql
 
+from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
 from confide.geography import Geolevel
 from confide.inputs.pl94.layout import table_layout
 from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
-from confide.inputs.shipped import load_schema, load_shipped
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
+from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulator, axes_of, histograms
+from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.population import Population, write_population
-from confide.runs.execute import RunResult
-from confide.runs.load_spec import load_spec
-from confide.runs.release import sha256_of
-from confide.runs.verifying import verify
-from confide.topdown.output.layouts import Layout, LayoutFile
-from confide.topdown.output.tabulating import Tabulator, histograms
-from confide.topdown.output.tabulation import TabulationFile, axes_of
-from confide.topdown.pipeline import TopDown
-from confide.topdown.question import Question
-from confide.topdown.spec import TopDownSpec
+from confide.releases.folder import sha256_of
+from confide.releases.load_spec import load_spec
+from confide.releases.run import RunResult
+from confide.releases.verify import verify
 
 PERSONS = axes_of(load_schema("pl94-persons", Path()))
 UNITS = {"h1": [0, 1]}
@@ -219,8 +218,8 @@ def test_columns_are_described_by_the_labels_of_their_lines(sealed: RunResult) -
 def test_the_slices_that_tables_are_made_in_do_not_change_a_byte(
     sealed: RunResult, few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("confide.topdown.output.tabulating.UNITS_AT_ONCE", 7)
-    monkeypatch.setattr("confide.topdown.output.microdata.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("confide.mechanisms.topdown.output.tabulation.UNITS_AT_ONCE", 7)
+    monkeypatch.setattr("confide.mechanisms.topdown.output.publish.ROWS_AT_ONCE", 100)
     again = run(lay_out(tmp_path, few))
     for file in (sealed.release / "tables").iterdir():
         assert sha256_of(file) == sha256_of(again.release / "tables" / file.name), file.name

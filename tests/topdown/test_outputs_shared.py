@@ -11,13 +11,13 @@ from tests.topdown.test_outputs import table
 from tests.topdown.test_topdown import COLUMNS, ENDLESS, run, sql
 from tests.topdown.test_topdown_shared import BLOCKS, FOLDER, PERSONS, lay_out
 
+from confide.documents import load_schema, load_shipped
 from confide.inputs.pl94.layout import table_layout
 from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
-from confide.inputs.shipped import load_schema, load_shipped
-from confide.runs.verifying import verify
-from confide.topdown.output.layouts import Layout, LayoutFile
-from confide.topdown.output.tabulation import axes_of
-from confide.topdown.pipeline import TopDown
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
+from confide.mechanisms.topdown.output.tabulation import axes_of
+from confide.releases.verify import verify
 
 PUBLISHED = FOLDER / "ri2010_pl94_all_levels.parquet"
 PERRY = FOLDER.parent / "ppmf2010_perry_al" / "ppmf_20210428_eps12-2_perry_al.parquet"

@@ -11,7 +11,7 @@ from tests.topdown.test_topdown import lay_out, people, released, run, sql
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import RunError
-from confide.topdown.preparing import prepare
+from confide.mechanisms.topdown.problem import prepare
 
 __all__ = ["people"]
 

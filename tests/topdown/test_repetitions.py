@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 
 from confide.confidential import Confidential
 from confide.engines import LocalEngine
+from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
+from confide.mechanisms.topdown.mechanism import TopDown, _Drawn
+from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey
-from confide.runs.load_spec import load_spec
-from confide.runs.mechanism import NoiseSource
-from confide.runs.plan import Plan
-from confide.runs.workspace import Workspace
-from confide.topdown.measuring import AskedQuery, Children, TrueCounts, measure
-from confide.topdown.pipeline import TopDown, _Drawn
-from confide.topdown.question import Question
-from confide.topdown.spec import TopDownSpec
+from confide.releases.load_spec import load_spec
+from confide.releases.mechanism import NoiseSource
+from confide.releases.plan import Plan
+from confide.releases.workspace import Workspace
 
 REPETITIONS = 1_000
 

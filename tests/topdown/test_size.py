@@ -12,11 +12,11 @@ import pytest
 from tests.topdown.test_topdown import lay_out
 
 from confide import api
-from confide.geography.topdown_tree import TopDownSpine
 from confide.inputs.frame import _shared
+from confide.mechanisms.tables.mechanism import BYTES_PER_COUNT
+from confide.mechanisms.topdown.mechanism import BYTES_PER_BLOCK
+from confide.mechanisms.topdown.spine.tree import TopDownSpine
 from confide.population import Population, write_population
-from confide.tables.pipeline import BYTES_PER_COUNT
-from confide.topdown.pipeline import BYTES_PER_BLOCK
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_codes_of_blocks_are_made_once_and_not_for_every_file_of_estimates(
     codes = cached_property(counted)
     codes.__set_name__(TopDownSpine, "block_codes")
     monkeypatch.setattr(TopDownSpine, "block_codes", codes)
-    monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", 5)
+    monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", 5)
     result = api.run(spec, processes=1, insecure_key="7e" * 32)
     assert len(list((result.workspace.measured / "block").glob("*.parquet"))) > 3
     assert asked == [1]

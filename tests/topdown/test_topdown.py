@@ -14,21 +14,21 @@ import pytest
 
 from confide.engines import LocalEngine
 from confide.errors import RunError
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.noise import ReleaseKey
 from confide.population import Population, write_population
 from confide.privacy import ZCDP
-from confide.runs import execute
-from confide.runs.checking import check
-from confide.runs.execute import RunResult
-from confide.runs.finality import compare
-from confide.runs.ledger import Ledger
-from confide.runs.load_spec import load_spec
-from confide.runs.progress import Silent
-from confide.runs.release import sha256_of
-from confide.runs.verifying import verify
-from confide.runs.workspace import Workspace
-from confide.topdown.pipeline import TopDown
-from confide.topdown.spec import TopDownSpec
+from confide.releases import run as execute
+from confide.releases.check import check
+from confide.releases.folder import sha256_of
+from confide.releases.ledger import Ledger
+from confide.releases.load_spec import load_spec
+from confide.releases.progress import Silent
+from confide.releases.replay import compare
+from confide.releases.run import RunResult
+from confide.releases.verify import verify
+from confide.releases.workspace import Workspace
 
 KEY = ReleaseKey.choose("3c" * 32)
 PRODUCTION = "3212131612780/1929937650363"
@@ -205,7 +205,7 @@ def test_with_a_nation_as_root_every_state_keeps_its_total(tmp_path: Path, peopl
 def test_the_number_of_processes_does_not_change_a_byte(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", 50)
+    monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", 50)
     releases = []
     for processes in (1, 4):
         folder = tmp_path_factory.mktemp(f"p{processes}")
@@ -218,7 +218,7 @@ def test_the_size_of_groups_does_not_change_a_byte(
 ) -> None:
     releases = []
     for size in (30, 100_000):
-        monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", size)
+        monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", size)
         folder = tmp_path_factory.mktemp(f"g{size}")
         releases.append(run(lay_out(folder, people)).release)
     assert compare(*releases).ok
@@ -232,7 +232,7 @@ class StopHere(Exception):  # noqa: N818
 def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: int
 ) -> None:
-    monkeypatch.setattr("confide.topdown.descent.CHILDREN_PER_GROUP", 50)
+    monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", 50)
     calm, cut = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("cut")
     expected = run(lay_out(calm, people)).release
     spec = lay_out(cut, people)

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.topdown.test_topdown import COLUMNS, ENDLESS, PRODUCTION, SPEC, released, run, sql
 
-from confide.runs.ledger import Ledger
-from confide.runs.verifying import verify
-from confide.topdown.pipeline import TopDown
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.releases.ledger import Ledger
+from confide.releases.verify import verify
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
 BLOCKS = FOLDER / "ri2010_blocks_geo_units_gq.parquet"

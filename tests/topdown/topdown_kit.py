@@ -8,9 +8,9 @@ from typing import Any
 
 import duckdb
 
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.population import Population, write_population
-from confide.runs.ledger import Ledger
-from confide.topdown.strategies.file import load_strategy
+from confide.releases.ledger import Ledger
 
 KEY = "3c" * 32
 ENDLESS = 10**12

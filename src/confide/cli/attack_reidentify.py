@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,22 +12,183 @@ import typer
 from rich.markup import escape
 
 from confide.attacks.reidentification import (
+    AttackerSettings,
     DivideBy,
     GuessFrom,
+    Linked,
+    Rates,
     Role,
     make_attacker,
     parse_attacker,
     parse_columns,
     read_people,
+    size_labels,
     with_person_ids,
 )
 from confide.attacks.reidentification import reidentify as attack
-from confide.cli import attack_reidentify_show as show
-from confide.cli.show import Json, out, print_json
+from confide.cli.show import Json, out, print_json, table, write
 from confide.confidential import Confidential
-from confide.engines.files import whole_file
+from confide.engines.atomic_files import whole_file
 from confide.engines.groups import write_parquet
 from confide.errors import Finding, ParameterError, Place
+from confide.report import reidentification_plots as pictures
+
+# The answer of ``confide attack reidentify`` on a terminal, and its pictures.
+
+
+FEW = 30
+"""Fewer matches than this say little about a precision."""
+
+_COLUMNS = ["", "records ", "putative ", "confirmed ", "precision ", "modal guesser ", "proportional guesser "]
+
+
+def show_rates(rates: Rates, settings: AttackerSettings | None) -> None:
+    """Four tables, and what they mean."""
+    out.print(
+        f"[bold]{rates.reconstructed_records:,} reconstructed records[/], {rates.attacker_records:,} people known to "
+        f"the attacker ({_quality(settings)}), {rates.truth_records:,} records of the truth."
+    )
+    if rates.attacker_left_out:
+        out.print(f"Left out: {rates.attacker_left_out:,} of the attacker's records, incomplete or there twice.")
+    if rates.ages_in_no_group:
+        out.print(
+            f"{rates.ages_in_no_group:,} reconstructed ages are not known to a group of {rates.age_bins}; "
+            "these records match nobody."
+        )
+    out.print(
+        f"{_percent(rates.population_unique_share)} of the people are the only one of their sex and age group in "
+        f"their block; of the reconstructed records {_percent(rates.reconstructed_unique_share)}.\n"
+    )
+    _agreement(rates)
+    _reidentified(rates, "Re-identification", [("all", "all"), ("population uniques", "unique")])
+    _reidentified(
+        rates,
+        "Population uniques, by whether they are of the commonest group of their block",
+        [("all", "unique"), ("of the modal group", "unique&modal"), ("of other groups", "unique&nonmodal")],
+    )
+    if rates.has("solvar0"):
+        _reidentified(
+            rates,
+            "Blocks whose reconstruction is the only one (solution variability 0)",
+            [
+                ("all", "solvar0"),
+                ("population uniques", "unique&solvar0"),
+                ("non-modal", "nonmodal&solvar0"),
+                ("unique, non-modal", "unique&nonmodal&solvar0"),
+            ],
+        )
+    if rates.universe("not-there").attacker_records:
+        _reidentified(rates, "Whom the truth does not have where the attacker has them", [("", "not-there")])
+    _headline(rates)
+    _words(rates)
+
+
+def draw(folder: Path, rates: Rates) -> list[Path]:
+    """Agreement by block size, and precision beside the guessers'."""
+    return write(
+        folder,
+        {
+            "agreement-by-block-size.svg": lambda: pictures.agreement_by_size(rates),
+            "precision.svg": lambda: pictures.precision(rates),
+            "rates.svg": lambda: pictures.putative_and_confirmed(rates),
+        },
+    )
+
+
+def _agreement(rates: Rates) -> None:
+    labels = [label for label in size_labels() if rates.agreement_in(f"size:{label}").records]
+    rows = [rates.agreement_in("all"), *(rates.agreement_in(f"size:{label}") for label in labels)]
+    table(
+        ["block size", *(f"{name} " for name in ("total", *labels))],
+        [
+            ["people", *(f"{row.records:,}" for row in rows)],
+            ["agreement", *(_percent(row.rate) for row in rows)],
+            ["with the exact age", *(_percent(row.exact_age_rate) for row in rows)],
+        ],
+        title="Agreement of the reconstruction with the truth, by block size",
+    )
+    out.print()
+
+
+def _reidentified(rates: Rates, title: str, universes: Sequence[tuple[str, str]]) -> None:
+    table(_COLUMNS, [_line(label, rates.universe(name)) for label, name in universes], title=title)
+    out.print()
+
+
+def _line(label: str, row: Linked) -> list[str]:
+    shares = (row.putative_rate, row.confirmed_rate, row.precision)
+    guesses = (row.modal_guesser_precision, row.proportional_guesser_precision)
+    return [label, f"{row.divided_by:,}", *(_percent(share) for share in (*shares, *guesses))]
+
+
+def _headline(rates: Rates) -> None:
+    everyone, exposed = rates.universe("all"), rates.universe("unique&nonmodal")
+    rows = [
+        ["putative re-identification rate", _percent(everyone.putative_rate), "", ""],
+        ["confirmed re-identification rate", _percent(everyone.confirmed_rate), "", ""],
+        ["precision", *_precisions(everyone)],
+        ["precision for population uniques, non-modal", *_precisions(exposed)],
+    ]
+    if rates.has("solvar0"):
+        certain = rates.universe("unique&nonmodal&solvar0")
+        rows.append(["the same, in blocks with one reconstruction", *_precisions(certain)])
+        exposed = certain if certain.putative >= FEW else exposed
+    table(["", "attack ", "modal guesser ", "proportional guesser "], rows, title="In short")
+    out.print(f"\n[bold]{_verdict(exposed)}[/]")
+
+
+def _verdict(row: Linked) -> str:
+    """What the attack adds to guessing for those whom statistics do not describe."""
+    if row.precision is None or row.putative < FEW:
+        return f"Only {row.putative:,} unique people of other groups were matched: too few to say what the attack adds."
+    best = max(row.modal_guesser_precision or 0.0, row.proportional_guesser_precision or 0.0)
+    spread = 2 * (max(best * (1 - best), 0.25 / row.putative) / row.putative) ** 0.5
+    if row.precision <= best + spread:
+        return "About unique people of other groups the attack is no better than a guess from the block's shares."
+    return (
+        f"About unique people of other groups the attack is right in {_percent(row.precision)} of its matches, a guess "
+        f"in {_percent(best)}: the difference is learnt from their own records."
+    )
+
+
+def _words(rates: Rates) -> None:
+    over = "records of the attacker" if rates.divide_by == "attacker" else "persons of the truth"
+    out.print(
+        f"Putative: a reconstructed record has the block, sex and age of someone the attacker knows; of all {over}."
+    )
+    out.print("Confirmed: that person is there in the truth, and the race and ethnicity are theirs as well.")
+    out.print("Precision: confirmed of putative. The guessers answer for the same people, from the block alone.")
+    out.print("[dim]These figures were computed with the truth. They are for the curator, as a dossier is.[/]")
+
+
+def _precisions(row: Linked) -> list[str]:
+    return [
+        _percent(value) for value in (row.precision, row.modal_guesser_precision, row.proportional_guesser_precision)
+    ]
+
+
+def _quality(settings: AttackerSettings | None) -> str:
+    if settings is None:
+        return "a file of their own"
+    if settings == AttackerSettings(seed=settings.seed):
+        return "a perfect file"
+    named = {
+        "coverage": "coverage",
+        "age_error": "wrong age",
+        "sex_error": "wrong sex",
+        "block_error": "wrong block",
+        "duplicates": "there twice",
+    }
+    return ", ".join(
+        f"{title} {float(getattr(settings, name)):.3g}"
+        for name, title in named.items()
+        if getattr(settings, name) or name == "coverage"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
 
 _FILE = {"dir_okay": False}
 
@@ -135,14 +297,14 @@ def reidentify(
     )
     if matches is not None:
         _write_matches(found.matches(), matches)
-    drawn = [] if plots is None else show.draw(plots, found.rates)
+    drawn = [] if plots is None else draw(plots, found.rates)
     if as_json:
         result: dict[str, Any] = {"ok": True} | found.rates.as_dict()
         result["attacker"] = "file" if settings is None else settings.as_dict()
         result |= {"plots": [str(path) for path in drawn]} if drawn else {}
         print_json(result | ({"matches": str(matches)} if matches is not None else {}))
         return
-    show.show(found.rates, settings)
+    show_rates(found.rates, settings)
     for path in drawn:
         out.print(f"Drawn: {escape(str(path))}")
     if matches is not None:

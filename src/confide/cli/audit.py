@@ -8,14 +8,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from confide.attacks.suppression.audit import Audit, Suspect, audit
+from confide.attacks.suppression.audit_description import Described
+from confide.attacks.suppression.audit_files import describe_or_assume, read_required, read_suspect, suspect_of_release
 from confide.cli.show import Json, err, out, print_json, table
 from confide.errors import Finding, ParameterError, Place
-from confide.runs.release import MANIFEST, read_manifest
-from confide.suppression.audit import Audit, Suspect, audit
-from confide.suppression.audit_description import Described
-from confide.suppression.audit_files import read_required, read_suspect
-from confide.suppression.audit_plain import describe_or_assume
-from confide.suppression.audit_release import suspect_of_release
+from confide.releases.folder import MANIFEST, read_manifest
 
 DONE, REFUSED = 0, 1
 MOST_ROWS = 25

@@ -14,18 +14,18 @@ import typer
 from rich.markup import escape
 
 from confide import api
-from confide.cellkey import abs_table
-from confide.cellkey.builder import build_table
-from confide.cellkey.keyed_file import write_keyed
-from confide.cellkey.preparing import prepare
-from confide.cellkey.ptables import DECIMAL, count_settings, generate
-from confide.cellkey.ptables.modify import key_of
-from confide.cellkey.spec import CellKeySpec
 from confide.cli import show
 from confide.cli.show import Json, Memory, Processes, out, print_json, show_findings
 from confide.engines import LocalEngine, Source, format_of
-from confide.engines.files import whole_file, write_text
+from confide.engines.atomic_files import whole_file, write_text
 from confide.errors import Finding, ParameterError, Place, SpecError
+from confide.mechanisms.cellkey import lookups as abs_table
+from confide.mechanisms.cellkey.builder import build_table
+from confide.mechanisms.cellkey.keys import write_keyed
+from confide.mechanisms.cellkey.programme import prepare
+from confide.mechanisms.cellkey.spec import CellKeySpec
+from confide.noise.ptables import DECIMAL, count_settings, generate
+from confide.noise.ptables.ptable import key_of
 
 READABLE = 0o644
 app = typer.Typer(help="The cell key method: keys for records, and tables on request.", no_args_is_help=True)

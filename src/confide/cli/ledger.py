@@ -12,7 +12,7 @@ from rich.markup import escape
 
 import confide
 from confide.cli.show import Json, out, print_json, show_findings, table
-from confide.runs.ledger import Account, Ledger
+from confide.releases.ledger import Account, Ledger
 
 app = typer.Typer(help="The ledger of a data set: open, show, reconcile.", no_args_is_help=True)
 

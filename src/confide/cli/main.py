@@ -22,10 +22,10 @@ class Commands(LazyGroup):
     later = (
         Later(
             "demo",
-            "confide.cli.demo:demo",
+            "confide.cli.start:demo",
             "Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.",
         ),
-        Later("new", "confide.cli.demo:new", "Write a commented spec to start from."),
+        Later("new", "confide.cli.start:new", "Write a commented spec to start from."),
         Later(
             "check",
             "confide.cli.verbs:check",
@@ -56,7 +56,7 @@ class Commands(LazyGroup):
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
         Later(
             "synthesize",
-            "confide.cli.data:synthesize",
+            "confide.cli.start:synthesize",
             "Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person.",
         ),
         Later(
@@ -70,7 +70,7 @@ class Commands(LazyGroup):
             "confide.cli.compare:compare",
             "Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.",
         ),
-        Later("import", "confide.cli.data:imports", "Make person and block files out of published ones."),
+        Later("import", "confide.cli.start:imports", "Make person and block files out of published ones."),
         Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open, show, reconcile."),
         Later("account", "confide.cli.account:app", "Privacy accounting: convert budgets, compare definitions."),
         Later("noise", "confide.cli.noise:app", "The noise laws: probabilities, quantiles, noise margins, promises."),

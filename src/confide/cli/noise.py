@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from confide.cellkey.ptables import symmetric_law
 from confide.cli.show import Json, out, print_json, table
 from confide.noise import CountNoise, EpsilonDelta, FiniteLaw, epsilon_delta
+from confide.noise.fitting import Kind, make_noise
+from confide.noise.ptables import symmetric_law
 from confide.privacy import Neighbours
 from confide.privacy.conversion import probability
-from confide.tables.distributions import (
+from confide.risk.noise_comparison import (
     Setting,
     changed_counts,
     float_above,
@@ -20,7 +21,6 @@ from confide.tables.distributions import (
     risk_driven,
     utility_driven,
 )
-from confide.tables.fitting import Kind, make_noise
 
 app = typer.Typer(help="The noise laws: probabilities, quantiles, noise margins, promises.", no_args_is_help=True)
 

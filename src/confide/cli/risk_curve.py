@@ -10,20 +10,16 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from confide.cli.numbers import number
-from confide.cli.pictures import Plots, write
-from confide.cli.show import Json, out, print_json, table
+from confide.cli.show import Json, Plots, number, out, print_json, table, write
 from confide.errors import Finding, ParameterError, Place
+from confide.mechanisms.topdown.strategies.accounting import plan_of
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
 from confide.report import power_plots
 from confide.report.render import exact_text, fraction_up, up
-from confide.risk.testing.curve import EpsilonPoint, PowerPoint, epsilon_curve, power_curve
-from confide.risk.testing.level_power import approximate_power, pure_power
-from confide.risk.testing.posteriors import PosteriorFactor, posterior_factor
-from confide.risk.testing.semantics import Part, parts_of
+from confide.risk.testing.curve import EpsilonPoint, Part, PowerPoint, epsilon_curve, parts_of, power_curve
+from confide.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
 from confide.risk.testing.trade_off import gaussian_advantage, pure_advantage, zcdp_advantage
-from confide.topdown.strategies.accounting import plan_of
-from confide.topdown.strategies.file import load_strategy
 
 LEVEL, DELTAS = "0.05", ("1e-6", "1e-8", "1e-10", "1e-12")
 LEAST, MOST = Fraction(1, 10**50), Fraction(10**6)

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from confide.cli.show import Json, out, print_json, table
+from confide.documents import load_shipped, shipped
 from confide.errors import Finding, ParameterError
 from confide.exact import positive
-from confide.inputs.shipped import load_shipped, shipped
+from confide.privacy.invariants.group_statements import DELTA, Loss, concentrated, explain, numbers
+from confide.privacy.invariants.groups import Group, Mode, groups
+from confide.privacy.invariants.language import Invariants
+from confide.privacy.invariants.single_record import Answer, Status, single_record
 from confide.privacy.statements import factor, rounded_up
-from confide.risk.invariants.groups import Group, Mode, groups
-from confide.risk.invariants.language import Invariants
-from confide.risk.invariants.reading import KIND, load_invariants
-from confide.risk.invariants.single_record import Answer, Status, single_record
-from confide.risk.invariants.statements import DELTA, Loss, concentrated, explain, numbers
+from confide.risk.invariant_sets import KIND, load_invariants
 
 STATUS = {
     Status.FREE: "free",

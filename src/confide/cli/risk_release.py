@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from confide.cli.pictures import Plots, write
-from confide.cli.show import Json, out, print_json, table
+from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.report import release_risk_plots
-from confide.risk.releases.report import release_risk
+from confide.risk.release_risk.report import release_risk
 
 Rows = list[dict[str, Any]]
 

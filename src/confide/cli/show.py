@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,7 +16,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from confide.errors import Finding
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import positive
+from confide.report import plots
 
 if TYPE_CHECKING:
     from confide.engines import Advance
@@ -98,3 +102,66 @@ class Display:
     def note(self, text: str) -> None:
         if not self._quiet:
             err.print(escape(text))
+
+
+# Numbers on the command line: exact, and within all proportion.
+
+
+LARGEST, SMALLEST = Fraction(10**15), Fraction(1, 10**300)
+"""A budget beyond the one promises nothing; a number below the other has no decimal that could be printed."""
+
+
+def number(text: str, name: str, smallest: Fraction = SMALLEST, largest: Fraction = LARGEST) -> Fraction:
+    """The positive exact number of the option ``--name``."""
+    value = positive(text, name)
+    if smallest <= value <= largest:
+        return value
+    raise ParameterError(
+        Finding(
+            code="out-of-range",
+            what=f"{name} is out of all proportion",
+            where=Place(path=f"--{name}"),
+            found=text[:40],
+            expected=f"a number from {float(smallest):g} to {float(largest):g}",
+            remedy=f"correct --{name}",
+        )
+    )
+
+
+# ``--plots``: pictures of an answer, drawn into a folder.
+
+
+Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")]
+
+
+def write(folder: Path, pictures: Mapping[str, Callable[[], str]]) -> list[Path]:
+    """Draws pictures into a folder, each by name; none is drawn where the extra ``plots`` is missing."""
+    if not plots.available():
+        raise ParameterError(
+            Finding(
+                code="no-plots",
+                what="pictures need packages that are not installed",
+                where=Place(path="--plots"),
+                found="no altair, or no vl-convert-python",
+                expected="the extra `plots`",
+                remedy='install it with pip install "confide[plots]", or leave out --plots',
+            )
+        )
+    drawn = {folder / name: picture() for name, picture in pictures.items()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in drawn.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
+        raise ParameterError(
+            Finding(
+                code="plots-folder",
+                what="the pictures cannot be written there",
+                where=Place(path="--plots"),
+                found=found,
+                expected="a folder that can be written to",
+                remedy="choose another folder",
+            )
+        ) from None
+    return sorted(drawn)

@@ -8,25 +8,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide.cli.pictures import Plots, write
-from confide.cli.risk_bounded import (
-    Alpha,
-    Areas,
-    Country,
-    LeaveOut,
-    ProgrammeName,
-    RuleOption,
-    Unit,
-    areas_of,
-    level,
-)
-from confide.cli.show import Json, out, print_json, table
+from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, areas_of, level
+from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.exact import exact
 from confide.report import risk_plots
-from confide.risk.bounded_noise import curves
+from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, target_name
-from confide.risk.bounded_noise.programme import Rule, load_programme
-from confide.risk.bounded_noise.region import Question, Region
+from confide.risk.bounded_noise.static_programme import Rule, load_programme
+from confide.risk.bounded_noise.withstanding import Question, Region
 
 
 def cellkey(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 import confide
-from confide.cli.accuracy import show_headline
 from confide.cli.show import (
     DONE,
     REFUSED,
@@ -25,6 +25,164 @@ from confide.cli.show import (
     show_findings,
     table,
 )
+from confide.mechanisms.cellkey.programme import describe
+from confide.mechanisms.cellkey.statement import sizes
+from confide.mechanisms.safetab.statement import group_levels, passes
+from confide.mechanisms.suppression.programme import described
+from confide.mechanisms.suppression.statement import suppression_sizes
+from confide.mechanisms.swapping.statement import sizes as swapping_sizes
+from confide.privacy import Neighbours, price
+from confide.releases.plan import Plan
+from confide.report.certificate import levels
+
+# The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
+
+
+Numbers = Mapping[str, Any]
+MOST_ROWS = 20
+"""More rows than this are left to the dossier."""
+
+
+def show_headline(accuracy: Numbers, title: str) -> None:
+    """How far a count of an area is off, beside what the noise alone would do: everybody, or, where the number of all
+    is known, the last kind of the first characteristic."""
+    if "suppressed" in accuracy:
+        _show_lost(accuracy["suppressed"], title)
+        return
+    named, chosen = _headline(accuracy.get("accuracy", []))
+    rows = [
+        (
+            row["geography"],
+            f"{row['areas']:,}",
+            f"{_mean(row['mean_truth']):,.1f}",
+            f"{_mean(row['mean_absolute_error']):,.2f}",
+            f"{_mean(row['noise_alone']['mean_absolute_error']):,.2f}" if row.get("noise_alone") else "-",
+        )
+        for row in chosen
+    ]
+    if rows:
+        units = f"{accuracy.get('units', 'areas')} "
+        columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
+        table(columns, rows[:MOST_ROWS], title=title)
+        if len(rows) > MOST_ROWS:
+            out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+
+
+def _show_lost(tables: Sequence[Numbers], title: str) -> None:
+    """What suppression took from each table."""
+    rows = [
+        (
+            row["name"],
+            f"{row['cells']:,}",
+            f"{row['primary']:,}",
+            f"{row['complementary']:,}",
+            f"{100 * row['hidden_share']:.1f} %",
+            f"{100 * row['hidden_value_share']:.1f} %",
+        )
+        for row in tables
+    ]
+    columns = ["table", "cells ", "primary ", "complementary ", "of cells hidden ", "of figures hidden "]
+    table(columns, rows[:MOST_ROWS], title=title)
+    if len(rows) > MOST_ROWS:
+        out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+
+
+def _headline(rows: Sequence[Numbers]) -> tuple[str, list[Numbers]]:
+    totals = [row for row in rows if row["query"] == "total"]
+    others = [row for row in rows if row["query"] != "total"]
+    if not others or any(_mean(row["mean_absolute_error"]) for row in totals):
+        return "total", totals
+    query = others[0]["query"]
+    cell = [row["cell"] for row in others if row["query"] == query][-1]
+    return cell, [row for row in others if (row["query"], row["cell"]) == (query, cell)]
+
+
+def _mean(value: Any) -> float:
+    """A number, or the mean of one over several keys."""
+    return float(value["mean"] if isinstance(value, Mapping) else value)
+
+
+# A plan on the terminal: what a release has, and what it costs.
+
+
+NO_BUDGET = "No budget is spent, because no differential privacy is promised."
+
+
+def show_plan(plan: Plan) -> None:
+    """What a release would have, and what it would cost."""
+    if plan.mechanism == "safetab":
+        _show_groups(plan)
+        return
+    if not plan.accounted:
+        out.print(f"\nThe release has {counts_in_words(plan)}. {NO_BUDGET}")
+        return
+    rows = []
+    for row in levels(plan):
+        laws = {measure.law for measure in plan.measures if measure.level == row["name"]}
+        widest = max(law.noise_margin("0.95") for law in laws)
+        rows.append((row["name"], f"{row['units']:,}", row["queries"], f"{row['counts']:,}", f"±{widest:,}"))
+    if rows:
+        table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
+    counts = counts_in_words(plan)
+    out.print(f"\nThe release has {counts} and costs {plan.loss} ({plan.neighbours.value}).")
+
+
+def _show_groups(plan: Plan) -> None:
+    """The population group levels of SafeTab."""
+    rows = [
+        (
+            row["region"],
+            row["iterations"],
+            f"{row['areas']:,}",
+            f"{row['groups']:,}",
+            row["budget"],
+            "" if row["margin"] is None else f"±{row['margin']:,}",
+            ", ".join(map(str, row["thresholds"])),
+            "" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
+        )
+        for row in group_levels(plan)
+    ]
+    columns = [
+        "areas",
+        "iterations",
+        "areas ",
+        "groups ",
+        "budget ",
+        "noise margin (95 %) ",
+        "tables from ",
+        "left out to ",
+    ]
+    table(columns, rows)
+    for row in passes(plan):
+        out.print(f"{row['name']}: the levels cost {row['budget']} together.")
+    changed = price(plan.event, Neighbours.CHANGE_ONE, plan.definition)
+    out.print(f"\nThe release costs {plan.loss} (add-remove), {changed} for a changed record (change-one).")
+
+
+def counts_in_words(plan: Plan) -> str:
+    """What a release has, in words: counts with noise, or records made of them."""
+    if plan.mechanism == "postprocess":
+        return "records estimated from published measurements"
+    if plan.mechanism == "cellkey":
+        size = sizes(describe(plan.question))
+        return (
+            f"{_number(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
+            f"{_number(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
+        )
+    if plan.mechanism == "swapping":
+        size = swapping_sizes(plan.question)
+        return f"{_number(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
+    if plan.mechanism == "suppression":
+        extent = suppression_sizes(described(plan.question))
+        return f"{_number(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, some of them left out"
+    if plan.mechanism == "topdown":
+        return f"records estimated from at most {plan.counts:,} noisy counts"
+    return f"{plan.counts:,} counts"
+
+
+def _number(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
@@ -60,7 +218,6 @@ def check(
             }
         )
     else:
-        from confide.cli.plan_show import show_plan
         from confide.report.render import fraction_up
 
         show_findings(checked.findings)
@@ -112,7 +269,6 @@ def run(
             }
         )
         return
-    from confide.cli.plan_show import NO_BUDGET, counts_in_words
 
     if result.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")

@@ -4,6 +4,6 @@ Start with :mod:`confide.comparison.comparing`. For users: ``docs/concepts/compa
 """
 
 from confide.comparison.comparing import Comparison, compare
-from confide.comparison.spec import ComparisonSpec, load_comparison
+from confide.comparison.comparison_spec import ComparisonSpec, load_comparison
 
 __all__ = ["Comparison", "ComparisonSpec", "compare", "load_comparison"]

@@ -16,18 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.attacks.reconstruction import Geography, Marginal, Published, Reconstruction, reconstruct
-from confide.attacks.reidentification import (
-    AttackerSettings,
-    Linked,
-    Rates,
-    make_attacker,
-    reidentification_rates,
-)
+from confide.attacks.reidentification import AttackerSettings, Linked, Rates, make_attacker, reidentification_rates
+from confide.comparison.compared_people import Population
+from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import Areas, Figures, Integers
-from confide.comparison.population import Population
 from confide.comparison.programme import AGE, Programme
-from confide.comparison.spec import AttackPart
-from confide.runs.progress import Progress
+from confide.releases.progress import Progress
 
 ALL, UNIQUE, STANDS_OUT = "all", "unique", "unique&nonmodal"
 EXPOSED = "unique&nonmodal&solvar0"

@@ -21,16 +21,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from confide.comparison import accuracy
+from confide.comparison import figures as accuracy
 from confide.comparison.attacking import attack
+from confide.comparison.compared_people import Population, prepare
+from confide.comparison.comparison_spec import NONE, LoadedComparison, load_comparison
 from confide.comparison.page import write_page
-from confide.comparison.population import Population, prepare
 from confide.comparison.protections import Made, Making, content, make
-from confide.comparison.spec import NONE, LoadedComparison, load_comparison
-from confide.engines.files import private_folder, whole_file, write_text
+from confide.engines.atomic_files import private_folder, whole_file, write_text
 from confide.errors import Finding, Place, RunError
-from confide.runs.progress import Progress, Silent
-from confide.runs.workspace import no_room_is_an_error, one_process
+from confide.releases.progress import Progress, Silent
+from confide.releases.workspace import no_room_is_an_error, one_process
 from confide.version import __version__
 
 NUMBERS, PAGE = "comparison.json", "comparison.html"

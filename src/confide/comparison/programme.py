@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.attacks.reidentification import AgeBins, load_age_bins
-from confide.inputs.shipped import load_shipped
+from confide.documents import load_shipped
 from confide.schema import Query, Schema, parse_schema
 
 KIND = "comparison"

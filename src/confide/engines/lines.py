@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from confide.engines.source import Source
+from confide.engines.protocol import Source
 from confide.errors import Finding, Place
 
 LINES_NAMED = 5

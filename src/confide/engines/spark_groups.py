@@ -15,10 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from confide.engines.files import private_folder
+from confide.engines.atomic_files import private_folder
 from confide.engines.groups import _map_one
 from confide.engines.protocol import Advance, GroupFunction
-from confide.engines.spark_errors import in_our_words
+from confide.engines.spark_session import in_our_words
 from confide.errors import Finding, RunError
 
 MOST_TASKS = 10_000

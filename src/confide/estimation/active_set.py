@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from confide.estimation.node_problem import Booleans, Floats, Integers
 from confide.estimation.prepare import Point, Prepared
-from confide.estimation.problem import Booleans, Floats, Integers
 
 STEPS = 100
 TRIES = 8

@@ -13,15 +13,184 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+import piqp
+import scipy.sparse as sp
 
 from confide.errors import ConfideError, Finding, Place
 from confide.estimation.active_set import active_set
-from confide.estimation.certificate import Certificate, certify
-from confide.estimation.feasibility import InfeasibleError, clashes
-from confide.estimation.interior_point import interior_point
-from confide.estimation.prepare import Point, Prepared, prepare, reference_point, row_status
-from confide.estimation.problem import Floats, NodeProblem
-from confide.estimation.projected_gradient import projected_gradient
+from confide.estimation.certificate import Certificate, InfeasibleError, certify, clashes
+from confide.estimation.node_problem import Floats, Integers, NodeProblem
+from confide.estimation.prepare import Point, Prepared, prepare, project, reference_point, row_status
+
+# Problems with side rows: the sparse interior point method of PIQP, on the deviation from a reference point.
+#
+# Every measured group of every child becomes a variable of its own, ``z = M x``, which keeps the Hessian diagonal and
+# the system sparse. Counts are large and deviations small, and an interior point method stops at errors that are
+# small in comparison with what it is given: so it is given the deviation from a point near the measurements.
+# Reference: Schwan, Jiang, Kuhn and Jones (2023), PIQP: a proximal interior-point quadratic programming solver.
+
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Margins:
+    """Measured groups with at least one variable: as equations ``M d - z = 0``."""
+
+    row: Integers
+    variable: Integers
+    weight: Floats
+    residual: Floats
+
+
+def _margins(prepared: Prepared, reference: Floats, number: Integers) -> _Margins:
+    """The margins, over the free variables as numbered."""
+    hessian, units = prepared.hessian, prepared.problem.units
+    group, cell = (hessian.coarse @ hessian.stack).tocoo().coords
+    pair = np.repeat(np.arange(len(group)), units)
+    child = np.tile(np.arange(units), len(group))
+    variable = number[cell[pair], child]
+    row = group[pair] * units + child
+    used = (variable >= 0) & (hessian.weights.ravel()[row] > 0)
+    row, variable = row[used], variable[used]
+    kept, row = np.unique(row, return_inverse=True)
+    residual = (hessian.measured - hessian.margins(reference)).ravel()[kept]
+    return _Margins(row, variable, hessian.weights.ravel()[kept], residual)
+
+
+def _matrix(parts: list[tuple[Integers, Integers, Floats]], shape: tuple[int, int]) -> sp.csc_matrix:
+    row, column, value = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return sp.csc_matrix((value, (row, column)), shape=shape)
+
+
+def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> Point:
+    """Solves the problem with PIQP. The result is checked by the caller."""
+    rows, hessian, free = prepared.rows, prepared.hessian, prepared.free
+    number = np.full(free.shape, -1, np.int64)
+    number.T[free.T] = np.arange(int(free.sum()))
+    count = int(free.sum())
+    margins = _margins(prepared, reference, number)
+    extra = len(margins.weight)
+    weights = np.concatenate([_ordered(hessian.diagonal, prepared), margins.weight])
+    unit = float(weights.max(initial=0.0)) or 1.0
+    wanted = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
+    curvature = sp.diags_array(2.0 * weights / unit, format="csc")
+    linear = -2.0 * weights / unit * wanted
+
+    ones = np.ones(count)
+    parts = [(margins.row, margins.variable, np.ones(len(margins.row)))]
+    parts.append((np.arange(extra), count + np.arange(extra), -np.ones(extra)))
+    right, height = [np.zeros(extra)], extra
+    if prepared.sums is not None:
+        block = np.broadcast_to(np.arange(prepared.sums.size).reshape(prepared.sums.shape), free.shape)
+        present, block_row = np.unique(_ordered(block, prepared), return_inverse=True)
+        parts.append((block_row + height, np.arange(count), ones))
+        right.append((prepared.sums - reference.sum(prepared.axis, keepdims=True)).ravel()[present])
+        height += len(present)
+    equal = rows.low == rows.high
+    variable = number.ravel()[rows.variable]
+    place = np.where(equal, np.cumsum(equal) - 1 + height, np.cumsum(~equal) - 1)
+    at = rows.sums(reference)
+    inside = equal[rows.row]
+    parts.append((place[rows.row[inside]], variable[inside], np.ones(int(inside.sum()))))
+    right.append((rows.low - at)[equal])
+    height += int(equal.sum())
+    equations = _matrix(parts, (height, count + extra))
+
+    solver = piqp.SparseSolver()
+    settings = solver.settings
+    settings.eps_abs, settings.eps_rel, settings.max_iter = TOLERANCE, 0.0, steps
+    settings.eps_duality_gap_abs, settings.eps_duality_gap_rel = TOLERANCE * count, TOLERANCE
+    lowest = np.concatenate([-_ordered(reference, prepared), np.full(extra, -np.inf)])
+    arguments = [curvature, linear, equations, np.concatenate(right)]
+    if equal.all():
+        arguments += [None, None, None]
+    else:
+        pairs = [(place[rows.row[~inside]], variable[~inside], np.ones(int((~inside).sum())))]
+        arguments += [_matrix(pairs, (int((~equal).sum()), count + extra)), (rows.low - at)[~equal]]
+        arguments += [(rows.high - at)[~equal]]
+    solver.setup(*arguments, lowest, None)
+    status = solver.solve()
+    result = solver.result
+
+    deviation = np.zeros(free.shape)
+    deviation.T[free.T] = result.x[:count]
+    multipliers = np.zeros(rows.count)
+    multipliers[equal] = -result.y[height - int(equal.sum()) :] if equal.any() else 0.0
+    if not equal.all():
+        multipliers[~equal] = result.z_l - result.z_u
+    x = np.where(free, np.maximum(reference + deviation, 0.0), 0.0)
+    return Point(x, multipliers * unit, int(result.info.iter), status == piqp.PIQP_SOLVED)
+
+
+def _ordered(values: np.ndarray, prepared: Prepared) -> np.ndarray:
+    """The entries of the free variables, child by child."""
+    return np.asarray(values.T[prepared.free.T])
+
+
+# Wide problems that the active set method does not finish: accelerated projected gradients.
+#
+# The parent sums are kept by projection, the side rows by an augmented Lagrangian: first order, no systems to solve,
+# memory of a few arrays of the size of x. It need not converge to the last digit. Every so often its point, and which
+# of its side rows bind, are handed to the active set method, which either finishes with a few exact steps or says
+# that it is too early. References: Beck and Teboulle (2009), A fast iterative shrinkage-thresholding algorithm;
+# O'Donoghue and Candès (2015), Adaptive restart for accelerated gradient schemes; Rockafellar (1976), Augmented
+# Lagrangians.
+
+
+ROUNDS = 60
+INNER = 300
+
+
+def _inner(prepared: Prepared, x: Floats, shift: Floats, penalty: float, tolerance: float, steps: int) -> Floats:
+    """Minimises ``f + penalty/2 |distance of A x + shift to [low, high]|^2`` over the simplices."""
+    rows = prepared.rows
+    longest = float(np.bincount(rows.row, minlength=rows.count).max(initial=0)) if rows.count else 0.0
+    overlap = float(np.bincount(rows.variable).max(initial=0)) if rows.count else 0.0
+    slope_bound = 2.0 * prepared.hessian.largest() + penalty * longest * overlap
+    length = 1.0 / slope_bound if slope_bound > 0 else 1.0
+    point, speed = x, 1.0
+    for _ in range(steps):
+        gradient = prepared.hessian.gradient(point)
+        if rows.count:
+            sums = rows.sums(point) + shift
+            gradient = gradient + rows.spread(penalty * (sums - np.clip(sums, rows.low, rows.high)), x.shape)
+        new = project(point - length * gradient, prepared.free, prepared.sums, prepared.axis)
+        moved = new - x
+        if float(np.abs(new - point).max(initial=0.0)) <= tolerance:
+            return new
+        if float(((point - new) * moved).sum()) > 0.0:
+            point, speed = new, 1.0
+        else:
+            faster = (1.0 + np.sqrt(1.0 + 4.0 * speed * speed)) / 2.0
+            point, speed = new + (speed - 1.0) / faster * moved, float(faster)
+        x = new
+    return x
+
+
+def projected_gradient(prepared: Prepared, start: Floats, rounds: int = ROUNDS) -> Point:
+    """Improves ``start`` until the active set method finishes from there, or the rounds are used up."""
+    rows = prepared.rows
+    x, shift = start, np.zeros(rows.count)
+    penalty = 2.0 * (prepared.hessian.largest() / max(1, prepared.problem.cells) or 1.0)
+    tolerance, missed = 1e-2, np.inf
+    for number in range(1, rounds + 1):
+        x = _inner(prepared, x, shift, penalty, tolerance, INNER)
+        sums = rows.sums(x) + shift
+        new_shift = sums - np.clip(sums, rows.low, rows.high)
+        off = float(np.abs(new_shift - shift).max(initial=0.0))
+        shift = new_shift
+        if number % 3 == 0:
+            multipliers = -penalty * shift
+            polished = active_set(prepared, x, row_status(prepared, multipliers))
+            if polished.finished and certify(prepared, polished.x, polished.multipliers).accepts():
+                return Point(polished.x, polished.multipliers, number, finished=True)
+        if off > 0.5 * missed:
+            penalty, shift = penalty * 3.0, shift / 3.0
+        missed = off
+        tolerance = max(tolerance * 0.4, 1e-8)
+    return Point(x, -penalty * shift, rounds, finished=False)
+
 
 SMALLEST = 1e-7
 """Values below this are 0, as in production."""

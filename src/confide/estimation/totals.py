@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from confide.errors import ConfideError, Finding, ParameterError
 from confide.estimation.certificate import Certificate
+from confide.estimation.node_problem import Floats, GroupBounds, Integers, MeasuredQuery, NodeProblem
 from confide.estimation.prepare import tighten
-from confide.estimation.problem import Floats, GroupBounds, Integers, MeasuredQuery, NodeProblem
 from confide.estimation.solve import Outcome, SolveReport, solve
 
 

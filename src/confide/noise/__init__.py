@@ -1,21 +1,23 @@
 """Exact integer noise that is a pure function of a secret key and a coordinate.
 
-* :mod:`~confide.noise.laws`: the two noise laws, with exact parameters, probabilities, quantiles and noise margins;
+* :mod:`~confide.noise.distributions`: the two noise laws, with exact parameters, probabilities, quantiles and noise
+  margins;
 * :mod:`~confide.noise.stream`: the release key and the keyed streams of bits;
 * :mod:`~confide.noise.sample`: draws in bulk, :func:`add_noise` in place;
-* :mod:`~confide.noise.table`, :mod:`~confide.noise.enclosure`, :mod:`~confide.noise.gaussian_sums`: why it is exact;
+* :mod:`~confide.noise.lookup_table`, :mod:`~confide.noise.enclosure`, :mod:`~confide.noise.enclosure`: why it is exact;
 * :mod:`~confide.noise.sparse`: the published ones among many empty groups, with :mod:`~confide.noise.inversion`,
-  :mod:`~confide.noise.binomial` and :mod:`~confide.noise.subset`;
-* :mod:`~confide.noise.bounded`, :mod:`~confide.noise.truncated`: noise with a bound, which has no pure or zCDP loss;
-* :mod:`~confide.noise.peers`: all of them behind one interface, with their (epsilon, delta);
-* :mod:`~confide.noise.reference`: the textbook samplers, oracle of the tests and sampler of very wide laws.
+  :mod:`~confide.noise.sparse` and :mod:`~confide.noise.sparse`;
+* :mod:`~confide.noise.bounded`, :mod:`~confide.noise.bounded`: noise with a bound, which has no pure or zCDP loss;
+* :mod:`~confide.noise.release_noise`: all of them behind one interface, with their (epsilon, delta);
+* :mod:`~confide.noise.sample`: the textbook samplers, oracle of the tests and sampler of very wide laws.
 
 Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.
 """
 
-from confide.noise.bounded import BoundedLaw, FiniteLaw
-from confide.noise.laws import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric
-from confide.noise.peers import (
+from confide.noise.bounded import BoundedLaw, FiniteLaw, Truncated, TruncatedGaussian, TruncatedGeometric
+from confide.noise.distributions import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric
+from confide.noise.lookup_table import Table, fits_table, table_for
+from confide.noise.release_noise import (
     CountNoise,
     EpsilonDelta,
     ReleaseNoise,
@@ -29,11 +31,8 @@ from confide.noise.peers import (
 )
 from confide.noise.sample import Tally, add_noise, check_width, draw, draw_at
 from confide.noise.sparse import LAYOUT as SPARSE_LAYOUT
-from confide.noise.sparse import Survivors, TwoStageRule, draw_survivors
+from confide.noise.sparse import Survivors, TwoStageRule, draw_subset, draw_survivors, rank_to_place
 from confide.noise.stream import COORDINATES, SAMPLER, NoiseStream, ReleaseKey, WordSource, derive_stream
-from confide.noise.subset import draw_subset, rank_to_place
-from confide.noise.table import Table, fits_table, table_for
-from confide.noise.truncated import Truncated, TruncatedGaussian, TruncatedGeometric
 
 __all__ = [
     "COORDINATES",

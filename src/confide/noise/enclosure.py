@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
+from math import factorial, isqrt
 from typing import TypeAlias
 
 Bounds: TypeAlias = tuple[int, int]
@@ -181,3 +181,180 @@ def invert(decay: Decay, prefix: int, length: int, next_word: Callable[[], int])
             return m
         prefix = prefix << 64 | next_word()
         length += 64
+
+
+# Enclosures of the discrete Gaussian's normaliser, distribution function and variance, at any scale.
+#
+# With ``f(x) = exp(-x**2 / (2 sigma2))`` the discrete Gaussian needs three sums over the integers: ``Z = sum f(n)``,
+# ``S_m = f(-m) + ... + f(m)`` and ``sum n**2 f(n)``. Adding term by term is fast for small ``sigma2`` only, so that
+#
+# * ``Z`` and the variance turn to the Poisson-dual series ``Z = sqrt(2 pi sigma2) sum_k exp(-2 pi**2 sigma2 k**2)``;
+# * ``S_m`` turns to the Euler-Maclaurin formula, whose terms are Hermite polynomials with rational values here.
+#
+# Both have explicit remainders, which are inside the enclosures. Derivation: ``docs/proofs/noise.md``, section 4.
+# Reference: Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), section 2.
+
+
+_DUAL_FROM = Fraction(1)
+_EULER_MACLAURIN_FROM = Fraction(64)
+
+
+def gaussian_decay(sigma2: Fraction) -> Decay:
+    """The decay of the weights ``exp(-m**2 / (2 sigma2))``."""
+    return Decay(first=1 / (2 * sigma2), step=1 / sigma2)
+
+
+@lru_cache(maxsize=64)
+def normaliser(sigma2: Fraction, bits: int) -> Bounds:
+    """``Z = sum over n of exp(-n**2 / (2 sigma2))``, scaled by ``2**bits``."""
+    if sigma2 < _DUAL_FROM:
+        total = weight_sums(gaussian_decay(sigma2), bits + _GUARD).total
+        return total[0] >> _GUARD, ceil_shift(total[1], _GUARD)
+    work = bits + sigma2.numerator.bit_length() + 8
+    pi_lo, pi_hi = pi(work)
+    root_lo, _ = square_root(2 * sigma2 * Fraction(pi_lo, 1 << work), work)
+    _, root_hi = square_root(2 * sigma2 * Fraction(pi_hi, 1 << work), work)
+    lo, hi = times((root_lo, root_hi), _dual_sums(sigma2, work)[0], work)
+    return lo >> (work - bits), ceil_shift(hi, work - bits)
+
+
+def gaussian_variance(sigma2: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """``sum n**2 f(n) / Z``, or ``sigma2 - 4 pi**2 sigma2**2 sum k**2 d_k / sum d_k`` with the dual terms ``d_k``."""
+    if sigma2 < _DUAL_FROM:
+        return _direct_variance(sigma2, bits)
+    plain, squared = _dual_sums(sigma2, bits)
+    pi_lo, pi_hi = (Fraction(bound, 1 << bits) for bound in pi(bits))
+    smaller = 4 * pi_lo**2 * sigma2**2 * Fraction(squared[0], plain[1])
+    larger = 4 * pi_hi**2 * sigma2**2 * Fraction(squared[1], plain[0])
+    return max(Fraction(0), sigma2 - larger), sigma2 - smaller
+
+
+def folded_gaussian_cdf(sigma2: Fraction, m: int, bits: int) -> Bounds:
+    """``G_m = P(|X| <= m) = S_m / Z``, scaled by ``2**bits``, for ``m >= 0``."""
+    one = 1 << bits
+    if m * m >= 2 * sigma2 * (bits + 1):
+        return one - 1, one  # 1 - G_m <= 2 exp(-m**2 / (2 sigma2)): the discrete Gaussian is sub-Gaussian
+    order = _euler_maclaurin_order(sigma2, bits + 2) if sigma2 >= _EULER_MACLAURIN_FROM else None
+    if order is not None:
+        return _euler_maclaurin(sigma2, m, bits, order)
+    thresholds = folded_thresholds(gaussian_decay(sigma2), bits + _GUARD)
+    if m >= len(thresholds.lower):
+        return thresholds.lower[-1] >> _GUARD, one
+    return thresholds.lower[m] >> _GUARD, ceil_shift(thresholds.upper[m], _GUARD)
+
+
+def _dual_sums(sigma2: Fraction, bits: int) -> tuple[Bounds, Bounds]:
+    """``sum d_k`` and ``sum k**2 d_k`` over all integers, ``d_k = exp(-2 pi**2 sigma2 k**2)``, for ``sigma2 >= 1``."""
+    pi_lo, pi_hi = (Fraction(bound, 1 << bits) for bound in pi(bits))
+    plain_lo = plain_hi = 1 << bits
+    squared_lo = squared_hi = 0
+    k = 1
+    while (slowest := 2 * pi_lo**2 * sigma2 * k * k) < bits:
+        lo, hi = exp_minus(2 * pi_hi**2 * sigma2 * k * k, bits)[0], exp_minus(slowest, bits)[1]
+        plain_lo, plain_hi = plain_lo + 2 * lo, plain_hi + 2 * hi
+        squared_lo, squared_hi = squared_lo + 2 * k * k * lo, squared_hi + 2 * k * k * hi
+        k += 1
+    # d_k < 2**-bits, and each further term, even with the factor k**2, is at most 4 exp(-57) of the one before.
+    return (plain_lo, plain_hi + 4), (squared_lo, squared_hi + 4 * k * k)
+
+
+def _direct_variance(sigma2: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """``2 sum n**2 f(n) / Z`` for ``sigma2 < 1``, where each term is below ``4 exp(-3/2) < 9/10`` of the one before."""
+    lo = hi = 0
+    n = 1
+    while (exponent := Fraction(n * n) / (2 * sigma2)) < bits:
+        weight = exp_minus(exponent, bits)
+        lo, hi = lo + 2 * n * n * weight[0], hi + 2 * n * n * weight[1]
+        n += 1
+    total = normaliser(sigma2, bits)
+    return Fraction(lo, total[1]), Fraction(hi + 20 * n * n, total[0])
+
+
+def _euler_maclaurin_order(sigma2: Fraction, bits: int) -> int | None:
+    """The smallest ``K`` with ``4 sqrt((2K)!) / (2 pi sigma)**(2K) <= 2**-bits``, if the bound ever gets there.
+
+    The bound falls until ``2K`` is about ``(2 pi sigma)**2`` and rises afterwards; ``(2 pi)**2 > 39``.
+    """
+    shift = 2 * bits + _GUARD
+    bound_squared = 16 << shift
+    falling_by = (39 * sigma2.numerator) ** 2
+    order = 0
+    while bound_squared >> _GUARD:
+        order += 1
+        rising_by = (2 * order - 1) * 2 * order * sigma2.denominator**2
+        if rising_by >= falling_by:
+            return None
+        bound_squared = ceil_div(bound_squared * rising_by, falling_by)
+    return order
+
+
+def _euler_maclaurin(sigma2: Fraction, m: int, bits: int, order: int) -> Bounds:
+    """``Z G_m = 2 I + f(m) (1 - 2 C) + R`` with ``I`` the integral of ``f`` over ``[0, m]`` and ``|R| <= Z 2**-bits``.
+
+    ``C = sum_{k=1..K} B_2k / (2k)! h_{2k-1}``, where ``h_n = sigma**-n He_n(m / sigma)`` is rational: with
+    ``sigma2 = a / b`` the integers ``g_n = a**n h_n`` obey ``g_{n+1} = b m g_n - n a b g_{n-1}``.
+    """
+    work = bits + _GUARD
+    exponent = Fraction(m * m) / (2 * sigma2)
+    # f(m) is multiplied by numbers of the size of 1 / f(m), hence the extra bits: exp(y) < 2**(3 y / 2).
+    fine = work + ceil_div(3 * exponent.numerator, 2 * exponent.denominator)
+    height = exp_minus(exponent, fine)
+    series = _half_integral_series(exponent, work)
+    integral = height[0] * series[0] * m >> fine, ceil_shift(height[1] * series[1] * m, fine)
+
+    a, b = sigma2.numerator, sigma2.denominator
+    correction_lo = correction_hi = 0
+    before, now, power = 1, b * m, a
+    coefficients = _bernoulli_quotients(order)
+    for k in range(1, order + 1):
+        coefficient = coefficients[k - 1]
+        scaled, divisor = (coefficient.numerator * now) << work, coefficient.denominator * power
+        correction_lo, correction_hi = correction_lo + scaled // divisor, correction_hi + ceil_div(scaled, divisor)
+        n = 2 * k - 1
+        before = b * m * now - n * a * b * before
+        now = b * m * before - (n + 1) * a * b * now
+        power *= a * a
+    one = 1 << work
+    ends = times(
+        (height[0] >> fine - work, ceil_shift(height[1], fine - work)),
+        (one - 2 * correction_hi, one - 2 * correction_lo),
+        work,
+    )
+
+    total = normaliser(sigma2, work)
+    lo, hi = 2 * integral[0] + ends[0], 2 * integral[1] + ends[1]
+    # One unit on each side for the remainder R.
+    return max(0, (lo << bits) // total[1] - 1), min(1 << bits, ceil_div(hi << bits, total[0]) + 1)
+
+
+def _half_integral_series(exponent: Fraction, bits: int) -> Bounds:
+    """``sum (2y)**k / (2k+1)!!``: the integral of ``f`` over ``[0, m]`` is ``m exp(-y)`` times this.
+
+    Here ``y = m**2 / (2 sigma2)``. All terms are positive. Once their ratio is at most 1/2 the remainder is at most the
+    last term.
+    """
+    numerator, denominator = 2 * exponent.numerator, exponent.denominator
+    term_lo = term_hi = lo = hi = 1 << bits
+    k = 0
+    while term_hi > 1 or 2 * numerator > denominator * (2 * k + 3):
+        divisor = denominator * (2 * k + 3)
+        term_lo, term_hi = term_lo * numerator // divisor, ceil_div(term_hi * numerator, divisor)
+        lo, hi = lo + term_lo, hi + term_hi
+        k += 1
+    return lo, hi + term_hi
+
+
+@lru_cache(maxsize=16)
+def _bernoulli_quotients(count: int) -> tuple[Fraction, ...]:
+    """``B_2k / (2k)!`` for ``k = 1..count``, from the tangent numbers.
+
+    Reference: Brent and Harvey, Fast computation of Bernoulli, Tangent and Secant numbers (2011), TangentNumbers.
+    """
+    tangent = [factorial(k) for k in range(count)]
+    for k in range(1, count):
+        for j in range(k, count):
+            tangent[j] = (j - k) * tangent[j - 1] + (j - k + 2) * tangent[j]
+    return tuple(
+        Fraction((-1) ** (k - 1) * 2 * k * tangent[k - 1], (4**k) * (4**k - 1) * factorial(2 * k))
+        for k in range(1, count + 1)
+    )

@@ -6,7 +6,7 @@ A draw is decided in stages. Each reads more bits of the same uniform number and
 2. 64 more bits, compared with the one threshold in the cell, or searched among all where the cell is crowded;
 3. Python integers, 64 more bits at a time, for as long as it takes (about one draw in 2**55 at sigma 17).
 
-Where no table fits (``sigma > 7000`` or ``epsilon < 1/1000``) a draw is made by :mod:`confide.noise.reference` from the
+Where no table fits (``sigma > 7000`` or ``epsilon < 1/1000``) a draw is made by :mod:`confide.noise.sample` from the
 extension words of its coordinate. The result is the same for any chunking and order. Derivation:
 ``docs/proofs/noise.md``, section 3.
 """
@@ -17,16 +17,109 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count as count_from
+from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from confide.errors import CONFIDENTIAL, Finding, ParameterError
+from confide.noise.distributions import DiscreteGaussian, Law, TwoSidedGeometric
 from confide.noise.enclosure import invert
-from confide.noise.laws import Law
-from confide.noise.reference import UniformBits, sample
+from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, Table, fits_table, table_for
 from confide.noise.stream import Coordinates, Extensions, Words, WordSource, check_span
-from confide.noise.table import CELL_BITS, CELLS, UNDECIDED, Table, fits_table, table_for
+
+# The samplers of Canonne, Kamath and Steinke in plain integers, over any source of uniform bits.
+#
+# They are exact, short and slow: the oracle that the table sampler is tested against, and the sampler for scales at
+# which no table decides. Every random choice is a comparison of a uniform integer with an integer.
+#
+# Reference: Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), algorithms 1 to 3.
+
+
+class UniformBits:
+    """Uniform integers of any size from a supply of 64-bit words."""
+
+    __slots__ = ("_available", "_next_word", "_pool")
+
+    def __init__(self, next_word: Callable[[], int]):
+        self._next_word = next_word
+        self._pool = 0
+        self._available = 0
+
+    def take(self, count: int) -> int:
+        """The next ``count`` bits as an integer."""
+        while self._available < count:
+            self._pool |= self._next_word() << self._available
+            self._available += 64
+        value = self._pool & ((1 << count) - 1)
+        self._pool >>= count
+        self._available -= count
+        return value
+
+    def below(self, bound: int) -> int:
+        """Uniform on ``0 .. bound - 1``: draws of the right number of bits, until one is small enough."""
+        count = (bound - 1).bit_length()
+        while (value := self.take(count)) >= bound:
+            pass
+        return value
+
+
+def sample(law: Law, bits: UniformBits) -> int:
+    """One exact draw from ``law``."""
+    if isinstance(law, DiscreteGaussian):
+        return discrete_gaussian(law.sigma2.numerator, law.sigma2.denominator, bits)
+    if isinstance(law, TwoSidedGeometric):
+        return two_sided_geometric(law.epsilon.numerator, law.epsilon.denominator, bits)
+    raise TypeError(f"no reference sampler for {type(law).__name__}")
+
+
+def discrete_gaussian(numerator: int, denominator: int, bits: UniformBits) -> int:
+    """``P(x)`` proportional to ``exp(-x**2 / (2 sigma2))``, ``sigma2 = numerator / denominator`` (algorithm 3).
+
+    A two-sided geometric candidate ``y`` of scale ``t = floor(sigma) + 1`` is kept with probability
+    ``exp(-(|y| - sigma2 / t)**2 / (2 sigma2))``.
+    """
+    scale = isqrt(numerator // denominator) + 1
+    divisor = 2 * numerator * denominator * scale * scale
+    while True:
+        candidate = two_sided_geometric(1, scale, bits)
+        distance = abs(candidate) * scale * denominator - numerator
+        if bernoulli_exp(distance * distance, divisor, bits):
+            return candidate
+
+
+def two_sided_geometric(numerator: int, denominator: int, bits: UniformBits) -> int:
+    """``P(x)`` proportional to ``exp(-epsilon |x|)``, ``epsilon = numerator / denominator`` (algorithm 2)."""
+    while True:
+        remainder = bits.below(denominator)
+        if not bernoulli_exp(remainder, denominator, bits):
+            continue
+        quotient = 0
+        while _bernoulli_exp_up_to_one(1, 1, bits):
+            quotient += 1
+        magnitude = (remainder + denominator * quotient) // numerator
+        negative = bits.take(1)
+        # Minus zero is the same as zero and would count twice.
+        if magnitude or not negative:
+            return -magnitude if negative else magnitude
+
+
+def bernoulli_exp(numerator: int, denominator: int, bits: UniformBits) -> bool:
+    """True with probability ``exp(-numerator / denominator)`` (algorithm 1)."""
+    while numerator > denominator:
+        if not _bernoulli_exp_up_to_one(1, 1, bits):
+            return False
+        numerator -= denominator
+    return _bernoulli_exp_up_to_one(numerator, denominator, bits)
+
+
+def _bernoulli_exp_up_to_one(numerator: int, denominator: int, bits: UniformBits) -> bool:
+    """The same for a quotient of at most one: the parity of a run of ever rarer successes (von Neumann)."""
+    run = 1
+    while bits.below(denominator * run) < numerator:
+        run += 1
+    return run % 2 == 1
+
 
 Integers = npt.NDArray[np.int64]
 

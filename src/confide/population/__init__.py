@@ -7,16 +7,14 @@
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_settings import Areas
-from confide.population.frame import BLOCKS_SCHEMA
-from confide.population.generate import Population
+from confide.population.generate import Population, PopulationFiles, Progress, write_population
+from confide.population.households import BLOCKS_SCHEMA
 from confide.population.landscape import Unit
 from confide.population.official import OfficialFiles, write_official
-from confide.population.origins import OriginCodes, load_origins, write_code_files
+from confide.population.origins import RACES, SUBSETS, OriginCodes, load_origins, write_code_files
+from confide.population.people import PERSONS_SCHEMA
 from confide.population.profile import dissimilarity, profile
-from confide.population.races import RACES, SUBSETS
-from confide.population.records import PERSONS_SCHEMA
 from confide.population.settings import Settings, load_settings
-from confide.population.write import PopulationFiles, Progress, write_population
 
 __all__ = [
     "BLOCKS_SCHEMA",

@@ -26,8 +26,7 @@ from confide.population.draw import COUNTY_ORIGINS, UNIT_ORIGINS, Bools, Chances
 from confide.population.generate import Population
 from confide.population.landscape import Unit
 from confide.population.neighbourhoods import smooth_field
-from confide.population.origins import Origin, OriginCodes, People, load_origins, parse
-from confide.population.races import MASK_OF_CODE, RACES
+from confide.population.origins import MASK_OF_CODE, RACES, Origin, OriginCodes, People, load_origins, parse
 
 MOST_CODES = 8
 NULL = "Null"

@@ -11,19 +11,186 @@ They are for trials of size and speed: no share in them says anything about a re
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines.files import whole_file, write_text
-from confide.errors import Finding, ParameterError
+from confide.engines.atomic_files import whole_file, write_text
+from confide.errors import Finding, ParameterError, SpecError
 from confide.population.draw import GENERATOR as DRAWS
-from confide.population.eu_people import GENERATOR, EuPeople
-from confide.population.eu_settings import LEVELS, Areas, programme_tables, render_schema, render_tables
-from confide.population.write import cannot_write
+from confide.population.draw import Bools, Chances, Floats, Ints, apportion_one, spread_out, stream
+from confide.population.eu_settings import (
+    LEVELS,
+    Areas,
+    Country,
+    EuSettings,
+    Rule,
+    load_eu_settings,
+    programme_tables,
+    render_schema,
+    render_tables,
+    schema_document,
+)
+from confide.population.generate import cannot_write
+from confide.schema import Schema, parse_schema
+
+# Made-up people for the EU census programme: drawn column by column, in batches with random streams of their own.
+#
+# A level l of a column has the probability
+#
+#     P(l | a, b, ...)  ∝  w_a(l) · w_b(l) · ...
+#
+# given the groups a, b, ... that the person is in: a log-linear model with main effects alone, whose zeros exclude.
+# Codes within a group of the weights share as 1/rank^zipf, which makes small and empty cells: what these people are
+# for.
+
+
+GENERATOR = 1
+"""Version of the generator: raised whenever the same persons, seed, areas and settings would give other people."""
+
+PLACE = "geo"
+BATCH = 250_000
+# What a stream is for; the numbers follow those of `draw`.
+_SIZES, _PEOPLE, _SPREAD = 100, 101, 102
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The chances of a column, and where a person's row of them is: the cell of the variables that it depends on."""
+
+    rule: Rule
+    chances: Chances
+    excluded: Bools
+    by: tuple[tuple[str, Ints, int], ...]
+
+    def draw(self, rng: np.random.Generator, known: Mapping[str, Ints], persons: int) -> Ints:
+        row: Ints = np.zeros(persons, np.int64)
+        for attribute, group_of_level, size in self.by:
+            row = row * size + group_of_level[known[attribute]]
+        if bool(self.excluded[row].any()):
+            raise SpecError(
+                Finding(
+                    code="settings-exclude",
+                    what=f"a person was made for whom every level of {self.rule.column!r} is excluded",
+                    expected="rows of weights that leave each possible person a level",
+                    remedy="correct the settings of the made-up people",
+                )
+            )
+        return self.chances.draw(rng, row)
+
+
+class EuPeople:
+    """Exactly ``persons`` persons of a country with these areas; sorted by place of residence.
+
+    >>> people = EuPeople(1_000, seed=7)
+    >>> sum(batch.num_rows for batch in people.batches())
+    1000
+    """
+
+    def __init__(self, persons: int, seed: int, areas: Areas | None = None, settings: EuSettings | None = None):
+        self.persons, self.seed, self.areas = persons, seed, Areas() if areas is None else areas
+        self.settings = settings or load_eu_settings()
+        self.country = Country(self.settings.country, self.areas)
+        self.document: dict[str, Any] = schema_document(self.settings, self.country)
+        self.schema: Schema = parse_schema(self.document)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the records: text, in dictionaries."""
+        kind = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema([pa.field(attribute.name, kind, nullable=False) for attribute in self.schema.attributes])
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """The persons of each local unit."""
+        rng = stream(self.seed, _SIZES)
+        return apportion_one(self.persons, spread_out(rng, self.settings.places.spread, self.areas.lau))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The records, a batch at a time."""
+        columns = [self._column(rule) for rule in self.settings.drawn]
+        localities = self._localities()
+        region = np.array(self.country.unit_of("nuts2"))
+        last = np.cumsum(self.sizes)
+        dictionaries = {a.name: pa.array([str(level.code) for level in a.levels]) for a in self.schema.attributes}
+        for number, start in enumerate(range(0, self.persons, BATCH)):
+            rng = stream(self.seed, _PEOPLE, number)
+            persons = min(BATCH, self.persons - start)
+            place = np.searchsorted(last, np.arange(start, start + persons), side="right")
+            drawn: dict[str, Ints] = {PLACE: place}
+            drawn[self.settings.places.column] = localities.draw(rng, place)
+            for column in columns:
+                levels = column.draw(rng, drawn, persons)
+                if column.rule.own_region:
+                    levels = self._regions(rng, levels, region[place])
+                drawn[column.rule.column] = levels
+            yield pa.record_batch(
+                [
+                    pa.DictionaryArray.from_arrays(pa.array(drawn[name].astype(np.int32)), dictionary)
+                    for name, dictionary in dictionaries.items()
+                ],
+                schema=self.arrow_schema,
+            )
+
+    def _column(self, rule: Rule) -> _Column:
+        attribute = next(each for each in self.schema.attributes if each.name == rule.column)
+        table: Floats = np.ones((1, 1)) if rule.weights is None else np.array([rule.weights], np.float64)
+        by = []
+        for name, rows in rule.by.items():
+            variable = self.schema.variable(name)
+            factor = np.array(rows, np.float64)
+            assert len(factor) == variable.size, f"{rule.column}: one row for each group of {name}"
+            table = (table[:, None, :] * factor[None, :, :]).reshape(-1, factor.shape[1])
+            by.append((variable.attribute.name, variable.assignment, variable.size))
+        if rule.groups is not None:
+            table = self._within_groups(table, rule.groups, rule.zipf)
+        expected = attribute.size - (self.areas.nuts2 - 2 if rule.own_region else 0)
+        assert table.shape[1] == expected, f"{rule.column}: one weight for each level"
+        if rule.spread:
+            table = self._spread_out(table, rule)
+            by = [(PLACE, np.arange(self.areas.lau), self.areas.lau)]
+        excluded = table.sum(axis=1) == 0
+        return _Column(rule, Chances(np.where(excluded[:, None], 1.0, table)), excluded, tuple(by))
+
+    def _within_groups(self, table: Floats, name: str, zipf: float) -> Floats:
+        """Weights of groups as weights of their levels."""
+        group = self.schema.variable(name).assignment
+        rank = np.array([np.count_nonzero(group[:at] == group[at]) + 1 for at in range(len(group))])
+        share = rank.astype(np.float64) ** -zipf
+        of_level: Floats = table[:, group] * (share / np.bincount(group, share)[group])
+        return of_level
+
+    def _spread_out(self, table: Floats, rule: Rule) -> Floats:
+        """A row for each local unit, where all levels but the first have the unit's own factor."""
+        rng = stream(self.seed, _SPREAD, self.settings.drawn.index(rule))
+        rows = np.repeat(table, self.areas.lau, axis=0)
+        rows[:, 1:] *= spread_out(rng, rule.spread, self.areas.lau)[:, None]
+        return rows
+
+    def _localities(self) -> Chances:
+        """Sizes of localities by local unit: some live in one as large as the unit, others in smaller ones."""
+        places = self.settings.places
+        largest = np.searchsorted(np.array(places.sizes), self.sizes, side="right") - 1
+        weights = np.zeros((self.areas.lau, len(places.sizes)))
+        for step, weight in enumerate(places.smaller):
+            np.add.at(weights, (np.arange(self.areas.lau), np.maximum(largest - step, 0)), weight)
+        return Chances(weights)
+
+    def _regions(self, rng: np.random.Generator, drawn: Ints, own: Ints) -> Ints:
+        """Own region, another one, or what is no region, as levels of a column that has the regions first."""
+        regions = self.areas.nuts2
+        other = own if regions == 1 else (own + rng.integers(1, regions, len(own))) % regions
+        levels: Ints = np.where(drawn == 0, own, np.where(drawn == 1, other, drawn - 2 + regions))
+        return levels
+
 
 MOST_PERSONS = 400_000_000
 MOST_AREAS = 100_000

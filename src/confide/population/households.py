@@ -9,12 +9,17 @@ in some five hundred is smaller than it was drawn.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from confide.population.blocks import BlockFrame
-from confide.population.draw import Bools, Chances, Floats, Ints, cumulative_shares, starts_of
-from confide.population.neighbourhoods import BlockGroups
+from confide.population.blocks import BlockFrame, make_blocks
+from confide.population.draw import UNIT_FRAME, Bools, Chances, Floats, Ints, cumulative_shares, starts_of, stream
+from confide.population.landscape import Land, Unit
+from confide.population.neighbourhoods import BlockGroups, County
 from confide.population.settings import HOUSEHOLD_SIZES, Settings
 
 
@@ -105,3 +110,177 @@ def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
     found = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
     result: Ints = housing[np.minimum(found, (starts_of(counts) + counts - 1)[group])]
     return result
+
+
+# Group quarters: facilities put into blocks, and the people who live in them.
+#
+# Ages follow the type: nobody under 18 in a nursing or correctional facility, only minors in a juvenile one, students
+# and soldiers from 17. Large facilities (prisons, student housing, barracks) stand in blocks without housing, the
+# others among homes. The settings give the ages; the structural zeros follow from them.
+
+
+@dataclass(frozen=True)
+class UnitFacilities:
+    """Facilities of a unit of work in the order of their blocks; indices count from the unit's first."""
+
+    block: Ints
+    type: Ints
+    persons: Ints
+
+
+@dataclass(frozen=True)
+class GroupQuartersPeople:
+    """One element for each person in group quarters, in the order of the facilities."""
+
+    facility: Ints
+    age: Ints
+    male: Bools
+    group: Ints
+
+
+def own_blocks(settings: Settings) -> Bools:
+    """By type 0 to 7: whether facilities stand away from housing. Type 0 is a household and does not."""
+    return np.array([False, *(quarters.own_block for quarters in settings.group_quarters)])
+
+
+def facilities_of(county: County, first: int, last: int) -> tuple[Ints, Ints, Ints]:
+    """Block group (counted from ``first``), type and persons of the facilities of a run of block groups."""
+    here = (county.facility_block_group >= first) & (county.facility_block_group < last)
+    return county.facility_block_group[here] - first, county.facility_type[here], county.facility_persons[here]
+
+
+def place_facilities(
+    rng: np.random.Generator, block_group: Ints, types: Ints, persons: Ints, blocks: BlockFrame, own: Bools
+) -> UnitFacilities:
+    """A block for each facility: one without housing if it stands on its own, else one with housing."""
+    order = np.argsort(blocks.block_group * 2 + blocks.housing, kind="stable")
+    key = (blocks.block_group * 2 + blocks.housing)[order]
+    wanted = block_group * 2 + ~own[types]
+    low = np.searchsorted(key, wanted, side="left")
+    high = np.searchsorted(key, wanted, side="right")
+    block = order[low + (rng.random(len(wanted)) * (high - low)).astype(np.int64)]
+    sorting = np.lexsort((types, block))
+    return UnitFacilities(block[sorting], types[sorting], persons[sorting])
+
+
+class GroupQuartersAges:
+    """The ages and sexes of each type, made once from the settings."""
+
+    def __init__(self, settings: Settings):
+        ages = np.zeros((8, 116))
+        ages[0, 0] = 1.0  # households have no row of their own; the row is never drawn
+        for number, quarters in enumerate(settings.group_quarters, start=1):
+            for low, high, weight in quarters.ages:
+                ages[number, low : high + 1] += weight / (high - low + 1)
+        self._ages = Chances(ages)
+        self._spread = settings.neighbourhoods.facility_spread
+        self._male = np.array([0.0, *(quarters.male for quarters in settings.group_quarters)])
+
+    def people(self, rng: np.random.Generator, facilities: UnitFacilities, log_mixture: Floats) -> GroupQuartersPeople:
+        """The people of the facilities; their groups are the county's mixture, varying between facilities."""
+        facility = np.repeat(np.arange(len(facilities.type)), facilities.persons)
+        if not len(facility):
+            nobody = np.zeros(0, dtype=np.int64)
+            return GroupQuartersPeople(nobody, nobody, np.zeros(0, dtype=np.bool_), nobody)
+        types = facilities.type[facility]
+        varied = log_mixture + self._spread * rng.standard_normal((len(facilities.type), len(log_mixture)))
+        return GroupQuartersPeople(
+            facility=facility,
+            age=self._ages.draw(rng, types),
+            male=rng.random(len(types)) < self._male[types],
+            group=Chances(np.exp(varied)).draw(rng, facility),
+        )
+
+
+# The frame of a unit of work: blocks with their housing, households and facilities, before anybody has an age.
+#
+# What is public knowledge in a census is made first and from a stream of its own, so that the frame can be had
+# without the records, and is the same either way.
+
+
+BLOCKS_SCHEMA = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string(), nullable=False)
+            for name in ("geocode", "state", "county", "tract", "block_group")
+        ),
+        pa.field("housing_units", pa.int32(), nullable=False),
+        pa.field("occupied_units", pa.int32(), nullable=False),
+        *(pa.field(f"gq{number}", pa.int32(), nullable=False) for number in range(1, 8)),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("place", "cousub", "aiannh")),
+        pa.field("urban", pa.int8(), nullable=False),
+        pa.field("x", pa.float64(), nullable=False),
+        pa.field("y", pa.float64(), nullable=False),
+    ]
+)
+"""Columns of the frame; ``state`` to ``block_group`` are the leading 2, 5, 11 and 12 digits of the geocode."""
+
+_LEVELS = {"geocode": 15, "state": 2, "county": 5, "tract": 11, "block_group": 12}
+
+
+@dataclass(frozen=True)
+class UnitFrame:
+    """Who lives where in a unit of work."""
+
+    groups: BlockGroups
+    blocks: BlockFrame
+    vacant: Ints
+    households: Households
+    facilities: UnitFacilities
+
+    def occupied(self) -> Ints:
+        """The number of households of each block."""
+        return np.bincount(self.households.block, minlength=len(self.blocks.geocode))
+
+
+def make_frame(
+    unit: Unit, land: Land, county: County, seed: int, settings: Settings, kinds: HouseholdKinds, own_blocks: Bools
+) -> UnitFrame:
+    """The frame of one unit of work."""
+    first, last = np.searchsorted(county.block_groups.tract, [unit.first, unit.last]).tolist()
+    groups = county.block_groups.part(first, last)
+    where, types, persons = facilities_of(county, first, last)
+    needs_empty = np.bincount(where, weights=own_blocks[types], minlength=last - first) > 0
+
+    rng = stream(seed, UNIT_FRAME, unit.index)
+    blocks = make_blocks(rng, land, county, groups, needs_empty, settings)
+    households = make_households(rng, groups, blocks, kinds)
+    facilities = place_facilities(rng, where, types, persons, blocks, own_blocks)
+    occupied = np.bincount(households.block, minlength=len(blocks.geocode))
+    rate = groups.vacancy[blocks.block_group]
+    vacant = rng.poisson(occupied * rate / (1 - rate))
+    # A block of homes that nobody lives in has one all the same.
+    vacant[blocks.housing & (occupied + vacant == 0)] = 1
+    return UnitFrame(groups, blocks, vacant, households, facilities)
+
+
+def block_batch(frame: UnitFrame) -> pa.RecordBatch:
+    """The frame as rows of :data:`BLOCKS_SCHEMA`, in the order of the geocodes."""
+    blocks, facilities = frame.blocks, frame.facilities
+    count = len(blocks.geocode)
+    occupied = frame.occupied()
+    held = np.bincount(facilities.block * 8 + facilities.type, minlength=count * 8).reshape(count, 8)
+    text = {name: digits(blocks.geocode // 10 ** (15 - width), width) for name, width in _LEVELS.items()}
+    text |= {"place": digits(blocks.place, 5), "cousub": digits(blocks.cousub, 5), "aiannh": digits(blocks.aiannh, 4)}
+    numbers: dict[str, NDArray[Any]] = {
+        "housing_units": occupied + frame.vacant,
+        "occupied_units": occupied,
+        **{f"gq{number}": held[:, number] for number in range(1, 8)},
+        "urban": blocks.urban,
+        "x": blocks.plane[:, 0],
+        "y": blocks.plane[:, 1],
+    }
+    return pa.RecordBatch.from_arrays(
+        [text[each.name] if each.name in text else column(numbers[each.name], each.type) for each in BLOCKS_SCHEMA],
+        schema=BLOCKS_SCHEMA,
+    )
+
+
+def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Numbers as an Arrow column of the given type."""
+    return pa.array(np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()), type=kind)
+
+
+def digits(numbers: Ints, width: int) -> pa.Array:
+    """Numbers as text with leading zeros."""
+    return pc.utf8_slice_codeunits(pa.array(numbers + 10**width).cast(pa.string()), 1)

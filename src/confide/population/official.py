@@ -23,11 +23,9 @@ from pyarrow import csv
 
 from confide.errors import Finding, ParameterError
 from confide.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
-from confide.population.generate import Population
-from confide.population.origins import Config, code_files
+from confide.population.generate import Population, Progress, cannot_write
+from confide.population.origins import SUBSETS, Config, code_files
 from confide.population.people import HOUSEHOLDER
-from confide.population.races import SUBSETS
-from confide.population.write import Progress, cannot_write
 
 Format = Literal["text", "parquet"]
 

@@ -3,11 +3,14 @@
 from confide.privacy.accountant import Accountant, Loss, price
 from confide.privacy.calibration import (
     Distribution,
+    Sensitivity,
+    bounded_degree,
     gaussian_loss,
     gaussian_sigma2,
     geometric_epsilon,
     geometric_loss,
     geometric_zcdp_loss,
+    partition_marginal,
 )
 from confide.privacy.conversion import (
     bun_steinke_epsilon,
@@ -18,15 +21,7 @@ from confide.privacy.conversion import (
     gaussian_limit_epsilon,
     to_approximate,
 )
-from confide.privacy.definitions import (
-    ZCDP,
-    ApproxDP,
-    Definition,
-    Neighbours,
-    PrivacyLoss,
-    PureDP,
-    loss_from_dict,
-)
+from confide.privacy.definitions import ZCDP, ApproxDP, Definition, Neighbours, PrivacyLoss, PureDP, loss_from_dict
 from confide.privacy.events import (
     BoundedDegree,
     Event,
@@ -36,9 +31,7 @@ from confide.privacy.events import (
     TruncatedMeasurement,
     event_from_dict,
 )
-from confide.privacy.moves import event_epsilon_bracket
-from confide.privacy.pld import Bracket, NoisyCells, delta_bracket, epsilon_bracket, noisy_cells
-from confide.privacy.sensitivity import Sensitivity, bounded_degree, partition_marginal
+from confide.privacy.pld import Bracket, NoisyCells, delta_bracket, epsilon_bracket, event_epsilon_bracket, noisy_cells
 from confide.privacy.statements import Statement, factor, rounded_up, statements
 
 __all__ = [

@@ -22,8 +22,7 @@ from fractions import Fraction
 from confide.errors import Finding, ParameterError
 from confide.exact import Exact, exact
 from confide.privacy.definitions import ZCDP, ApproxDP, nonnegative
-from confide.privacy.directed import Enclosure, float_up, tighten
-from confide.privacy.normal import density, mills_ratio
+from confide.privacy.directed import Enclosure, density, float_up, mills_ratio, tighten
 
 _ROUGH = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SHORT = Context(prec=30, Emin=MIN_EMIN, Emax=MAX_EMAX)

@@ -23,8 +23,7 @@ from typing import Any, TypeAlias
 
 from confide.errors import ConfideError, Finding, ParameterError
 from confide.exact import Exact, positive
-from confide.privacy.calibration import Distribution
-from confide.privacy.sensitivity import whole
+from confide.privacy.calibration import Distribution, whole
 
 _PARAMETER = {Distribution.DISCRETE_GAUSSIAN: "sigma2", Distribution.GEOMETRIC: "epsilon"}
 

@@ -1,6 +1,6 @@
 """Pictures of what a Bayesian adversary learns from one count, or from several of the same cell.
 
-After the figures of Kazan and Reiter (2024), from exact values. Rows come from :mod:`confide.risk.bayesian.curves`.
+After the figures of Kazan and Reiter (2024), from exact values. Rows come from :mod:`confide.risk.bayesian.sequential`.
 """
 
 from __future__ import annotations

@@ -7,18 +7,17 @@ from fractions import Fraction
 from typing import Any
 
 from confide.exact import rounded_up
+from confide.mechanisms.cellkey.statement import cellkey_statement
+from confide.mechanisms.postprocess.mechanism import statement
+from confide.mechanisms.safetab.statement import both_neighbours, group_levels, passes
+from confide.mechanisms.suppression.statement import suppression_statement
+from confide.mechanisms.swapping.statement import swapping_statement
+from confide.mechanisms.topdown.descent import problems, solver_words
+from confide.mechanisms.topdown.statement import effective_privacy, invariants, invariants_note
 from confide.privacy import ZCDP, ApproxDP, Definition, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict
-from confide.report.cellkey_statement import cellkey_statement
-from confide.report.invariants import invariants, invariants_note
-from confide.report.invariants_statement import effective_privacy
-from confide.report.postprocess import statement
+from confide.privacy.invariants.group_statements import DELTA
+from confide.releases.plan import Plan, read_plan
 from confide.report.render import fraction_up, render, up
-from confide.report.safetab_levels import both_neighbours, group_levels, passes
-from confide.report.suppression_statement import suppression_statement
-from confide.report.swapping_statement import swapping_statement
-from confide.risk.invariants.statements import DELTA
-from confide.runs.plan import Plan, read_plan
-from confide.topdown.statistics import problems, solver_words
 
 LOSS_NAMES = {"zcdp": "ρ", "pure": "ε", "approximate": "ε"}
 DEFINITIONS = {

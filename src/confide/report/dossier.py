@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.engines.files import private_folder, write_text
+from confide.engines.atomic_files import private_folder, write_text
 from confide.errors import Finding, Place
-from confide.runs.plan import Plan
-from confide.runs.progress import Progress
-from confide.runs.workspace import Workspace
+from confide.releases.plan import Plan
+from confide.releases.progress import Progress
+from confide.releases.workspace import Workspace
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
 PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"

@@ -7,9 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from confide.report.plots import FONT, HEIGHT, INK, PALETTE, SOFT, WIDTH, styled, svg
-from confide.risk.testing.curve import LEVELS, EpsilonPoint, PowerPoint
+from confide.risk.testing.curve import LEVELS, EpsilonPoint, Part, PowerPoint
 from confide.risk.testing.level_power import pure_power
-from confide.risk.testing.semantics import Part
 
 Rows = list[dict[str, Any]]
 _ANY, _GAUSSIAN, _OWN = "any release with this ρ", "Gaussian noise with this ρ", "these measurements"

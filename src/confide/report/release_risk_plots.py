@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from confide.report.plots import FONT, HEIGHT, INK, PALETTE, SOFT, WIDTH, styled, svg
-from confide.risk.releases.posterior import expected_posterior
+from confide.risk.release_risk.report import expected_posterior
 
 _POWERS = [10.0**power * step for power in range(-7, 4) for step in (1, 2, 5)]
 

@@ -91,7 +91,8 @@ def _section(bars: Sequence[Bar], panel: int, width: int, title: str, below: str
 
 def intervals(rows: Sequence[Row], *, relative: bool) -> str:
     """What an attacker can say of primary cells: for each a line from the least to the largest figure that cannot be
-    ruled out, with the true figure, and the ends that were asked for. Rows as ``confide.suppression.hiding.drawn``."""
+    ruled out, with the true figure, and the ends that were asked for. Rows as
+    ``confide.mechanisms.suppression.evaluate.drawn``."""
     import altair as alt
 
     highest = max(max(row["high"] or 0, row["asked_high"]) for row in rows)

@@ -1,8 +1,18 @@
 """What a release is worth: its error, measured where the truth may be used."""
 
-from confide.utility.accuracy import SIZE_CLASSES, ErrorSums, by_size_class, error_sums
-from confide.utility.largest_group import LargestGroup, LargestGroups, largest_group
-from confide.utility.metrics import ErrorTally, add_tallies, tally, tally_by
+from confide.utility.metrics import (
+    SIZE_CLASSES,
+    ErrorSums,
+    ErrorTally,
+    LargestGroup,
+    LargestGroups,
+    add_tallies,
+    by_size_class,
+    error_sums,
+    largest_group,
+    tally,
+    tally_by,
+)
 from confide.utility.over_keys import OverKeys, combine, over_keys
 
 __all__ = [

@@ -21,7 +21,7 @@ Reference: U.S. Census Bureau, Data Metrics for 2020 Disclosure Avoidance (2020)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -178,3 +178,152 @@ def _distinct(error: Integers, times: Integers) -> tuple[Integers, Integers]:
     sums = np.zeros(len(values), np.int64)
     np.add.at(sums, position, times)
     return values, sums
+
+
+# How far a release is from the truth: pure functions of two arrays. Their results are confidential.
+
+
+SIZE_CLASSES: tuple[tuple[str, int, int | None], ...] = (
+    ("0", 0, 0),
+    ("1 to 9", 1, 9),
+    ("10 to 99", 10, 99),
+    ("100 to 999", 100, 999),
+    ("1,000 to 9,999", 1_000, 9_999),
+    ("10,000 and over", 10_000, None),
+)
+"""Classes of the true size of a cell: label, smallest, largest."""
+
+
+@dataclass(frozen=True)
+class ErrorSums:
+    """Sums over cells from which every summary of the error follows; sums of parts are sums of the whole."""
+
+    cells: int = 0
+    truth: int = 0
+    error: int = 0
+    absolute: int = 0
+    squared: int = 0
+    within: int = 0
+
+    def __add__(self, other: ErrorSums) -> ErrorSums:
+        return ErrorSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def mean_error(self) -> float:
+        """The mean of (released less true): the bias."""
+        return self.error / self.cells
+
+    @property
+    def mean_absolute_error(self) -> float:
+        return self.absolute / self.cells
+
+    @property
+    def root_mean_squared_error(self) -> float:
+        return float((self.squared / self.cells) ** 0.5)
+
+    @property
+    def share_within_margin(self) -> float:
+        """The share of cells whose error is at most the noise margin."""
+        return self.within / self.cells
+
+    @property
+    def mean_truth(self) -> float:
+        """The mean true count."""
+        return self.truth / self.cells
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "cells": self.cells,
+            "mean_error": self.mean_error,
+            "mean_absolute_error": self.mean_absolute_error,
+            "root_mean_squared_error": self.root_mean_squared_error,
+            "share_within_margin": self.share_within_margin,
+        }
+
+
+def error_sums(truth: NDArray[np.int64], released: NDArray[np.int64], margin: int) -> ErrorSums:
+    """The sums for cells with true counts ``truth`` that were released as ``released``."""
+    error = released - truth
+    return ErrorSums(
+        error.size,
+        int(truth.sum()),
+        int(error.sum()),
+        int(np.abs(error).sum()),
+        int((error * error).sum()),
+        int((np.abs(error) <= margin).sum()),
+    )
+
+
+def by_size_class(truth: NDArray[np.int64], released: NDArray[np.int64], margin: int) -> dict[str, ErrorSums]:
+    """The sums for each class of the true size that has cells."""
+    result = {}
+    for label, smallest, largest in SIZE_CLASSES:
+        chosen = truth >= smallest if largest is None else (truth >= smallest) & (truth <= largest)
+        if chosen.any():
+            result[label] = error_sums(truth[chosen], released[chosen], margin)
+    return result
+
+
+# Whether the largest group of an area keeps its share: the measure that the settings of 2020 were tuned by.
+#
+# For an area with true counts t₁ … t_k and released counts r₁ … r_k of k groups, g is the group that is largest in
+# the released data (the first of equals), and the difference is
+#
+#     d = | r_g / Σ r − t_g / Σ t |,
+#
+# where a share of nobody is 0. The measure is the share of areas with d ≤ 0.05. Areas in which nobody is counted,
+# neither truly nor in the release, are left out. In 2020 the aim was 95 per cent of the areas with at least 500
+# people.
+#
+# Reference: U.S. Census Bureau, public code and settings of the 2020 Disclosure Avoidance System.
+
+
+WITHIN_PERCENT = 5
+LEAST_PEOPLE = 500
+
+
+@dataclass(frozen=True)
+class LargestGroup:
+    """Of so many areas, how many keep the share of their largest group within five points."""
+
+    areas: int
+    within: int
+
+    @property
+    def share_within(self) -> float | None:
+        return self.within / self.areas if self.areas else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"areas_with_people": self.areas, "within": self.within, "share_within": self.share_within}
+
+
+class LargestGroups:
+    """Takes in the groups of areas one by one, so that no table of areas by groups is held."""
+
+    def __init__(self, areas: int):
+        self._true_total, self._total = np.zeros(areas, np.int64), np.zeros(areas, np.int64)
+        self._true_largest, self._largest = np.zeros(areas, np.int64), np.full(areas, -1, np.int64)
+
+    def add(self, truth: Integers, released: Integers) -> None:
+        """The next group: its true and its released count in every area."""
+        self._true_total += truth
+        self._total += released
+        larger = released > self._largest
+        self._largest[larger], self._true_largest[larger] = released[larger], truth[larger]
+
+    def result(self, least: int = 0) -> LargestGroup:
+        """The measure over the areas with at least so many people, truly, and anybody at all."""
+        chosen = (self._true_total >= least) & ((self._true_total > 0) | (self._total > 0))
+        total, true_total = np.maximum(self._total[chosen], 1), np.maximum(self._true_total[chosen], 1)
+        # In whole numbers, so that a difference of exactly five points is within.
+        difference = np.abs(self._largest[chosen] * true_total - self._true_largest[chosen] * total)
+        within = 100 * difference <= WITHIN_PERCENT * total * true_total
+        return LargestGroup(int(chosen.sum()), int(within.sum()))
+
+
+def largest_group(groups: Iterable[tuple[Integers, Integers]], areas: int, least: int = 0) -> LargestGroup:
+    """The measure for true and released counts, group by group."""
+    taken = LargestGroups(areas)
+    for truth, released in groups:
+        taken.add(truth, released)
+    return taken.result(least)

@@ -6,8 +6,8 @@ from confide.attacks.reconstruction.reading import read_tables
 from confide.attacks.reconstruction.releases import read_source
 from confide.attacks.reconstruction.result import Reconstruction, write_records
 from confide.attacks.reconstruction.sf1 import write_sf1_tables, write_tables
-from confide.attacks.reconstruction.table_files import read_records, refuse_unwritable
-from confide.attacks.reconstruction.variability import Variability
+from confide.attacks.reconstruction.unit import Variability
+from confide.attacks.table_files import read_records, refuse_unwritable
 
 __all__ = [
     "Bound",

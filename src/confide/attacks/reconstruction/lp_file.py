@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from confide.attacks.reconstruction.integer_program import Reduced
 from confide.attacks.reconstruction.marginals import Floats, Integers
-from confide.attacks.reconstruction.propagation import Reduced
 from confide.attacks.reconstruction.solving import check_whole, minimise
 from confide.errors import Finding, InputError, Place
 

@@ -7,7 +7,8 @@ belongs to the query that has all its labels. A blank count is unknown: suppress
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.attacks.reconstruction.checks import check_totals
 from confide.attacks.reconstruction.description import (
     BLOCK,
     DESCRIPTION,
     Description,
+    GeographyPart,
     TablePart,
     query_of,
+    read_description,
     zeros_of,
 )
-from confide.attacks.reconstruction.description_file import read_description
-from confide.attacks.reconstruction.geocodes import find_geography
 from confide.attacks.reconstruction.marginals import (
     Bound,
     Floats,
@@ -37,9 +37,145 @@ from confide.attacks.reconstruction.marginals import (
     one_unit,
     sparse,
 )
-from confide.attacks.reconstruction.table_files import read_text
+from confide.attacks.table_files import read_text
 from confide.errors import Finding, InputError, Place
 from confide.schema import Query, Recode, Schema
+
+# Whether tables agree with one another in what every reader can add up: the number of people of a unit.
+
+
+NAMED = 5
+
+
+def check_totals(published: Published) -> list[Finding]:
+    """A finding for each unit whose exact tables count different numbers of people, and for each coarser unit whose
+    blocks do not add up. Differences in finer figures are found when the programme is solved."""
+    geography = published.geography
+    known: list[tuple[Marginal, Floats]] = [
+        (item, item.totals) for item in published.marginals if item.exact and item.totals is not None
+    ]
+    findings: list[Finding] = []
+    first: dict[int, tuple[str, Floats]] = {}
+    for item, totals in known:
+        if item.depth not in first:
+            first[item.depth] = (item.name, totals)
+            continue
+        name, other = first[item.depth]
+        findings += _differences(published, item.depth, (name, other), (item.name, totals))
+    if 0 in first:
+        name, totals = first[0]
+        for depth, (coarse, above) in first.items():
+            if depth:
+                of_block = geography.unit_of_block[depth]
+                sums: Floats = np.bincount(of_block, totals, len(geography.units[depth])).astype(np.float64)
+                label = f"{name}, summed over its {geography.levels[0]}s"
+                findings += _differences(published, depth, (label, sums), (coarse, above))
+    return findings
+
+
+def _differences(published: Published, depth: int, one: tuple[str, Floats], two: tuple[str, Floats]) -> list[Finding]:
+    with np.errstate(invalid="ignore"):
+        apart = np.flatnonzero(np.abs(one[1] - two[1]) > 0)
+    level, codes = published.geography.levels[depth], published.geography.units[depth]
+    return [
+        Finding(
+            code="totals-differ",
+            what=f"two tables count different numbers of people in {level} {codes[unit]}",
+            where=Place(path=f"{one[0]}; {two[0]}"),
+            found=f"{one[1][unit]:,.0f} and {two[1][unit]:,.0f}"
+            + (f"; {len(apart):,} such units" if len(apart) > NAMED else ""),
+            expected="the same number, because both are said to be exact",
+            remedy='correct the tables; if they have noise, say so: variance = "..."',
+        )
+        for unit in apart[:NAMED].tolist()
+    ]
+
+
+# Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
+
+
+def find_geography(folder: Path, part: GeographyPart, units: Mapping[str, Sequence[str]]) -> Geography:
+    """The geography of a description; ``units`` has the codes that tables of each level name.
+
+    Where no table is of blocks and no file lists them, the finest level with tables takes their place.
+    """
+    columns = _columns(folder, part, units)
+    if not columns[BLOCK]:
+        left = [level for level in part.levels if units.get(level.name)]
+        if not left:
+            raise _wrong(None, "the tables have no unit at all", "no rows", "a row for each unit that has people")
+        finest = max(left, key=lambda level: level.digits or 0)
+        columns = {finest.name: list(units[finest.name])}
+        for level in part.levels:
+            if level.name != finest.name and level.digits is not None and level.digits < (finest.digits or 0):
+                columns[level.name] = [code[: level.digits] for code in columns[finest.name]]
+        return nested(columns, finest.name)
+    return nested(columns, BLOCK)
+
+
+def _columns(folder: Path, part: GeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """For each block its code and the code of its unit on every level."""
+    blocks = list(units.get(BLOCK, ()))
+    listed = None if part.blocks is None else read_text(folder / part.blocks)
+    if listed is not None:
+        wanted = [part.block, *(level.column for level in part.levels if level.column is not None)]
+        lacking = [name for name in wanted if name not in listed.column_names]
+        if lacking:
+            found = "columns " + ", ".join(listed.column_names[:12])
+            what = f"the file of blocks has no column {lacking[0]!r}"
+            raise _wrong(part.blocks, what, found, "a column for each level")
+        for name in wanted:
+            codes = listed.column(name).to_pylist()
+            blank = [row for row, code in enumerate(codes) if not (code or "").strip()]
+            if blank:
+                what = f"a row has no code in the column {name!r}"
+                raise _wrong(part.blocks, what, f"{len(blank):,} without", "a code in every row", row=blank[0] + 1)
+        known: dict[str, int] = {}
+        for row, code in enumerate(listed.column(part.block).to_pylist()):
+            if known.setdefault(code, row) < row:
+                raise _wrong(part.blocks, "a block is listed twice", f"block {code}", "each block once", row=row + 1)
+        unknown = [code for code in blocks if code not in known]
+        if unknown:
+            what, found = "a block of the tables is not listed", f"block {unknown[0]}, one of {len(unknown):,}"
+            raise _wrong(part.blocks, what, found, "every block")
+        blocks = list(known)
+    columns = {BLOCK: blocks}
+    for level in sorted(part.levels, key=lambda each: -(each.digits or 0)):
+        if level.digits is not None:
+            columns[level.name] = [code[: level.digits] for code in blocks]
+        elif listed is not None:
+            columns[level.name] = listed.column(level.column).to_pylist()
+    return columns
+
+
+def nested(columns: Mapping[str, Sequence[str]], finest: str) -> Geography:
+    """A geography from the codes of each block on every level; the levels must nest. Where two have as many units, the
+    one named first is the finer."""
+    blocks = sorted(dict.fromkeys(columns[finest]))
+    row = {code: position for position, code in enumerate(columns[finest])}
+    codes = {name: [column[row[block]] for block in blocks] for name, column in columns.items()}
+    names = [finest, *sorted((n for n in codes if n != finest), key=lambda name: -len(set(codes[name])))]
+    units = [tuple(blocks if name == finest else sorted(set(codes[name]))) for name in names]
+    of_block = [group_of_unit(codes[name], listed) for name, listed in zip(names, units, strict=True)]
+    for (lower, below), (upper, above) in pairwise(zip(names, of_block, strict=True)):
+        pairs = np.unique(np.stack([below, above]), axis=1)
+        if len(np.unique(pairs[0])) < pairs.shape[1]:
+            across = _across(pairs, units[names.index(lower)])
+            found = f"{lower} {across[0]} in several of them, one of {len(across):,}"
+            raise _wrong(None, f"the units of {lower} do not lie in units of {upper}", found, "levels that nest")
+    return Geography(tuple(names), tuple(units), tuple(of_block))
+
+
+def _across(pairs: Integers, units: Sequence[str]) -> list[str]:
+    """The units (first row) that are paired with several others (second row)."""
+    number, times = np.unique(pairs[0], return_counts=True)
+    return [units[unit] for unit in number[times > 1].tolist()]
+
+
+def _wrong(file: str | None, what: str, found: str, expected: str, row: int | None = None) -> InputError:
+    remedy = "correct the geography of the description, or the file of blocks"
+    return InputError(Finding("geography", what, Place(file=file, row=row), found, expected, remedy))
+
 
 ALL, TOTAL_CODE = "all", "_T"
 """What stands where a row sums over an attribute: ours, and that of SDMX."""

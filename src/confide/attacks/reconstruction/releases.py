@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.attacks.reconstruction.description import BLOCK, DESCRIPTION, TablePart, impossible
-from confide.attacks.reconstruction.geocodes import nested
 from confide.attacks.reconstruction.marginals import (
     EVERYWHERE,
     Bound,
@@ -37,15 +36,15 @@ from confide.attacks.reconstruction.marginals import (
     one_unit,
     sparse,
 )
-from confide.attacks.reconstruction.reading import group_of_label, marginals_of, read_tables
+from confide.attacks.reconstruction.reading import group_of_label, marginals_of, nested, read_tables
 from confide.attacks.reconstruction.safetab_release import read_safetab
-from confide.attacks.reconstruction.table_files import read_text
+from confide.attacks.table_files import read_text
+from confide.documents import load_schema, shipped
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
-from confide.inputs.shipped import load_schema, shipped
 from confide.noise import ReleaseNoise
-from confide.runs.plan import read_plan
-from confide.runs.release import MANIFEST, read_manifest
-from confide.runs.workspace import Workspace
+from confide.releases.folder import MANIFEST, read_manifest
+from confide.releases.plan import read_plan
+from confide.releases.workspace import Workspace
 from confide.schema import Query, Schema
 
 AREA = "area"

@@ -19,8 +19,8 @@ from confide.attacks.reconstruction.description import (
 )
 from confide.attacks.reconstruction.marginals import Integers
 from confide.attacks.reconstruction.reading import ALL
-from confide.attacks.reconstruction.table_files import write_file
-from confide.engines.files import PRIVATE_FILE, private_folder, write_text
+from confide.attacks.table_files import write_file
+from confide.engines.atomic_files import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.schema import NO_GROUP, Attribute, Query, Schema
 

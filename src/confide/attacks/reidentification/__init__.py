@@ -6,8 +6,6 @@ Start with :mod:`confide.attacks.reidentification.rates`, which does all of it; 
 
 from __future__ import annotations
 
-from confide.attacks.reidentification.ages import AgeBins, load_age_bins
-from confide.attacks.reidentification.agreement import Agreement
 from confide.attacks.reidentification.attacker import (
     AttackerSettings,
     attacker_settings,
@@ -21,8 +19,10 @@ from confide.attacks.reidentification.baselines import (
     proportional_guesser_as_printed,
     proportional_guesser_of_others,
 )
-from confide.attacks.reidentification.linking import Linked
+from confide.attacks.reidentification.columns import AgeBins, load_age_bins
+from confide.attacks.reidentification.linking import Agreement, Linked
 from confide.attacks.reidentification.matching import Matches, match
+from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import (
     DivideBy,
     GuessFrom,
@@ -31,7 +31,6 @@ from confide.attacks.reidentification.rates import (
     reidentification_rates,
     reidentify,
 )
-from confide.attacks.reidentification.reading import Role, parse_columns, read_people
 from confide.attacks.reidentification.traits import size_labels
 
 __all__ = [

@@ -22,10 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.attacks.reidentification.ages import Integers
-from confide.attacks.reidentification.columns import ages_of, check_columns
+from confide.attacks.reidentification.columns import Integers, ages_of, check_columns
 from confide.attacks.reidentification.columns import plain as _plain
-from confide.attacks.reidentification.reading import NEEDED, Role
+from confide.attacks.reidentification.people_files import NEEDED, Role
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
 

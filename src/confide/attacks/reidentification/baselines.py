@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from confide.attacks.reidentification.ages import UNKNOWN, Integers
 from confide.attacks.reidentification.coding import Coded, Coding
+from confide.attacks.reidentification.columns import UNKNOWN, Integers
 from confide.errors import Finding, ParameterError
 
 

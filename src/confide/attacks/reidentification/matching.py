@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from confide.attacks.reidentification.ages import UNKNOWN, Integers
+from confide.attacks.reidentification.columns import UNKNOWN, Integers
 from confide.errors import Finding, ParameterError
 
 

@@ -19,11 +19,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.attacks.reidentification.ages import AgeBins, Integers, load_age_bins
-from confide.attacks.reidentification.agreement import EXACT, Agreement, agree, agreements
 from confide.attacks.reidentification.baselines import ModeFrom, composition
 from confide.attacks.reidentification.coding import Coding, code
-from confide.attacks.reidentification.linking import Linked, Links, data_defined, link, linked, same_person
+from confide.attacks.reidentification.columns import AgeBins, Integers, load_age_bins
+from confide.attacks.reidentification.linking import (
+    EXACT,
+    Agreement,
+    Linked,
+    Links,
+    agree,
+    agreements,
+    data_defined,
+    link,
+    linked,
+    same_person,
+)
 from confide.attacks.reidentification.traits import population_unique, traits
 from confide.confidential import Confidential
 from confide.errors import Finding, ParameterError, Place
@@ -148,7 +158,7 @@ def reidentify(
 ) -> Reidentification:
     """Match reconstructed records with an attacker's file, and say what came of it.
 
-    Columns: :mod:`confide.attacks.reidentification.reading`. Of records that are alike in all that is matched, a
+    Columns: :mod:`confide.attacks.reidentification.people_files`. Of records that are alike in all that is matched, a
     uniform number drawn from ``seed`` for each record says which comes first, in each file by itself.
     """
     bins = load_age_bins(age_bins)

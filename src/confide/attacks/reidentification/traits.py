@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from confide.attacks.reidentification.ages import UNKNOWN, Integers
 from confide.attacks.reidentification.baselines import Composition
 from confide.attacks.reidentification.coding import Coded, Coding
+from confide.attacks.reidentification.columns import UNKNOWN, Integers
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 

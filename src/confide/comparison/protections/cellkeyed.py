@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from confide.attacks.reconstruction import Bound
-from confide.cellkey.keyed_file import write_keyed
-from confide.cellkey.ptables import DECIMAL
+from confide.comparison.compared_people import AREAS_SCHEMA, FOLDER, PEOPLE
+from confide.comparison.comparison_spec import CellKeyProtection
 from confide.comparison.figures import Figures, area_matrix
-from confide.comparison.population import AREAS_SCHEMA, FOLDER, PEOPLE
 from confide.comparison.programme import LEVELS
 from confide.comparison.protections.making import RUN, Made, Making
-from confide.comparison.spec import CellKeyProtection
 from confide.engines import LocalEngine, Source
-from confide.engines.files import private_folder
+from confide.engines.atomic_files import private_folder
+from confide.mechanisms.cellkey.keys import write_keyed
 from confide.noise import ReleaseKey
+from confide.noise.ptables import DECIMAL
 
 KEYED, COLUMN = "keyed.parquet", "record_key"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 
+from confide.comparison.compared_people import BLOCKS, PEOPLE, SCHEMA
+from confide.comparison.comparison_spec import TopDownProtection
 from confide.comparison.figures import tabulate
-from confide.comparison.population import BLOCKS, PEOPLE, SCHEMA
 from confide.comparison.programme import KIND, schema_text
 from confide.comparison.protections.making import RUN, Made, Making, promised
-from confide.comparison.spec import TopDownProtection
-from confide.engines.files import private_folder, write_text
-from confide.inputs.shipped import FOLDER
+from confide.documents import FOLDER
+from confide.engines.atomic_files import private_folder, write_text
 
 STRATEGY = "strategy.toml"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,15 +13,37 @@ from types import ModuleType
 from typing import Any
 
 from confide import api
+from confide.comparison.compared_people import Population
 from confide.comparison.figures import Figures
-from confide.comparison.population import Population
 from confide.comparison.programme import LEVELS
-from confide.comparison.toml import toml_text
-from confide.engines.files import private_folder, write_text
+from confide.engines.atomic_files import private_folder, write_text
 from confide.privacy.conversion import cks_epsilon
-from confide.runs.keys import STAMP
-from confide.runs.progress import Progress
+from confide.releases.keys import STAMP
+from confide.releases.progress import Progress
 from confide.starting import new_ledger
+
+# Specs for mechanisms, written as TOML: a part for each name, values in one line each.
+
+
+def toml_text(parts: Mapping[str, Any], note: str) -> str:
+    """A TOML file of parts; lists of tables become ``[[name]]``."""
+    lines = [f"# {note}"]
+    for name, part in parts.items():
+        for one in part if isinstance(part, list) else [part]:
+            lines += ["", f"[[{name}]]" if isinstance(part, list) else f"[{name}]"]
+            lines += [f"{key} = {_value(value)}" for key, value in one.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + " }" if value else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    if isinstance(value, Fraction):
+        return json.dumps(str(value))
+    return json.dumps(value, ensure_ascii=False)
+
 
 SPEC, LEDGER, RUN = "spec.toml", "comparison.ledger", "run"
 DELTA = Fraction(1, 10**10)

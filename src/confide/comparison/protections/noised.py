@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from confide.comparison.compared_people import BLOCKS, PEOPLE, SCHEMA
+from confide.comparison.comparison_spec import TablesProtection
 from confide.comparison.figures import Figures, Integers, Key, read_release
-from confide.comparison.population import BLOCKS, PEOPLE, SCHEMA
 from confide.comparison.programme import LEVELS
 from confide.comparison.protections.making import RUN, Made, Making, promised
-from confide.comparison.spec import TablesProtection
 from confide.exact import exact
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from confide.comparison.compared_people import BLOCKS, HOUSEHOLDS_SCHEMA, PEOPLE
+from confide.comparison.comparison_spec import SwappingProtection
 from confide.comparison.figures import Figures, Integers, Key, read_release
-from confide.comparison.population import BLOCKS, HOUSEHOLDS_SCHEMA, PEOPLE
 from confide.comparison.protections.making import RUN, Made, Making
-from confide.comparison.spec import SwappingProtection
+from confide.documents import shipped
 from confide.errors import Finding, Place, SpecError
-from confide.inputs.shipped import shipped
-from confide.swapping import load_settings
-from confide.swapping.settings import settings_values
+from confide.mechanisms.swapping import load_settings
+from confide.mechanisms.swapping.settings import settings_values
 
 
 def content(part: SwappingProtection, base: Path) -> dict[str, Any]:

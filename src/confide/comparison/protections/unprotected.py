@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from confide.comparison.comparison_spec import NoProtection
 from confide.comparison.protections.making import Made, Making
-from confide.comparison.spec import NoProtection
 
 
 def make(part: NoProtection, making: Making) -> Made:

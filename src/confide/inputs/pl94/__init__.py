@@ -3,12 +3,18 @@
 See docs/concepts/pl94.md. Such a file is published: its values may be shown in findings.
 """
 
-from confide.inputs.pl94.algebra import people, persons_from_pl94
-from confide.inputs.pl94.consistency import check_consistency
 from confide.inputs.pl94.importer import ImportSummary, import_pl94
 from confide.inputs.pl94.reader import Pl94File, published_table, read_pl94
-from confide.inputs.pl94.retabulate import LevelComparison, compare, count_persons, tabulate
-from confide.inputs.pl94.sparse import SparseRows
+from confide.inputs.pl94.retabulate import (
+    LevelComparison,
+    check_consistency,
+    compare,
+    count_persons,
+    people,
+    persons_from_pl94,
+    tabulate,
+)
+from confide.inputs.pl94.sparse_counts import SparseRows
 
 __all__ = [
     "ImportSummary",

@@ -19,14 +19,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from confide.errors import Finding, Place, RunError
-from confide.inputs.pl94.algebra import persons_from_pl94
-from confide.inputs.pl94.archive import Progress
-from confide.inputs.pl94.consistency import check_consistency
-from confide.inputs.pl94.findings import Findings
+from confide.inputs.pl94.archive import Findings, Progress
 from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
 from confide.inputs.pl94.reader import Pl94File, read_pl94
-from confide.inputs.pl94.retabulate import LevelComparison, compare, count_persons
-from confide.inputs.pl94.sparse import SparseRows
+from confide.inputs.pl94.retabulate import LevelComparison, check_consistency, compare, count_persons, persons_from_pl94
+from confide.inputs.pl94.sparse_counts import SparseRows
 
 PERSONS, BLOCKS = "persons.parquet", "blocks.parquet"
 PEOPLE_AT_ONCE = 1 << 20

@@ -11,12 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import Finding, ParameterError
-from confide.inputs.pl94.archive import SIZE_LIMIT, Archive, Progress
-from confide.inputs.pl94.findings import Findings
-from confide.inputs.pl94.header import Header, read_header
+from confide.inputs.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
 from confide.inputs.pl94.layout import CellArray, IntArray, Level, PublishedTable, geo_layout, table_layout
-from confide.inputs.pl94.segments import read_segment
-from confide.inputs.pl94.sparse import SparseRows
+from confide.inputs.pl94.segments import Header, read_header, read_segment
+from confide.inputs.pl94.sparse_counts import SparseRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from confide.errors import Finding, InputError, Place
-from confide.inputs.pl94.findings import Findings
+from confide.inputs.pl94.archive import Findings
 from confide.inputs.pl94.layout import (
     CELLS,
     RACES,
@@ -29,7 +29,7 @@ from confide.inputs.pl94.layout import (
     table_layout,
 )
 from confide.inputs.pl94.reader import Pl94File
-from confide.inputs.pl94.sparse import SparseRows, pieces
+from confide.inputs.pl94.sparse_counts import SparseRows, pieces
 
 PERSON_TABLES = ("P1", "P2", "P3", "P4")
 
@@ -174,3 +174,136 @@ def _area_of_block(file: Pl94File, level: Level, findings: Findings) -> IntArray
             member=file.members["geo"],
         )
     return np.asarray(pc.fill_null(place, -1).to_numpy(), dtype=np.int64)
+
+
+# From the published tables to people: the cross-classification that P1 to P4 determine.
+#
+# For a block and a set of races, let P1 count everybody, P2 those not Hispanic, P3 those aged 18 and over and P4
+# those both. Inclusion and exclusion give the four parts of votingage x hispanic:
+#
+#     not Hispanic, 18 and over   P4
+#     Hispanic, 18 and over       P3 - P4
+#     not Hispanic, under 18      P2 - P4
+#     Hispanic, under 18          P1 - P2 - P3 + P4
+#
+# The map is one to one, so the records made from it tabulate back to every published cell (docs/concepts/pl94.md).
+# Nothing else about a person is determined. A negative part means that the tables contradict each other.
+
+
+PARTS = (
+    ("not Hispanic, under 18", "P2 - P4"),
+    ("Hispanic, under 18", "P1 - P2 - P3 + P4"),
+    ("not Hispanic, 18 and over", "P4"),
+    ("Hispanic, 18 and over", "P3 - P4"),
+)
+
+
+def people(p1: CellArray, p2: CellArray, p3: CellArray, p4: CellArray) -> CellArray:
+    """Counts of shape (areas, 2, 2, 63), axes votingage, hispanic, cenrace, from the race lines of P1 to P4."""
+    return np.stack([p2 - p4, p1 - p2 - p3 + p4, p4, p3 - p4], axis=1).reshape(len(p1), 2, 2, -1)
+
+
+def persons_from_pl94(file: Pl94File, *, limit: int = 20) -> SparseRows:
+    """Counts of people by block: a row for each block in order of geocode, 252 = 2 x 2 x 63 cells in C order.
+
+    Raises :class:`InputError` naming block, race line and tables where a count would be negative.
+    """
+    findings = Findings(file.path.name, limit)
+    counts = SparseRows.gather(CELLS, _counts(file, findings))
+    findings.stop_if_any()
+    return counts
+
+
+def _counts(file: Pl94File, findings: Findings) -> Iterator[CellArray]:
+    layout = table_layout()
+    tables = [layout.tables[name] for name in ("P1", "P2", "P3", "P4")]
+    done = 0
+    for rows in pieces(file.rows("block")):
+        segments = [segment.dense(rows) for segment in file.segments]
+        counts = people(*(segments[table.segment - 1][:, layout.race_columns(table)] for table in tables))
+        if int(counts.min()) < 0:
+            _negative(file, findings, counts, rows, done, tables)
+        done += len(rows)
+        yield np.maximum(counts, 0).reshape(len(rows), CELLS)
+
+
+def _negative(
+    file: Pl94File, findings: Findings, counts: CellArray, rows: IntArray, done: int, tables: list[PublishedTable]
+) -> None:
+    layout, codes = table_layout(), file.geocodes("block")
+    flat = counts.reshape(len(rows), 4, RACES)
+    for row, part, race in np.argwhere(flat < 0).tolist():
+        who, formula = PARTS[part]
+        used = [table for table in tables if table.name in formula]
+        cells = [(table, int(layout.race_columns(table)[race]) - table.first) for table in used]
+        values = [f"{layout.cell_name(t, c)} = {file.dense(t, rows[row : row + 1])[0, c]}" for t, c in cells]
+        findings.add(
+            "negative",
+            f"Tables {', '.join(t.name for t in used)} of block {codes[done + row].as_py()} contradict each other: "
+            f"the number of people {who}, {formula}, is negative.",
+            member=file.members[f"{used[-1].segment:05}"],
+            line=int(file.lines[rows[row]]),
+            column=layout.cell_name(*cells[-1]),
+            found=f"{', '.join(values)}: {flat[row, part, race]}",
+            expected="at least 0",
+            remedy="Use a file as published: files changed by hand or by noise may have no people behind them.",
+        )
+
+
+# Whether the numbers of a PL 94-171 file agree with each other, at every level.
+#
+# In each table by race: every subtotal is the sum of its race lines, and the total the sum of all. In each table by
+# origin: the same for people not Hispanic, and the total is Hispanic plus not Hispanic. Between tables: P1 and P2
+# have the same total, P3 and P4 too. H1 is occupied plus vacant. The header's POP100 and HU100 are the totals of P1
+# and H1.
+
+
+Sum = tuple[PublishedTable, int, CellArray | IntArray, str]
+"""A table, a line counted from 1, what it must be, and that in words."""
+
+
+def check_consistency(file: Pl94File, *, limit: int = 20) -> None:
+    """Raise :class:`InputError` with every contradiction, up to ``limit``."""
+    findings = Findings(file.path.name, limit)
+    layout = table_layout()
+    for level in geo_layout().levels:
+        codes, done = file.geocodes(level), 0
+        for rows in pieces(file.rows(level)):
+            segments = [segment.dense(rows) for segment in file.segments]
+            cells = {name: segments[table.segment - 1][:, table.cells] for name, table in layout.tables.items()}
+            for table, line, expected, words in _sums_consistency(file, cells, rows):
+                found = cells[table.name][:, line - 1]
+                for row in np.flatnonzero(found != expected).tolist():
+                    findings.add(
+                        "sum",
+                        f"Table {table.name} of {level} {codes[done + row].as_py()} contradicts {words}.",
+                        member=file.members[f"{table.segment:05}"],
+                        line=int(file.lines[rows[row]]),
+                        column=layout.cell_name(table, line - 1),
+                        found=int(found[row]),
+                        expected=int(expected[row]),
+                    )
+            done += len(rows)
+    findings.stop_if_any()
+
+
+def _sums_consistency(file: Pl94File, cells: dict[str, CellArray], rows: IntArray) -> Iterator[Sum]:
+    """Everything that must hold, for a piece of rows."""
+    layout = table_layout()
+    tables = layout.tables
+    for name in ("P1", "P2", "P3", "P4"):
+        table, shift = tables[name], layout.shift if tables[name].by == "origin" else 0
+        races = cells[name][:, layout.race_lines - 1 + shift]
+        for part in layout.subtotals:
+            yield table, part.line + shift, races[:, part.start : part.stop].sum(axis=1), "the sum of its race lines"
+        yield table, layout.total + shift, races.sum(axis=1), "the sum of its race lines"
+        if shift:
+            both = cells[name][:, layout.hispanic - 1] + cells[name][:, layout.total + shift - 1]
+            yield table, layout.total, both, "the sum of Hispanic and not Hispanic"
+    for name, other in (("P2", "P1"), ("P4", "P3")):
+        yield tables[name], layout.total, cells[other][:, layout.total - 1], f"the total of {other}"
+    units, line = cells["H1"], layout.occupancy
+    both = units[:, line["occupied"] - 1] + units[:, line["vacant"] - 1]
+    yield tables["H1"], line["total"], both, "the sum of occupied and vacant"
+    yield tables["P1"], layout.total, file.header.population[rows], "the header's POP100"
+    yield tables["H1"], line["total"], file.header.housing_units[rows], "the header's HU100"

@@ -3,10 +3,10 @@
 Z. Kazan and J. P. Reiter, *Assessing statistical disclosure risk for differentially private, hierarchical count data,
 with application to the 2020 U.S. decennial census* (2024). Nothing here reads records.
 
-* :mod:`~confide.risk.bayesian.noise_pmf`: what a released count says, for any noise with probabilities;
+* :mod:`~confide.risk.bayesian.evidence`: what a released count says, for any noise with probabilities;
 * :mod:`~confide.risk.bayesian.one_level`: posteriors, risks and decisions from one count;
 * :mod:`~confide.risk.bayesian.sequential`: several counts of the same cell, at several levels or times;
-* :mod:`~confide.risk.bayesian.equivalent`: other questions with the same answer;
+* :mod:`~confide.risk.bayesian.one_level`: other questions with the same answer;
 * :mod:`~confide.risk.bayesian.histogram`: an adversary who looks at all cells;
 * :mod:`~confide.risk.bayesian.two_level`: an adversary who also sees the count one level up;
 * :mod:`~confide.risk.bayesian.decision_map`: how often that one decides rightly;
@@ -17,12 +17,11 @@ with application to the 2020 U.S. decennial census* (2024). Nothing here reads r
 
 from __future__ import annotations
 
-from confide.risk.bayesian.comparison import Comparison
-from confide.risk.bayesian.counts import CountLaw
+from confide.risk.bayesian.counts import CountLaw, SiblingNoise
 from confide.risk.bayesian.decision_map import Accuracy, Changes, DecisionMap, Region, Ties, accuracy, switches
-from confide.risk.bayesian.equivalent import Question, Reduced, reduce_question, two_cells
-from confide.risk.bayesian.histogram import equal_priors, histogram_posterior, histogram_risk
-from confide.risk.bayesian.noise_pmf import (
+from confide.risk.bayesian.evidence import (
+    Comparison,
+    DecisionRegion,
     LawComparison,
     ListedComparison,
     compare,
@@ -30,15 +29,20 @@ from confide.risk.bayesian.noise_pmf import (
     gaussian_for,
     geometric_for,
 )
+from confide.risk.bayesian.histogram import equal_priors, histogram_posterior, histogram_risk
 from confide.risk.bayesian.one_level import (
     Decision,
     Marginal,
     OneLevelRisk,
+    Question,
+    Reduced,
     assess,
     decide,
     marginal,
     posterior,
+    reduce_question,
     risk_at,
+    two_cells,
 )
 from confide.risk.bayesian.post_processing import PostProcessed, PostProcessing, Rounding
 from confide.risk.bayesian.priors import (
@@ -55,18 +59,16 @@ from confide.risk.bayesian.priors import (
     RestPrior,
     UniformParent,
 )
-from confide.risk.bayesian.region import DecisionRegion
 from confide.risk.bayesian.sequential import (
     Combined,
     Step,
+    Together,
     combined,
     combined_risk_at,
     gaussian_marginal,
     in_sequence,
 )
 from confide.risk.bayesian.sibling_detail import SimulatedAccuracy, sibling_detail_accuracy
-from confide.risk.bayesian.sibling_sum import SiblingNoise
-from confide.risk.bayesian.together import Together
 from confide.risk.bayesian.tree import Node, Tree, TreePosterior, target
 from confide.risk.bayesian.tree_file import TreeQuestion, load_tree, parse_tree
 from confide.risk.bayesian.two_level import TwoLevel, Variant

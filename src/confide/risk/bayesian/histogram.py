@@ -28,7 +28,7 @@ import numpy as np
 
 from confide.errors import Finding, ParameterError
 from confide.exact import Exact
-from confide.risk.bayesian.comparison import Comparison, Floats
+from confide.risk.bayesian.evidence import Comparison, Floats
 from confide.risk.bayesian.one_level import checked_priors, log_ratios
 
 _STEP = 0.2

@@ -22,8 +22,18 @@ import numpy as np
 from scipy.special import expit
 
 from confide.exact import Exact, probability
-from confide.risk.bayesian.counts import CountLaw, FloatArray, IntArray, bounded_rho, logarithm, whole
-from confide.risk.bayesian.sibling_sum import SiblingNoise, gaussian_window, log_periodic_factor, sibling_window
+from confide.risk.bayesian.counts import (
+    CountLaw,
+    FloatArray,
+    IntArray,
+    SiblingNoise,
+    bounded_rho,
+    gaussian_window,
+    log_periodic_factor,
+    logarithm,
+    sibling_window,
+    whole,
+)
 
 _AT_ONCE = 1 << 21
 

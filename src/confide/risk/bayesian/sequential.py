@@ -23,13 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log, prod, sqrt
+from typing import Any
 
 import numpy as np
 
 from confide.errors import Finding, ParameterError
-from confide.exact import Exact, positive
-from confide.risk.bayesian.comparison import Comparison, Complexes, Floats
-from confide.risk.bayesian.one_level import checked_priors, log_ratios, ratio_for
+from confide.exact import Exact, exact, positive
+from confide.privacy import Neighbours
+from confide.risk.bayesian.evidence import Comparison, Complexes, Floats, compare, gaussian_for
+from confide.risk.bayesian.one_level import assess, checked_priors, log_ratios, ratio_for, risk_at
 
 _REACH, _STEP = 14.0, 1 / 128
 _LINES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -168,3 +170,129 @@ def _ratios(comparisons: Sequence[Comparison], released: Sequence[int], known: S
 def _some(comparisons: Sequence[Comparison]) -> None:
     if not comparisons:
         raise ParameterError(Finding("no-releases", "there is no release to combine", remedy="give at least one"))
+
+
+# How often an adversary with several noisy counts decides rightly: all combinations, in two halves.
+#
+# With log-ratios ``L_1 .. L_n`` the adversary decides for the target iff their sum exceeds ``t = log (1-p)/p``. Each
+# half of the releases is listed with all its combinations; the second is sorted, so that for every combination of the
+# first the second's share above ``t - L`` is looked up. Sums are floats; combinations within a hair of ``t`` are
+# taken as even, which is exact for ``p = 1/2``, where log-ratios can cancel, and otherwise their mass is the error
+# that is stated.
+
+
+_TAIL = Fraction(1, 2**56)
+_HAIR = 1e-11
+LARGEST_HALF = 1 << 22
+
+Half = tuple[Floats, Floats, Floats]
+
+
+class Together:
+    """All combinations of several releases, ready for decisions; none if there are too many."""
+
+    def __init__(self, comparisons: Sequence[Comparison]):
+        halves: list[list[Half]] = [[], []]
+        sizes = [1, 1]
+        windows = [comparison.window(_TAIL) for comparison in comparisons]
+        for window in sorted(windows, key=lambda each: len(each.log_ratio), reverse=True):
+            smaller = int(sizes[1] < sizes[0])
+            possible = ~np.isnan(window.log_ratio)
+            halves[smaller].append((window.log_ratio[possible], window.with_target[possible], window.without[possible]))
+            sizes[smaller] *= int(possible.sum())
+        self.feasible = max(sizes) <= LARGEST_HALF
+        if not self.feasible:
+            return
+        self._first, second = (_product(half) for half in halves)
+        order = np.argsort(second[0], kind="stable")
+        self._sorted = second[0][order]
+        self._above = np.append(np.cumsum(second[1][order][::-1])[::-1], 0.0)
+        self._up_to = np.append(0.0, np.cumsum(second[2][order]))
+
+    def decide(self, prior: Exact) -> tuple[float, float, float] | None:
+        """``P(right | in)``, ``P(right | not in)``, and the mass of combinations that are even or nearly so."""
+        if not self.feasible:
+            return None
+        (p,) = checked_priors([prior])
+        threshold = log(1 - p) - log(p)
+        ratio, with_target, without = self._first
+
+        def right(at: float) -> tuple[float, float]:
+            place = np.searchsorted(self._sorted, at - ratio, side="right")
+            return float(with_target @ self._above[place]), float(without @ self._up_to[place])
+
+        hair = _HAIR * (1 + abs(threshold))
+        cautious, bold = right(threshold + hair), right(threshold - hair)
+        return (*cautious, max(bold[0] - cautious[0], cautious[1] - bold[1]))
+
+
+def _product(parts: Sequence[Half]) -> Half:
+    ratio, one, other = np.zeros(1), np.ones(1), np.ones(1)
+    for more, with_target, without in parts:
+        with np.errstate(invalid="ignore"):
+            # Two infinities of opposite sign belong to a combination that neither law has.
+            ratio = np.nan_to_num(np.add.outer(ratio, more).ravel(), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        one, other = np.multiply.outer(one, with_target).ravel(), np.multiply.outer(other, without).ravel()
+    return ratio, one, other
+
+
+# Curves of the risk at one level, as rows for pictures: exact values, no simulation.
+#
+# The figures are those of Kazan and Reiter (2024): posterior and risk over the released count (1) and over rho (2),
+# the right decision over rho (3), and what it adds to know the target unique at more levels (7).
+
+
+Rows = list[dict[str, Any]]
+
+PRIORS = ("1/2", "1/5", "1/10", "1/50", "1/864")
+"""The five adversaries of the paper. It prints the last two as 1/10; its tables have 1/50 and 1/864."""
+
+_POINTS = 120
+
+
+def by_released(comparison: Comparison, priors: Sequence[Exact], first: int = -10, last: int = 12) -> Rows:
+    """Posterior and ``R'`` at released values, less the known count (Figure 1)."""
+    values = range(first, last + 1)
+    return [
+        {"prior": str(p), "released": value, "posterior": float(p) * float(ratio), "risk_at": float(ratio)}
+        for p, line in zip(checked_priors(priors), risk_at(comparison, priors, values), strict=True)
+        for value, ratio in zip(values, line, strict=True)
+    ]
+
+
+def by_rho(
+    priors: Sequence[Exact],
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    lowest: Exact = "1/100",
+    highest: Exact = 10,
+    points: int = _POINTS,
+) -> Rows:
+    """Expected posterior, risk and right decisions over rho (Figures 2 and 3), on a logarithmic grid."""
+    low, high = exact(lowest, "lowest"), exact(highest, "highest")
+    rows: Rows = []
+    for step in range(points + 1):
+        # A grid point is any number close to the curve's next one; what is computed at it is exact.
+        rho = Fraction(float(low) * (float(high) / float(low)) ** (step / points)).limit_denominator(10**6)
+        for found in assess(compare(gaussian_for(rho, neighbours)), priors):
+            rows.append(
+                {
+                    "rho": float(rho),
+                    "prior": str(found.prior),
+                    "posterior": found.marginal_posterior,
+                    "risk": found.risk,
+                    "threshold": found.decision.region.smallest,
+                    "given_1": found.decision.given_1,
+                    "given_0": found.decision.given_0,
+                    "average": found.decision.average,
+                }
+            )
+    return rows
+
+
+def by_levels(comparisons: Sequence[Comparison], priors: Sequence[Exact]) -> Rows:
+    """Expected posterior and risk from the first 1, 2, ... noisy counts (Figure 7)."""
+    return [
+        {"levels": used, "prior": str(found.prior), "posterior": found.marginal_posterior, "risk": found.risk}
+        for used in range(1, len(comparisons) + 1)
+        for found in combined(comparisons[:used], priors)
+    ]

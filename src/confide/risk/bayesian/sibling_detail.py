@@ -21,10 +21,17 @@ import numpy as np
 
 from confide.errors import Finding, ParameterError
 from confide.exact import Exact, probability
-from confide.risk.bayesian.counts import FloatArray, IntArray, bounded_rho, logarithm, whole
+from confide.risk.bayesian.counts import (
+    NEGLIGIBLE,
+    FloatArray,
+    IntArray,
+    bounded_rho,
+    gaussian_window,
+    logarithm,
+    whole,
+)
 from confide.risk.bayesian.decision_map import TIE, Ties
 from confide.risk.bayesian.priors import CountPrior
-from confide.risk.bayesian.sibling_sum import NEGLIGIBLE, gaussian_window
 
 _AT_ONCE = 1000
 

@@ -9,7 +9,7 @@ weights exp(−ρ(x*−n)²). Leaves have independent priors. The posterior of a
 A target is a leaf with a law on two counts, so that nothing special is done for it. Two levels, one sibling with ρ1/d
 and a flat prior are :class:`confide.risk.bayesian.two_level.TwoLevel`.
 
-Messages are logarithms (:mod:`confide.risk.bayesian.log_convolution`). Their ends are cut where they fall below
+Messages are logarithms (:mod:`confide.risk.bayesian.tree`). Their ends are cut where they fall below
 exp(−C) of the peak. What all cuts can change together is bounded by (weight cut off)·(total weight of all other
 leaves) over the weight that was found; if the bound is above :data:`ALLOWED`, C is quadrupled and the work done again.
 Derivation: ``docs/proofs/bayesian-hierarchy.md``, section 4.
@@ -19,19 +19,231 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from math import exp, log
+from math import exp, expm1, inf, log
 
+import numba
 import numpy as np
 
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import LARGEST_COUNT, CountLaw, FloatArray, bounded_rho, whole
-from confide.risk.bayesian.log_convolution import is_concave, log_convolve
-from confide.risk.bayesian.messages import Measured, Message, Passing
 from confide.risk.bayesian.priors import CountPrior, Flat, Given
+
+# The compiled loops of :mod:`confide.risk.bayesian.tree`.
+
+
+@numba.njit("float64[::1](float64[::1], float64[::1])", cache=True, nogil=True, boundscheck=False)
+def plain(short: FloatArray, long: FloatArray) -> FloatArray:
+    """All terms are looked at twice: for the largest, and to be added up."""
+    few, many = short.shape[0], long.shape[0]
+    result = np.empty(few + many - 1)
+    for n in range(few + many - 1):
+        begin, end = max(0, n - many + 1), min(few, n + 1)
+        top = -np.inf
+        for i in range(begin, end):
+            top = max(top, short[i] + long[n - i])
+        if top == -np.inf:
+            result[n] = top
+            continue
+        total = 0.0
+        for i in range(begin, end):
+            term = short[i] + long[n - i] - top
+            if term > -46.0:
+                total += np.exp(term)
+        result[n] = top + np.log(total)
+    return result
+
+
+@numba.njit("float64[::1](float64[::1], float64[::1])", cache=True, nogil=True, boundscheck=False)
+def peaked(short: FloatArray, long: FloatArray) -> FloatArray:
+    """Terms around the peak alone, which moves forward with n: for concave logarithms."""
+    few, many = short.shape[0], long.shape[0]
+    result = np.empty(few + many - 1)
+    peak = 0
+    for n in range(few + many - 1):
+        begin, end = max(0, n - many + 1), min(few, n + 1)
+        peak = min(max(peak, begin), end - 1)
+        top = short[peak] + long[n - peak]
+        while peak + 1 < end and short[peak + 1] + long[n - peak - 1] >= top:
+            peak += 1
+            top = short[peak] + long[n - peak]
+        while peak - 1 >= begin and short[peak - 1] + long[n - peak + 1] > top:
+            peak -= 1
+            top = short[peak] + long[n - peak]
+        total = 1.0
+        for i in range(peak + 1, end):
+            term = short[i] + long[n - i] - top
+            if term < -46.0:
+                break
+            total += np.exp(term)
+        for i in range(peak - 1, begin - 1, -1):
+            term = short[i] + long[n - i] - top
+            if term < -46.0:
+                break
+            total += np.exp(term)
+        result[n] = top + np.log(total)
+    return result
+
+
+# Convolution of weights that are kept as logarithms: nothing underflows, and every term is as accurate as the
+# largest.
+#
+# The posterior of a tree can lie where single messages are exp(−1000) of their peak. A convolution by Fourier
+# transforms is accurate to 1e-16 of the *peak*, so that there it returns rounding noise, even negative weights; a
+# direct one in plain numbers underflows at exp(−745). Here each result is
+#
+#   ln Σ_i exp(f_i + g_{n−i}) = m + ln Σ exp(f_i + g_{n−i} − m),   m the largest term,
+#
+# with terms below exp(−46) of the largest left out: with N terms the result is low by at most N·1e-20, besides the
+# rounding of sums of positive numbers.
+#
+# If f and g are concave, so is the term in i: its peak moves forward with n, and what matters is an interval around
+# it. Then the work is that of the intervals; otherwise all terms are looked at.
+
+
+MOST_TERMS = 2e10
+_CONCAVE = 1e-9
+"""Second differences up to this are rounding: over 10^4 places they add up to 0.05, far below what is negligible."""
+
+
+def is_concave(logs: FloatArray) -> bool:
+    """Whether logarithms of weights are finite and concave, but for rounding."""
+    return bool(np.isfinite(logs).all()) and bool((np.diff(logs, 2) <= _CONCAVE).all())
+
+
+def log_convolve(one: FloatArray, other: FloatArray, *, concave: bool) -> FloatArray:
+    """ln of the convolution of exp(one) and exp(other). ``concave`` says that both are, by :func:`is_concave`."""
+    if len(one) * len(other) > MOST_TERMS:
+        raise ParameterError(
+            Finding(
+                code="too-many-terms",
+                what="the supports of two counts are too large to be combined",
+                found=f"{len(one):,} and {len(other):,} possible counts",
+                expected=f"a product of at most {MOST_TERMS:.0e}",
+                remedy="give the priors smaller largest counts, or measurements to more of the nodes",
+            )
+        )
+    # Here, because compiled code is slow to load and most commands do without.
+
+    short, long = sorted((np.ascontiguousarray(one), np.ascontiguousarray(other)), key=len)
+    summed: FloatArray = peaked(short, long) if concave else plain(short, long)
+    return summed
+
+
+# Messages on a tree: weights of counts as logarithms, joined by convolution, with an account of what was cut off.
+#
+# Internal to :mod:`confide.risk.bayesian.tree`. A message is exp(scale + logs) for a range of counts, with the
+# largest of ``logs`` at 0; its scale is common to all counts, so that it cancels from posteriors.
+
+
+_WIDEST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Measured:
+    """exp(−ρ(x*−n)²), or 1 if nothing was released."""
+
+    rho: float = 0.0
+    released: int = 0
+
+    def logs(self, first: int, number: int) -> FloatArray:
+        """For the counts from ``first`` on."""
+        return -self.rho * (self.released - np.arange(first, first + number, dtype=np.float64)) ** 2
+
+
+@dataclass(frozen=True)
+class Message:
+    """Weights of the counts from ``first`` on. ``weight`` is ln of the product of the total weights of its leaves."""
+
+    first: int
+    logs: FloatArray
+    scale: float
+    weight: float
+    concave: bool
+
+    def __len__(self) -> int:
+        return len(self.logs)
+
+
+@dataclass
+class Passing:
+    """One go, in which messages are cut where they fall below exp(−cut) of their peak.
+
+    ``lost`` has, for every cut, ln of the weight cut off, divided by that of the leaves it belongs to.
+    """
+
+    cut: float
+    lost: list[float] = field(default_factory=list)
+
+    @property
+    def log_lost(self) -> float:
+        """ln of all that was cut off, over the weight of all leaves: no factor of an inner node exceeds 1."""
+        return float(np.logaddexp.reduce([*self.lost, -inf]))
+
+    def leaf(self, prior: CountPrior, measured: Measured) -> Message:
+        """π(n)·exp(−ρ(x*−n)²): the whole of a given law, or what lies around the peak of a log-concave one."""
+        centre = float(measured.released if measured.rho else prior.first)
+        mode = prior.mode(np.array([centre]), measured.rho or 1e-12)
+        middle, half = (prior.first, LARGEST_COUNT) if mode is None else (int(mode[0]), 64)
+        while True:
+            low = max(prior.first, middle - half)
+            high = middle + half if prior.last is None else min(prior.last, middle + half)
+            if high - low >= _WIDEST:
+                raise _too_wide(high - low + 1)
+            logs = prior.log_weight(np.arange(low, high + 1, dtype=np.int64)) + measured.logs(low, high - low + 1)
+            ends = [(logs[0], logs[1])] if low > prior.first else []
+            ends += [(logs[-1], logs[-2])] if high != prior.last else []
+            if all(outer < inner and outer < logs.max() - self.cut for outer, inner in ends):
+                break
+            half *= 2
+        # Beyond an open end the ratio of neighbours only falls, so that the tail is at most outer·r/(1−r).
+        tails = [float(2 * outer - inner) - log(-expm1(float(outer - inner))) for outer, inner in ends]
+        weight = float(np.logaddexp.reduce([*logs, *tails]))
+        self.lost += [tail - weight for tail in tails]
+        return self.trimmed(low, logs, 0.0, weight)
+
+    def joined(self, messages: list[Message]) -> Message | None:
+        """The law of a sum, by convolution in pairs, so that long messages meet late."""
+        while len(messages) > 1:
+            pairs = [self._pair(*messages[place : place + 2]) for place in range(0, len(messages) - 1, 2)]
+            messages = pairs + messages[2 * len(pairs) :]
+        return messages[0] if messages else None
+
+    def times(self, message: Message, measured: Measured) -> Message:
+        """A message with the factor of its node."""
+        logs = message.logs + measured.logs(message.first, len(message))
+        return self.trimmed(message.first, logs, message.scale, message.weight)
+
+    def _pair(self, one: Message, other: Message) -> Message:
+        logs = log_convolve(one.logs, other.logs, concave=one.concave and other.concave)
+        return self.trimmed(one.first + other.first, logs, one.scale + other.scale, one.weight + other.weight)
+
+    def trimmed(self, first: int, logs: FloatArray, scale: float, weight: float) -> Message:
+        """A message without its ends, which are accounted for."""
+        top = float(logs.max())
+        kept = np.flatnonzero(logs >= top - self.cut)
+        begin, end = int(kept[0]), int(kept[-1]) + 1
+        gone = np.concatenate([logs[:begin], logs[end:]])
+        if np.isfinite(gone).any():
+            self.lost.append(float(np.logaddexp.reduce(gone)) + scale - weight)
+        inside = logs[begin:end] - top
+        return Message(first + begin, inside, scale + top, weight, is_concave(inside))
+
+
+def _too_wide(counts: int) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code="too-many-counts",
+            what="a leaf has too many possible counts",
+            found=f"more than {counts:,}",
+            expected=f"at most {_WIDEST:,} that matter",
+            remedy="give its prior a smaller last count or mean, or the leaf a measurement",
+        )
+    )
+
 
 ALLOWED = 1e-14
 """The share of the posterior's weight that cutting may change; for a law on two counts, of the smaller weight."""

@@ -30,17 +30,19 @@ from scipy.special import expit
 from confide.errors import Finding, ParameterError
 from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import (
+    NEGLIGIBLE,
     CountLaw,
     FloatArray,
     IntArray,
+    SiblingNoise,
     bounded_rho,
+    log_periodic_factor,
     log_sum,
     logarithm,
     released_counts,
     whole,
 )
 from confide.risk.bayesian.priors import CountPrior, FlatParent, ParentPrior
-from confide.risk.bayesian.sibling_sum import NEGLIGIBLE, SiblingNoise, log_periodic_factor
 
 _AT_ONCE = 1 << 16
 _PLAIN = 600.0

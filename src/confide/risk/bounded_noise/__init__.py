@@ -1,30 +1,46 @@
 """What bounded noise gives away in static programmes, and attacks to try it (Bach 2020).
 
 F. Bach, *Differential privacy and noisy confidentiality concepts for European population statistics* (2020). Nothing
-here reads records; attacks run on published numbers. Start with :mod:`confide.risk.bounded_noise.region`, which puts
-all limits together.
+here reads records; attacks run on published numbers. Start with :mod:`confide.risk.bounded_noise.withstanding`,
+which puts all limits together.
 """
 
 from __future__ import annotations
 
 from confide.risk.bounded_noise.averaging import (
+    Averaged,
     Count,
     Mean,
     Optimum,
+    Representation,
     Representations,
     Single,
+    average,
+    chosen_representations,
     representations,
     riskiest,
     triples,
 )
-from confide.risk.bounded_noise.averaging_attack import Averaged, Representation, average, chosen_representations
-from confide.risk.bounded_noise.bound import BoundRisk, bound_risk, largest_protected_variance
-from confide.risk.bounded_noise.bound_attack import BoundAttack, attack_bound, estimate_bound
-from confide.risk.bounded_noise.programme import Programme, Rule, load_programme
-from confide.risk.bounded_noise.region import Question, Region
-from confide.risk.bounded_noise.rows import NoiseRow, row_of, symmetric_row
+from confide.risk.bounded_noise.bound import (
+    BoundAttack,
+    BoundRisk,
+    attack_bound,
+    bound_risk,
+    estimate_bound,
+    largest_protected_variance,
+)
+from confide.risk.bounded_noise.noise_rows import (
+    Model,
+    NoiseRow,
+    laplace_epsilon,
+    row_of,
+    success_probability,
+    symmetric_row,
+    variance_needed,
+)
 from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound
-from confide.risk.bounded_noise.success import Model, laplace_epsilon, success_probability, variance_needed
+from confide.risk.bounded_noise.static_programme import Programme, Rule, load_programme
+from confide.risk.bounded_noise.withstanding import Question, Region
 
 __all__ = [
     "Averaged",

@@ -17,7 +17,7 @@ from typing import Any
 
 from confide.errors import Finding, ParameterError
 from confide.exact import Exact, positive
-from confide.risk.bounded_noise.success import LEVEL, checked
+from confide.risk.bounded_noise.noise_rows import LEVEL, checked
 
 EDGES = (0, 20, 40, 60, 80, 100, 200, 300, 400, 500)
 RELATIVE_ERRORS = (Fraction(1, 5), Fraction(1, 2), Fraction(1))

@@ -2,17 +2,20 @@
 
 J. M. Abowd & M. B. Hawes, *Confidentiality protection in the 2020 US Census of Population and Housing* (2023), sections
 4, 5 and 7, with L. Wasserman & S. Zhou (2010), B. Balle et al. (2020) and J. Dong, A. Roth & W. J. Su (2022). Nothing
-here reads records. Start with :mod:`confide.risk.testing.curve`; for a plan, :mod:`confide.risk.testing.semantics`.
+here reads records. Start with :mod:`confide.risk.testing.curve`; for a plan, :mod:`confide.risk.testing.curve`.
 """
 
 from __future__ import annotations
 
-from confide.risk.testing.curve import EpsilonPoint, PowerPoint, epsilon_curve, power_curve
-from confide.risk.testing.level_power import approximate_power, gaussian_power, pure_power
-from confide.risk.testing.loss_test import LossTest
-from confide.risk.testing.posteriors import PosteriorFactor, posterior_factor
-from confide.risk.testing.renyi import zcdp_power
-from confide.risk.testing.semantics import Kind, Part, parts_of
+from confide.risk.testing.curve import EpsilonPoint, Kind, Part, PowerPoint, epsilon_curve, parts_of, power_curve
+from confide.risk.testing.level_power import (
+    PosteriorFactor,
+    approximate_power,
+    gaussian_power,
+    posterior_factor,
+    pure_power,
+)
+from confide.risk.testing.loss_test import LossTest, zcdp_power
 from confide.risk.testing.trade_off import (
     advantage,
     bayes_risk,

@@ -4,7 +4,7 @@ The trade-off function f of a release gives for every level α the smallest prob
 can have: f(α) = 1 − (largest power at α). The larger f, the less the release tells.
 
 * Gaussian: G_μ(α) = Φ(Φ⁻¹(1 − α) − μ); Gaussian noise of ρ has μ = √(2ρ), for itself alone;
-* the envelope of all ρ-zCDP releases: 1 − :func:`confide.risk.testing.renyi.zcdp_power`. It is convex and its own
+* the envelope of all ρ-zCDP releases: 1 − :func:`confide.risk.testing.loss_test.zcdp_power`. It is convex and its own
   inverse, and lies below G_√(2ρ);
 * pure ε: max(0, 1 − e^ε α, e^−ε (1 − α)).
 
@@ -24,7 +24,7 @@ from confide.exact import Exact, probability
 from confide.privacy.definitions import nonnegative
 from confide.privacy.directed import Enclosure, float_down, float_up, tighten
 from confide.risk.testing.level_power import gaussian_power, normal_probability, pure_power
-from confide.risk.testing.renyi import zcdp_power
+from confide.risk.testing.loss_test import zcdp_power
 
 Power: TypeAlias = Callable[[Fraction], float]
 """The largest power at a level."""

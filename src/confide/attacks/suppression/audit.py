@@ -1,0 +1,209 @@
+"""The audit of a suppressed table, whoever made it: what an attacker can work out, and whether that is too much.
+
+Nothing but the table and what is publicly known goes into the intervals. The true figures, if the curator gives them,
+are used afterwards, to see whether each interval reaches as far from the truth as it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from confide.errors import Finding, InputError, Place
+from confide.mechanisms.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
+from confide.mechanisms.suppression.solving import DoesNotAddUpError, Floats
+from confide.mechanisms.suppression.structure import ROOT, Flags, Linked
+
+MOST_NAMED = 5
+"""So many sums that do not add up are named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Suspect:
+    """A suppressed table as anybody sees it."""
+
+    linked: Linked
+    value: Floats
+    hidden: Flags
+    low: Floats
+    high: Floats
+    integer: bool
+    rounding: float = 0.0
+    """Published figures are rounded to multiples of this."""
+    width: float = 0.0
+    """The least width that the interval of a hidden cell must have."""
+    beside: int = 0
+    """How many cells of the files are marked as suppressed and have a figure all the same. It is not looked at."""
+
+    @property
+    def suppressed(self) -> Flags:
+        """Cells that are in the tables, without a figure."""
+        return self.hidden & self.linked.listed
+
+    @property
+    def without_totals(self) -> list[str]:
+        """The variables whose total no table lists: either nobody has published it, or it is called otherwise."""
+        listed: dict[str, bool] = {}
+        for table in self.linked.tables:
+            for at, dimension in enumerate(table.dimensions):
+                there = table.listed is None or bool(table.listed[at][ROOT])
+                listed[dimension.name] = listed.get(dimension.name, False) or there
+        return [name for name, there in listed.items() if not there]
+
+
+@dataclass(frozen=True, eq=False)
+class Required:
+    """How far the interval of a hidden cell must reach, given its true figure. Confidential."""
+
+    truth: Floats = field(repr=False)
+    lower: Floats = field(repr=False)
+    upper: Floats = field(repr=False)
+    sliding: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What was found. Flags are of all cells; False where a cell is not suppressed."""
+
+    suspect: Suspect
+    intervals: Intervals
+    exact: Flags
+    narrow: Flags
+    outside: Flags
+    """The true figure lies outside of the interval: table and truth do not belong together."""
+    judged: bool
+    """Whether true figures were given."""
+
+    @property
+    def ok(self) -> bool:
+        return not (self.exact.any() or self.narrow.any() or self.outside.any())
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every suppressed cell with its interval, in the order of tables and cells."""
+        seen: set[int] = set()
+        linked = self.suspect.linked
+        for table, numbers in zip(linked.tables, linked.numbers, strict=True):
+            places = table.places
+            for at in np.flatnonzero(self.suspect.suppressed[numbers] & table.listed_cells).tolist():
+                cell = int(numbers[at])
+                if cell in seen:
+                    continue
+                seen.add(cell)
+                codes = zip(table.dimensions, places[at].tolist(), strict=True)
+                high = self.intervals.high[cell]
+                yield {
+                    "table": table.name,
+                    "cell": {dimension.name: dimension.codes[code] for dimension, code in codes},
+                    "lower": _plain(self.intervals.low[cell]),
+                    "upper": None if np.isinf(high) else _plain(high),
+                    "exact": bool(self.exact[cell]),
+                    "too_narrow": bool(self.narrow[cell]),
+                }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        suspect = self.suspect
+        listed = suspect.linked.listed
+        return {
+            "ok": self.ok,
+            "confidential": self.judged,
+            "cells": int(listed.sum()),
+            "published": int((listed & ~suspect.hidden).sum()),
+            "suppressed": int(suspect.suppressed.sum()),
+            "unlisted": int((~listed).sum()),
+            "sums": suspect.linked.structure.rows,
+            "without_totals": list(suspect.without_totals),
+            "figures_beside_marks": suspect.beside,
+            "programmes": self.intervals.programmes,
+            "disclosed": int(self.exact.sum()),
+            "too_narrow": int(self.narrow.sum()),
+            "outside": int(self.outside.sum()),
+            "intervals": list(self.rows()),
+        }
+
+
+def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool = False) -> Audit:
+    """The attacker's interval of every suppressed cell, and which are too narrow. Raises where published cells do not
+    add up."""
+    wrong = list(_sums(suspect))
+    if wrong:
+        raise InputError(wrong)
+    value, hidden, low, high = suspect.value, suspect.hidden, suspect.low, suspect.high
+    if suspect.rounding:
+        # A rounded figure is an interval like that of a hidden cell, only narrow.
+        low = np.where(hidden, low, np.maximum(value - suspect.rounding / 2, np.minimum(low, value)))
+        high = np.where(hidden, high, value + suspect.rounding / 2)
+        hidden = np.ones(len(value), np.bool_)
+    attacker = Attacker(suspect.linked.structure, value, hidden, low, high, suspect.integer)
+    try:
+        found = attacker.intervals(wanted=suspect.suppressed)
+    except DoesNotAddUpError as error:
+        listed = error.cells[suspect.linked.listed[error.cells]]
+        cell = int((listed if len(listed) else error.cells)[0])
+        raise DoesNotAddUpError(error.cells, Place(path=name_of(suspect.linked, cell))) from None
+    if sharpen and suspect.integer:
+        found = attacker.sharpened(found)
+    suppressed = suspect.suppressed
+    scale = TOLERANCE * np.maximum(1.0, np.abs(np.where(np.isinf(found.high), 0.0, found.high)))
+    scale = np.maximum(scale, NOISE * float(np.abs(value).max(initial=0)))
+    if suspect.integer:
+        scale = np.minimum(scale, WHOLE)
+    exact = suppressed & (found.width <= scale)
+    narrow = suppressed & (found.width < suspect.width - scale)
+    outside = np.zeros(len(value), np.bool_)
+    if required is not None:
+        outside = suppressed & ((required.truth < found.low - scale) | (required.truth > found.high + scale))
+        narrow = narrow | (
+            suppressed
+            & (
+                (found.low > np.maximum(required.truth - required.lower, suspect.low) + scale)
+                | (found.high < required.truth + required.upper - scale)
+                | (found.width < required.sliding - scale)
+            )
+        )
+    return Audit(suspect, found, exact, narrow & ~exact, outside, required is not None)
+
+
+def _sums(suspect: Suspect) -> Iterator[Finding]:
+    """Equations of published cells alone that do not hold."""
+    structure = suspect.linked.structure
+    matrix = abs(structure.matrix)
+    complete = np.asarray(matrix @ suspect.hidden.astype(np.float64)) == 0
+    known = np.where(suspect.hidden, 0.0, suspect.value)
+    off = np.abs(structure.matrix @ known)
+    scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(known)))
+    if suspect.integer:
+        scale = np.minimum(scale, WHOLE)
+    slack = np.diff(structure.matrix.indptr) * suspect.rounding / 2
+    wrong = np.flatnonzero(complete & (off > scale + slack))
+    names = list(dict.fromkeys(dimension.name for table in suspect.linked.tables for dimension in table.dimensions))
+    for row in wrong[:MOST_NAMED].tolist():
+        yield Finding(
+            code="does-not-add-up",
+            what=f"published cells do not add up over {names[structure.axis[row]]} to their published total"
+            + (f" ({len(wrong):,} such sums)" if len(wrong) > 1 else ""),
+            where=Place(path=name_of(suspect.linked, int(structure.total[row]))),
+            found=f"a difference of {_plain(float(off[row]))}",
+            expected="parts that add up to their total",
+            remedy="correct the table or its hierarchies; say how figures are rounded, if they are",
+        )
+
+
+def name_of(linked: Linked, cell: int) -> str:
+    """A cell in words: its table and codes."""
+    for table, numbers in zip(linked.tables, linked.numbers, strict=True):
+        at = np.flatnonzero(numbers == cell)
+        if len(at):
+            codes = zip(table.dimensions, table.places[at[0]].tolist(), strict=True)
+            named = ", ".join(f"{dimension.name} = {dimension.codes[code]}" for dimension, code in codes)
+            return f"{table.name}: {named}" if named else table.name
+    return ""
+
+
+def _plain(value: float) -> int | float:
+    """Whole numbers as such, others with six decimals."""
+    nearest = round(value)
+    return nearest if abs(value - nearest) <= TOLERANCE else round(float(value), 6)

@@ -1,0 +1,410 @@
+"""Suppressed tables in files, read as their description says: every row a cell, with a figure or a mark."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.attacks.suppression.audit import Required, Suspect
+from confide.attacks.suppression.audit_description import (
+    Described,
+    Description,
+    ProtectionText,
+    TableText,
+    VariableText,
+    describe,
+    wrong,
+)
+from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
+from confide.mechanisms.suppression.output import Unlike, read_table
+from confide.mechanisms.suppression.programme import described
+from confide.mechanisms.suppression.solving import Floats
+from confide.mechanisms.suppression.structure import ROOT, Dimension, Flags, Integers, Layout, link, tree
+from confide.mechanisms.suppression.verify import bounds, gathered, paths
+
+# Files of suppressed tables as columns of texts and numbers, with a reason for each that cannot be read.
+
+
+LARGEST = 1 << 50
+"""Larger figures would leave the range in which the solver can be trusted."""
+
+EXPECTED = f"a number of at most {LARGEST:,}; take thousands or millions for more"
+
+
+def read_columns(path: Path, delimiter: str) -> dict[str, list[str]]:
+    """All columns as texts, empty where there is nothing."""
+    try:
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+            names, lists = table.column_names, [column.cast(pa.string()).to_pylist() for column in table.columns]
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+            names = rows[0] if rows else []
+            uneven = next((at for at, row in enumerate(rows) if len(row) != len(names)), None)
+            if uneven is not None:
+                raise unreadable(path, f"{len(rows[uneven])} columns, {len(names)} in the header", row=uneven)
+            lists = [list(column) for column in zip(*rows[1:], strict=True)]
+    except FileNotFoundError:
+        raise unreadable(path, "no such file") from None
+    except (OSError, pa.ArrowException, ValueError, csv.Error):
+        raise unreadable(path, f"not {'Parquet' if path.suffix == '.parquet' else 'CSV in UTF-8'}") from None
+    if not lists or not lists[0]:
+        raise unreadable(path, "no rows")
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise unreadable(path, f"two columns {twice!r}")
+    return {
+        name: ["" if text is None else text.strip() for text in texts] for name, texts in zip(names, lists, strict=True)
+    }
+
+
+def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, secret: bool) -> Floats:
+    found = np.zeros(len(texts))
+    for row, text in enumerate(texts):
+        if hidden[row] or (secret and not text):
+            continue
+        try:
+            found[row] = float(text)
+            if not np.isfinite(found[row]) or abs(found[row]) > LARGEST:
+                raise ValueError
+        except ValueError:
+            place = Place(file=path.name, row=row + 1, column=column)
+            what = "this is neither a figure nor a mark of a suppressed cell"
+            remedy = "list the marks in `suppressed`; write figures without separators of thousands"
+            raise InputError(
+                Finding("bad-figure", what, place, CONFIDENTIAL if secret else repr(text), EXPECTED, remedy)
+            ) from None
+    return found
+
+
+def require_whole(path: Path, column: str, texts: list[str], value: Floats) -> None:
+    """Figures that are said to be whole numbers must be; intervals are rounded on that word."""
+    wrong_ones = np.flatnonzero(value != np.rint(value))
+    if len(wrong_ones):
+        row = int(wrong_ones[0])
+        place = Place(file=path.name, row=row + 1, column=column)
+        what = "a figure is no whole number, and the description does not say that figures need not be"
+        remedy = "write integer = false in [attacker]"
+        raise InputError(Finding("not-whole", what, place, repr(texts[row]), "whole numbers", remedy))
+
+
+def unreadable(path: Path, found: str, *, row: int | None = None) -> InputError:
+    what, expected = "the table cannot be read", "a CSV or Parquet file with rows, and columns of different names"
+    remedy = "correct the file, or its name and delimiter in the description"
+    return InputError(Finding("table-description", what, Place(file=path.name, row=row), found, expected, remedy))
+
+
+LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A table as read: codes of every row, its figure, whether it is hidden; and other columns of numbers."""
+
+    text: TableText
+    variables: list[str]
+    codes: list[list[str]]
+    value: Floats
+    hidden: Flags
+    beside: int
+    """How many hidden cells have a figure all the same, beside their mark."""
+    file: str
+    levels: dict[str, Floats]
+
+
+def read_suspect(described: Described) -> Suspect:
+    """The tables of a description. Raises with a finding for everything that does not fit."""
+    description = described.description
+    read = [_read_table(described, text, described.folder, with_marks=True) for text in description.tables]
+    layouts = [_layout(described, each, read) for each in read]
+    linked = link([layout for layout, _ in layouts])
+    value, hidden = np.full(linked.structure.cells, np.nan), np.ones(linked.structure.cells, np.bool_)
+    for each, (layout, at), numbers in zip(read, layouts, linked.numbers, strict=True):
+        _fill(each, layout, at, numbers, value, hidden)
+    low = np.full(len(value), description.attacker.low)
+    high = np.full(len(value), np.inf if description.attacker.high is None else description.attacker.high)
+    part = description.attacker
+    filled = np.where(np.isnan(value), 0.0, value)
+    width, beside = description.protection.width, sum(each.beside for each in read)
+    return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, width, beside)
+
+
+def read_required(described: Described, suspect: Suspect, truth: Path) -> Required:
+    """True figures, and how far the intervals must reach. Confidential: no figure of it is ever in a message."""
+    description, linked = described.description, suspect.linked
+    cells = linked.structure.cells
+    value = np.full(cells, np.nan)
+    levels = {name: np.zeros(cells) for name in (LOWER, UPPER, SLIDING)}
+    for text, layout, numbers in zip(description.tables, linked.tables, linked.numbers, strict=True):
+        if not truth.exists():
+            raise unreadable(truth, "no such file or folder")
+        single = len(description.tables) == 1 and truth.is_file()
+        folder = truth.parent if single else truth
+        of_table = text.model_copy(update={"file": truth.name}) if single else text
+        each = _read_table(described, of_table, folder, with_marks=False)
+        at, _ = _places(each, layout, secret=True)
+        value[numbers[at]] = each.value
+        for name, column in each.levels.items():
+            levels[name][numbers[at]] = column
+    if np.isnan(value[suspect.suppressed]).any():
+        what, expected = "the truth lacks cells that are suppressed", "a true figure for every suppressed cell"
+        raise InputError(
+            Finding("truth", what, Place(file=truth.name), CONFIDENTIAL, expected, "add them to the truth")
+        )
+    _rules(description.protection, value, levels)
+    return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
+
+
+def _rules(asked: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
+    if asked.threshold is not None:
+        small = (value > 0) & (value <= asked.threshold)
+        levels[UPPER] = np.maximum(levels[UPPER], np.where(small, asked.threshold + 1 - value, 0.0))
+        levels[SLIDING] = np.maximum(levels[SLIDING], np.where(small, asked.threshold, 0.0))
+    if asked.percent is not None:
+        away = np.where(np.isnan(value), 0.0, np.abs(value)) * asked.percent / 100
+        levels[LOWER], levels[UPPER] = np.maximum(levels[LOWER], away), np.maximum(levels[UPPER], away)
+
+
+def _read_table(described: Described, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
+    data = described.data if with_marks and text.file is None else None
+    path = data or folder / (text.file or described.file.with_suffix(".csv").name)
+    rows = read_columns(path, text.delimiter)
+    known = described.description.variables
+    variables = text.variables if text.variables is not None else [n for n in known if text.columns.get(n, n) in rows]
+    unknown = [name for name in variables if name not in known]
+    wanted = [text.columns.get(name, name) for name in variables] + [text.value]
+    wanted += [text.status] if text.status is not None and with_marks else []
+    lacking = [name for name in wanted if name not in rows]
+    if unknown or lacking:
+        names = ", ".join(map(repr, unknown or lacking))
+        what = "a variable is not described" if unknown else "the table lacks a column"
+        raise InputError(wrong(path, what, names, "a column for each variable, and for the figures"))
+    hidden = _hidden(text, rows) if with_marks else np.zeros(len(rows[text.value]), np.bool_)
+    value = read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    if with_marks and described.description.attacker.integer and not described.description.attacker.rounding:
+        require_whole(path, text.value, rows[text.value], value)
+    none = np.zeros(len(hidden), np.bool_)
+    levels = (
+        {}
+        if with_marks
+        else {
+            name: read_numbers(path, name, rows[name], none, secret=True)
+            for name in (LOWER, UPPER, SLIDING)
+            if name in rows
+        }
+    )
+    codes = [rows[text.columns.get(name, name)] for name in variables]
+    beside = sum(
+        bool(rows[text.value][at]) and rows[text.value][at] not in text.suppressed for at in np.flatnonzero(hidden)
+    )
+    return _Read(text, variables, codes, value, hidden, beside, path.name, levels)
+
+
+def _hidden(text: TableText, rows: dict[str, list[str]]) -> Flags:
+    """The cells whose mark says that they are suppressed. In a column of statuses nothing is not a mark as such: a cell
+    with a figure and no status is published."""
+    marks = rows[text.value if text.status is None else text.status]
+    bare = text.status is not None and "suppressed" not in text.model_fields_set
+    return np.array(
+        [
+            mark in text.suppressed and not (bare and not mark and figure)
+            for mark, figure in zip(marks, rows[text.value], strict=True)
+        ],
+        np.bool_,
+    )
+
+
+def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[Layout, Integers]:
+    """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
+    dimensions, listed = [], []
+    for name, codes in zip(read.variables, read.codes, strict=True):
+        present = set(codes)
+        dimension = _pruned(_dimension(described, name, every), present)
+        dimensions.append(dimension)
+        listed.append(np.array([code in present for code in dimension.codes], np.bool_))
+    layout = Layout(read.text.name or Path(read.file).stem, tuple(dimensions), tuple(listed))
+    at, twice = _places(read, layout)
+    if twice is not None:
+        what, expected = "a cell stands in the table twice", "one row for each cell"
+        remedy = "leave out all but one, or name the variable that tells them apart"
+        raise InputError(Finding("repeated-cell", what, Place(file=read.file, row=twice + 1), None, expected, remedy))
+    return layout, at
+
+
+def _dimension(described: Described, name: str, every: Sequence[_Read]) -> Dimension:
+    """The tree of a variable. Codes that no hierarchy mentions are parts of the total, unless its parts are listed."""
+    text = described.description.variables[name]
+    below = {part for parts in text.parts.values() for part in parts}
+    tops = [code for code in text.parts if code != text.total and code not in below]
+    known = {*below, *text.parts, text.total}
+    for read in every:
+        codes = read.codes[read.variables.index(name)] if name in read.variables else []
+        for row, code in enumerate(codes):
+            if code in known:
+                continue
+            if text.total in text.parts:
+                place = Place(file=read.file, row=row + 1, column=name)
+                what, expected = "a code is not in the hierarchy", f"codes of [variables.{name}] parts"
+                raise InputError(Finding("unknown-code", what, place, repr(code), expected, "add it to the hierarchy"))
+            known.add(code)
+            tops.append(code)
+    return tree(name, {text.total: tops} | text.parts, text.total)
+
+
+def _pruned(whole: Dimension, present: set[str]) -> Dimension:
+    """Without codes below which the table has nothing: it is not divided so far."""
+    used = np.array([code in present for code in whole.codes], np.bool_)
+    for at in range(whole.size - 1, 0, -1):
+        if used[at]:
+            used[whole.parent[at]] = True
+    keep = [at for at in range(whole.size) if at == ROOT or any(used[c] for c in whole.children[whole.parent[at]])]
+    kept = [at for at in keep if at == ROOT or whole.parent[at] in set(keep)]
+    number = {old: new for new, old in enumerate(kept)}
+    parent = tuple(-1 if at == ROOT else number[whole.parent[at]] for at in kept)
+    return Dimension(whole.name, tuple(whole.codes[at] for at in kept), parent)
+
+
+def _places(read: _Read, layout: Layout, *, secret: bool = False) -> tuple[Integers, int | None]:
+    """The cell of every row, and the first row whose cell another has already."""
+    at = np.zeros(len(read.value), np.int64)
+    for dimension, codes in zip(layout.dimensions, read.codes, strict=True):
+        number = {code: position for position, code in enumerate(dimension.codes)}
+        unknown = next((row for row, code in enumerate(codes) if code not in number), None)
+        if unknown is not None:
+            place = Place(file=read.file, row=unknown + 1, column=dimension.name)
+            what, expected = "a code is not in the hierarchy", "codes of the description"
+            remedy = "add it to the hierarchy, or correct the row"
+            found = CONFIDENTIAL if secret else repr(codes[unknown])
+            raise InputError(Finding("unknown-code", what, place, found, expected, remedy))
+        at = at * dimension.size + np.array([number[code] for code in codes], np.int64)
+    _, first = np.unique(at, return_index=True)
+    others = np.setdiff1d(np.arange(len(at)), first)
+    return at, int(others[0]) if len(others) else None
+
+
+def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: Floats, hidden: Flags) -> None:
+    """Figures of one table into those of all cells."""
+    absent = layout.listed_cells
+    absent[at] = False
+    missing = read.text.missing
+    if absent.any() and missing == "refuse":
+        what = "cells of the table are not in the file, and nothing says what that means"
+        raise InputError(
+            Finding(
+                code="missing-cells",
+                what=what,
+                where=Place(file=read.file),
+                found=f"{int(absent.sum()):,} of {int(layout.listed_cells.sum()):,} cells",
+                expected="every combination of codes, or `missing` in [[tables]]",
+                remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
+            )
+        )
+    known = at[~read.hidden]
+    clash = ~np.isnan(value[numbers[known]]) & (np.abs(value[numbers[known]] - read.value[~read.hidden]) > 0)
+    if clash.any():
+        row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
+        what, expected = "a cell has another figure than in a table before", "one figure for one cell"
+        remedy = "correct the tables, or give variables that differ different names"
+        raise InputError(Finding("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy))
+    value[numbers[known]] = read.value[~read.hidden]
+    hidden[numbers[known]] = False
+    if missing == "zero":
+        clash = np.nan_to_num(value[numbers[absent]]) != 0
+        if clash.any():
+            what = "cells that are not in the file, and so are zero, have another figure in a table before"
+            found, expected = f"{int(clash.sum()):,} cells", "one figure for one cell"
+            raise InputError(
+                Finding("tables-disagree", what, Place(file=read.file), found, expected, "correct `missing`")
+            )
+        value[numbers[absent]] = 0.0
+        hidden[numbers[absent]] = False
+
+
+# A release of ours as a suppressed table to be audited, from its files alone.
+
+
+def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
+    """The tables of a release and what its plan says that everybody knows."""
+    if manifest["mechanism"] != "suppression":
+        raise ReleaseError(_not_one(folder, f"a release by the mechanism {manifest['mechanism']}"))
+    question = manifest["plan"]["question"]
+    programme = described(question)
+    files = {file["path"] for file in manifest["files"]}
+    read = []
+    for table in programme.tables:
+        format_, path = next(iter(paths(table, files).items()), ("", ""))
+        try:
+            magnitude = question["value"] is not None
+            read.append(read_table(folder / path, table, magnitude=magnitude, sdmx=format_ == "sdmx-csv"))
+        except (Unlike, OSError) as error:
+            raise ReleaseError(_not_one(folder, str(error) if isinstance(error, Unlike) else "no file")) from None
+    value, hidden, agree = gathered(programme, read)
+    if not agree:
+        raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))
+    high = np.full(len(value), np.inf)
+    return Suspect(programme.linked, value, hidden, bounds(programme, question), high, integer=True)
+
+
+def _not_one(folder: Path, found: str) -> Finding:
+    what, remedy = "this is no release with suppressed cells", "verify it with `confide verify`"
+    return Finding("not-suppressed", what, Place(file=str(folder)), found, "its tables, as they were sealed", remedy)
+
+
+# A suppressed table without a description, read as such tables commonly are.
+#
+# One column has the figures, under a name that says so, and perhaps one has statuses. All others are variables, none
+# with a hierarchy, whose total is called as totals commonly are. What was taken for what is told: whoever knows
+# better writes a description (:mod:`confide.attacks.suppression.audit_description`).
+
+
+FIGURES = ("count", "value", "n", "obs_value", "figure")
+STATUSES = ("status", "obs_status", "conf_status")
+TOTALS = ("_T", "total", "all", "sum")
+"""Common names, in any case, in the order of preference."""
+
+
+def describe_or_assume(path: Path) -> Described:
+    """The description of a table; for a single file without one, what it is taken for."""
+    plain = path.is_file() and path.suffix != ".toml" and not path.with_suffix(".toml").is_file()
+    return _assumed(path) if plain else describe(path)
+
+
+def _assumed(path: Path) -> Described:
+    rows = read_columns(path, ",")
+    value, status = _first(FIGURES, list(rows)), _first(STATUSES, list(rows))
+    variables = [name for name in rows if name not in (value, status)]
+    if value is None or not variables:
+        raise ParameterError(
+            Finding(
+                code="no-description",
+                what="there is no description of the table, and its columns do not say what they are",
+                where=Place(file=path.name),
+                found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
+                expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
+                remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
+            )
+        )
+    return Described(
+        Description(
+            variables={name: VariableText(total=_first(TOTALS, rows[name]) or TOTALS[0]) for name in variables},
+            tables=[TableText(name=path.stem, value=value, status=status)],
+        ),
+        path.parent,
+        path,
+        path,
+        assumed=True,
+    )
+
+
+def _first(names: tuple[str, ...], there: list[str]) -> str | None:
+    """The first of some names that is there, in any case, as it is written there."""
+    written = {each.lower(): each for each in reversed(there)}
+    return next((written[name.lower()] for name in names if name.lower() in written), None)

@@ -1,0 +1,334 @@
+"""A static programme: tables with all margins, each distinct cross-classification counted once (Bach, Eq. 6, 7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from confide.documents import load_schema
+from confide.engines import Source
+from confide.errors import ConfideError, Finding, SpecError
+from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, allocate, bias_findings, facts, read_abs
+from confide.mechanisms.cellkey.spec import LARGEST_KEYS, CellKeySpec, CellKeyTable
+from confide.noise import ReleaseKey
+from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
+from confide.releases.load_spec import LoadedSpec, find_source
+from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
+from confide.schema.schema import TOTAL
+
+MOST_CELLS = 50_000_000
+"""More cells in one table than this are a mistake: somebody crossed what should not be crossed."""
+
+TOTAL_LABEL = "_T"
+"""What stands in the column of a variable that a margin sums over, as in SDMX."""
+
+RESERVED = {"count", "weighted", "total", "dataflow", "obs_value", "obs_value_weighted"}
+"""Columns of our own, in lower case, and the name of the query without variables."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One table of the programme; ``margins`` has its own cross-classification first."""
+
+    name: str
+    title: str
+    query: Query
+    margins: tuple[Query, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CellKeyQuestion:
+    """Everything that decides the release but the records and their keys."""
+
+    spec: CellKeySpec
+    schema: Schema
+    records: Source
+    ptable: PTable
+    tables: tuple[Table, ...]
+    warnings: tuple[Finding, ...]
+    matrix: AbsTable | None = None
+    """With ``lookup = "abs"``; ``ptable`` is then the same table by the byte of a key."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """Where the noise of a count and a cell key is found."""
+        return self.ptable if self.matrix is None else self.matrix
+
+    @property
+    def record_keys(self) -> range:
+        """What the key of a record can be."""
+        if self.matrix is None:
+            return range(self.ptable.whole)
+        part = self.spec.cellkey
+        return range(1, 1 + (part.keys if "keys" in part.model_fields_set else self.matrix.big_n))
+
+    @property
+    def attributes(self) -> list[Attribute]:
+        """The attributes that some table uses, in the order of the schema."""
+        used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
+        return [attribute for attribute in self.schema.attributes if attribute.name in used]
+
+    def counted(self) -> Iterator[tuple[Query, Query | None]]:
+        """Every distinct cross-classification once, each after a larger one that it can be summed from; None: from the
+        records."""
+        wanted = {query.name: query for table in self.tables for query in table.margins}
+        done: dict[frozenset[str], Query] = {}
+        for query in sorted(wanted.values(), key=lambda each: -len(each.variables)):
+            names = frozenset(variable.name for variable in query.variables)
+            larger = [other for key, other in done.items() if names < key]
+            yield query, min(larger, key=lambda other: other.cells, default=None)
+            done[names] = query
+
+    def facts(self) -> Mapping[str, Any]:
+        """What stands in the plan: all of it public."""
+        part = self.spec.cellkey
+        return {
+            "record": "person",
+            "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
+            "attributes": {attribute.name: attribute.title for attribute in self.attributes},
+            "ptable": {
+                "sha256": self.lookup.fingerprint,
+                "D": str(self.ptable.largest_noise),
+                "V": str(part.V) if part.V is not None else None,
+                "js": never_published(self.ptable),
+                "pstay": str(part.pstay) if part.pstay is not None else None,
+                "keys": len(self.record_keys),
+                **facts(self.lookup),
+            },
+            "threshold": part.threshold,
+            "weighted": self.spec.data.weight is not None,
+            "partial": sorted(
+                {v.name for table in self.tables for v in table.query.variables if (v.assignment == NO_GROUP).any()}
+            ),
+            "tables": [
+                {
+                    "name": table.name,
+                    "title": table.title,
+                    "variables": {variable.name: variable.labels for variable in table.query.variables},
+                    "columns": [variable.attribute.name for variable in table.query.variables],
+                    "margins": [margin.name for margin in table.margins],
+                }
+                for table in self.tables
+            ],
+        }
+
+
+def build_tables(loaded: LoadedSpec, spec: CellKeySpec, schema: Schema) -> tuple[list[Table], list[Finding]]:
+    """The tables of a spec, and a finding for each that cannot be."""
+    tables, findings = [], []
+    for position, part in enumerate(spec.tables):
+        try:
+            tables.append(build(part, schema))
+        except ConfideError as error:
+            findings += [
+                replace(found, where=loaded.place("tables", position, "variables")) for found in error.findings
+            ]
+    return tables, findings
+
+
+def build(part: CellKeyTable, schema: Schema) -> Table:
+    """The table that a part of a spec, or a request, describes."""
+    query = schema.ordered_query(part.variables)
+    if query.cells > MOST_CELLS:
+        raise ConfideError(
+            Finding(
+                code="table-too-large",
+                what="the table has too many cells",
+                found=f"{query.cells:,} cells",
+                expected=f"at most {MOST_CELLS:,}",
+                remedy="use coarser recodes, or split the table",
+            )
+        )
+    for variable in query.variables:
+        _check_variable(variable)
+    margins = tuple(query.margins()) if part.margins == "all" else (query,)
+    return Table(part.name, part.title or part.name, query, margins)
+
+
+def _check_variable(variable: Recode) -> None:
+    """Columns and labels must be told apart in every format of a table; SDMX-CSV has column names in upper case."""
+    name, labels = variable.attribute.name, Counter(variable.labels)
+    if name.lower() in RESERVED:
+        raise ConfideError(
+            Finding(
+                code="reserved-name",
+                what=f"an attribute cannot be called {name!r}: tables have a column of that name",
+                found=name,
+                expected="a name other than " + ", ".join(sorted(RESERVED)),
+                remedy="rename the attribute in the schema, and map it in [data] columns",
+            )
+        )
+    repeated = [label for label, times in labels.items() if times > 1 or label == TOTAL_LABEL]
+    if repeated:
+        raise ConfideError(
+            Finding(
+                code="repeated-label",
+                what=f"the cells of {variable.name!r} could not be told apart in a table",
+                found=f"the label {repeated[0]!r} of two cells",
+                expected=f"a label for each group that no other has; {TOTAL_LABEL} is the label of the total",
+                remedy="change the labels in the schema file",
+            )
+        )
+
+
+def never_published(ptable: PTable) -> int:
+    """The largest js such that no count becomes one from 1 to js: the generator's js, or what a file comes to."""
+    counts = range(1, ptable.top + int(ptable.largest_noise) + 2)
+    laws = [ptable.rows[place].law() for place in ptable.row_of(counts)]
+    results = {int(count + value) for count, law in zip(counts, laws, strict=True) for value in law}
+    return min(result for result in results if result > 0) - 1
+
+
+# From a spec to its question: schema, perturbation table and tables, with every problem of them at once.
+
+
+def prepare(loaded: LoadedSpec) -> CellKeyQuestion:
+    """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
+    spec = loaded.spec
+    assert isinstance(spec, CellKeySpec)
+    findings: list[Finding] = []
+    warnings: list[Finding] = []
+    records = find_source(loaded, "records")
+    if isinstance(records, Finding):
+        findings.append(records)
+    schema = ptable = None
+    try:
+        schema = load_schema(spec.data.schema_, loaded.path.parent)
+    except ConfideError as error:
+        findings += error.findings
+    try:
+        ptable = _ptable(loaded, spec, warnings)
+    except ConfideError as error:
+        findings += error.findings
+    tables: list[Table] = []
+    if schema is not None:
+        tables, wrong = build_tables(loaded, spec, schema)
+        findings += wrong
+    if findings or schema is None or ptable is None or isinstance(records, Finding):
+        raise SpecError(findings)
+    matrix = None if isinstance(ptable, PTable) else ptable
+    law = ptable if isinstance(ptable, PTable) else ptable.by_byte
+    return CellKeyQuestion(spec, schema, records, law, tuple(tables), tuple(warnings), matrix)
+
+
+def _ptable(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable:
+    """The table of a file, or of parameters; a variance that is not attained is a warning, and so is bias."""
+    part = spec.cellkey
+    if part.lookup == "abs" and part.ptable is not None:
+        matrix = read_abs(loaded.resolve(part.ptable), part.small_n, part.big_n)
+        warnings += bias_findings(matrix)
+        return matrix
+    if part.ptable is not None:
+        read = read_table(loaded.resolve(part.ptable))
+        warnings += [finding for finding in read.findings if finding.severity == "warning"]
+        _check_file(loaded, spec, read.table)
+        return _shuffled(read.table, spec)
+    assert part.D is not None
+    assert part.V is not None
+    design = generate(count_settings(part.D, part.V, part.js, p_stay=part.pstay))
+    warnings += design.findings()
+    if part.lookup == "abs":
+        matrix = allocate(design.table(), part.table_size, part.small_n, part.big_n)
+        warnings += bias_findings(matrix)
+        return matrix
+    return _shuffled(design.table(part.keys), spec)
+
+
+def _shuffled(table: PTable, spec: CellKeySpec) -> PTable:
+    """The same laws with their intervals cut and put into a secret order, if the spec says so."""
+    part = spec.cellkey
+    if part.pieces is None or part.shuffle is None:
+        return table
+    return modify(table, part.pieces, ReleaseKey.choose(part.shuffle))
+
+
+def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
+    """A table from a file is one for counts, with as many keys as the spec says, if it says so."""
+    keys = spec.cellkey.keys if "keys" in spec.cellkey.model_fields_set else table.whole
+    if table.for_counts and table.whole == keys <= LARGEST_KEYS:
+        return
+    expected = "as many keys as the spec says" if table.whole <= LARGEST_KEYS else f"at most {LARGEST_KEYS:,} keys"
+    raise SpecError(
+        Finding(
+            code="unfit-ptable",
+            what="this perturbation table does not fit the records",
+            where=loaded.place("cellkey", "ptable"),
+            found=f"{table.whole:,} keys" if table.for_counts else "a table for magnitudes",
+            expected=expected if table.for_counts else "a table with a row for every count, and whole noise",
+            remedy="give a table for counts over the keys of the records; [cellkey] keys may be left out",
+        )
+    )
+
+
+# A programme as the plan of a release describes it: what can be known of the tables from the manifest alone.
+
+
+@dataclass(frozen=True)
+class DescribedVariable:
+    """A variable of a table. It is complete if every record is in one of its groups."""
+
+    name: str
+    column: str
+    labels: tuple[str, ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class DescribedTable:
+    """A table with its margins in the order in which their rows are written: the total first, the table itself last."""
+
+    name: str
+    title: str
+    variables: tuple[DescribedVariable, ...]
+    margins: tuple[tuple[str, ...], ...]
+
+    def kept(self, margin: tuple[str, ...]) -> list[DescribedVariable]:
+        """The variables that a margin keeps."""
+        return [variable for variable in self.variables if variable.name in margin]
+
+    def size(self, margin: tuple[str, ...]) -> int:
+        """The number of cells of a margin, empty ones with them."""
+        return prod(len(variable.labels) for variable in self.kept(margin))
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of the table with its margins."""
+        return sum(self.size(margin) for margin in self.margins)
+
+
+@dataclass(frozen=True)
+class Described:
+    """The tables of a release, and what the plan says of their figures."""
+
+    tables: tuple[DescribedTable, ...]
+    largest_noise: Fraction
+    smallest: int
+    """No published count is between zero and this."""
+    threshold: int
+    """Smaller counts were left out; zero if there is no threshold."""
+    weighted: bool
+
+    @property
+    def distinct(self) -> dict[tuple[str, ...], int]:
+        """Every distinct cross-classification with its number of cells."""
+        return {margin: table.size(margin) for table in self.tables for margin in table.margins}
+
+
+def describe(question: Mapping[str, Any]) -> Described:
+    """The programme of a plan's ``question``, which :meth:`CellKeyQuestion.facts` made."""
+    partial = set(question["partial"])
+    tables = []
+    for values in question["tables"]:
+        columns = zip(values["variables"].items(), values["columns"], strict=True)
+        variables = tuple(
+            DescribedVariable(name, column, tuple(labels), name not in partial) for (name, labels), column in columns
+        )
+        margins = tuple(() if name == TOTAL else tuple(name.split("*")) for name in reversed(values["margins"]))
+        tables.append(DescribedTable(values["name"], values["title"], variables, margins))
+    ptable, threshold = question["ptable"], question["threshold"] or 0
+    smallest = max(ptable["js"] + 1, threshold)
+    return Described(tuple(tables), Fraction(ptable["D"]), smallest, threshold, question["weighted"])

@@ -1,0 +1,283 @@
+"""The mechanism ``postprocess``: records from noisy measurements that were published, by us or by somebody else.
+
+    measurements ─► spine, constraints ─► the root: estimate ─► every parent: estimate its children ─► records
+
+It reads nothing confidential and draws no noise, so it has no key and no ledger and costs nothing: whatever is promised
+of the measurements holds for everything that is made of them. The descent is that of ``topdown``; from the measurements
+of a release, with its strategy, come the very records of that release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confide.engines import Engine
+from confide.errors import Finding
+from confide.estimation.node_problem import MeasuredQuery
+from confide.mechanisms.postprocess.problem import MeasuredQuestion, PostprocessSpec, prepare_measured
+from confide.mechanisms.topdown.descent import (
+    EstimateGroup,
+    Kind,
+    NodeRows,
+    descend,
+    estimates_folder,
+    read_statistics,
+    solver_check,
+    solver_words,
+)
+from confide.mechanisms.topdown.invariant_totals import invariant_level
+from confide.mechanisms.topdown.measurements.reading import LevelReader
+from confide.mechanisms.topdown.node import NodeRules
+from confide.mechanisms.topdown.output import verify as verification
+from confide.mechanisms.topdown.output.publish import publish
+from confide.mechanisms.topdown.problem import facts_of
+from confide.mechanisms.topdown.records import clashes_in_blocks
+from confide.mechanisms.topdown.spine.tree import TopDownLevel
+from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.releases.folder import ReleaseWriter
+from confide.releases.keys import STAMP
+from confide.releases.load_spec import LoadedSpec
+from confide.releases.mechanism import Check, Job
+from confide.releases.plan import Plan
+from confide.report.render import render
+
+# One level of the descent from measurements that are looked up: nothing is drawn, nothing is true.
+#
+# The lookup gives, for the cells that a parent keeps, the very arrays that measuring would give
+# (:func:`confide.mechanisms.topdown.measure.measure`); what happens to them is the same code.
+
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownQuery:
+    """A query of one geolevel and its groups of histogram cells."""
+
+    name: str
+    groups: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class EstimateMeasured(EstimateGroup):
+    """Looks the measurements of the children up and estimates them."""
+
+    queries: tuple[KnownQuery, ...]
+
+    def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
+        chosen = rows.filter(pc.equal(rows.column("kind"), int(Kind.MEASURED)))
+        found = LookUp(self.queries, *(chosen.column(name) for name in ("unit", "cell", "n", "value")))
+        return (found.of(node.units, node.kept) for node in nodes)
+
+
+class LookUp:
+    """Measured values by unit and query."""
+
+    def __init__(
+        self,
+        queries: Sequence[KnownQuery],
+        unit: pa.ChunkedArray,
+        query: pa.ChunkedArray,
+        bits: pa.ChunkedArray,
+        values: pa.ChunkedArray,
+    ):
+        self._queries = queries
+        keys = unit.to_numpy() * len(queries) + query.to_numpy()
+        order = np.argsort(keys)
+        listed = values.combine_chunks()
+        sizes = pc.list_value_length(listed).to_numpy()
+        self._keys = keys[order]
+        self._start = (np.cumsum(sizes) - sizes)[order]
+        self._weight = 1 / bits.to_numpy()[order].view(np.float64)
+        self._flat = listed.flatten().to_numpy()
+
+    def of(self, units: Integers, kept: Integers) -> tuple[MeasuredQuery, ...]:
+        """Every query in these units, on the cells kept; a unit that was not measured has weight zero."""
+        return tuple(self._one(number, query, units, kept) for number, query in enumerate(self._queries))
+
+    def _one(self, number: int, query: KnownQuery, units: Integers, kept: Integers) -> MeasuredQuery:
+        measured, local = np.unique(query.groups[kept], return_inverse=True)
+        values, weights = np.zeros((len(measured), len(units))), np.zeros(len(units))
+        keys = units * len(self._queries) + number
+        place = np.searchsorted(self._keys, keys)
+        there = np.flatnonzero(place < len(self._keys))
+        there = there[self._keys[place[there]] == keys[there]]
+        values[:, there] = self._flat[self._start[place[there]] + measured[:, None]]
+        weights[there] = self._weight[place[there]]
+        return MeasuredQuery(query.name, local.reshape(-1), values, weights)
+
+
+BYTES_PER_MEASURED_BYTE = 6
+"""A generous guess of what a run takes on the disk: the measurements again twice, and what is made of them."""
+
+
+class Postprocess:
+    """See :class:`confide.releases.unpriced.Unpriced` for the verbs."""
+
+    name = "postprocess"
+    spec = PostprocessSpec
+
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
+        return prepare_measured(loaded, engine)
+
+    def plan(self, question: MeasuredQuestion) -> Plan:
+        """No measurement, no cost; the question binds the measurements that it starts from."""
+        strategy = question.strategy
+        facts = facts_of(question) | {"source": question.source, "totals": question.known}
+        names = tuple(question.spine.names)
+        return Plan(self.name, strategy.neighbours, strategy.definition, (), names, facts)
+
+    def fingerprint(self, question: MeasuredQuestion) -> str:
+        return str(question.source["sha256"])
+
+    def stated(self, question: MeasuredQuestion, plan: Plan) -> Mapping[str, Any]:
+        """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
+        stamped = question.source.get("stamp") == STAMP
+        return {
+            **({"stamp": STAMP} if stamped else {}),
+            "source": dict(question.source),
+            "privacy": {
+                "neighbours": plan.neighbours.value,
+                "loss": plan.loss.as_dict(),
+                "in_words": in_words(question.source),
+            },
+            "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
+        }
+
+    def bytes_needed(self, question: MeasuredQuestion, plan: Plan) -> int:  # noqa: ARG002
+        return sum(file.stat().st_size for file in question.folder.all_files) * BYTES_PER_MEASURED_BYTE
+
+    def check_inputs(self, question: MeasuredQuestion, job: Job) -> list[Finding]:  # noqa: ARG002
+        """Measurements that are not whole, not complete or not the strategy's, and constraints that clash."""
+        findings = list(clashes_in_blocks(question))
+        for reader in question.readers:
+            findings += reader.check()
+            findings += _left_out(reader)
+        return findings + _unknown_totals(question)
+
+    def make(self, question: MeasuredQuestion, job: Job) -> None:
+        """Measurements in order, then the descent."""
+        with job.progress.stage("Reading measurements", len(question.readers)) as advance:
+            for reader in question.readers:
+                into = _measurements(job, reader.units.name)
+                if not into.exists():
+                    reader.write(into)
+                advance(1)
+        descend(question, job, _Found(question, job))
+
+    def statistics(self, question: MeasuredQuestion, job: Job) -> dict[str, Any]:
+        """What the solvers did, level by level."""
+        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in question.spine.levels})
+
+    def publish(self, question: MeasuredQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+        publish(question, plan, job, release)
+
+    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+        source, facts = manifest["source"], manifest["plan"]["question"]
+        bound = source == facts["source"] and not manifest["plan"]["measures"]
+        yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
+        yield from verification.verify(folder, manifest)
+        yield solver_check(manifest["statistics"])
+
+
+def in_words(source: Mapping[str, Any]) -> list[str]:
+    """What is promised, which is nothing of its own."""
+    whose = f"of the release {source['release']!r}" if "release" in source else "that were published before"
+    return [
+        f"This release was made from noisy measurements {whose}, and from nothing else that is confidential: "
+        "no record was read and no noise was drawn.",
+        "It makes no promise of its own. Whatever is promised of those measurements holds for this release just as "
+        "well, because it is a function of them (post-processing); having both costs no more than having the "
+        "measurements.",
+    ]
+
+
+def _measurements(job: Job, level: str) -> Path:
+    return job.workspace.counts / f"{level}.measurements.parquet"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Measurements that are looked up: see :class:`confide.mechanisms.topdown.descent.Evidence`."""
+
+    question: MeasuredQuestion
+    job: Job
+
+    listed = True
+
+    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+        rows = pq.read_table(_measurements(self.job, root.name))
+        found = LookUp(self._queries(asked_level), *(rows.column(name) for name in ("unit", "query", "n", "value")))
+        return found.of(np.zeros(1, np.int64), np.arange(self.question.cells)), self.question.total
+
+    def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
+        rows = (
+            f"SELECT part, {Kind.MEASURED:d}, parent, found.unit, found.query, found.n, found.value FROM found "
+            "JOIN children USING (unit)"
+        )
+        return {"found": _measurements(self.job, level.name)}, rows
+
+    def totals(self, level: TopDownLevel) -> pa.Table | None:
+        return self.question.totals.get(level.name)
+
+    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateMeasured:  # noqa: ARG002
+        return EstimateMeasured(rules, self.question.cells, self._queries(asked_level))
+
+    def _queries(self, asked_level: LevelStrategy) -> tuple[KnownQuery, ...]:
+        return tuple(KnownQuery(asked.name, self.question.groups(asked.name)) for asked in asked_level.queries)
+
+
+def _left_out(reader: LevelReader) -> Iterator[Finding]:
+    if reader.left_out:
+        yield Finding(
+            code="not-used",
+            what=f"some measurements of {reader.units.name!r} are not in the strategy, and are not used",
+            found=", ".join(reader.left_out),
+            expected="the queries of the strategy",
+            remedy="take the strategy that the measurements were made with, if there is one",
+            severity="warning",
+        )
+
+
+def _unknown_totals(question: MeasuredQuestion) -> list[Finding]:
+    lowest = invariant_level(question.strategy)
+    if lowest is None or lowest in question.totals:
+        return []
+    return [
+        Finding(
+            code="totals-not-known",
+            what=f"the numbers of records are an invariant on {lowest!r}, and the constraints do not have them",
+            where=question.place,
+            found="no totals",
+            expected=f"a total for each unit of {lowest!r}",
+            remedy="give them under [data.totals], or go on: they will not be kept",
+            severity="warning",
+        )
+    ]
+
+
+# The statement that stands in for a certificate where a release was made from measurements: no promise of its own.
+
+
+def statement(manifest: Mapping[str, Any]) -> str:
+    """The statement as an HTML page."""
+    stamp = f"{manifest['stamp']}: made from measurements whose noise protects nobody" if "stamp" in manifest else ""
+    return render(
+        "postprocess.html.j2",
+        title=f"Post-processing: {manifest['title']}",
+        banner=stamp,
+        manifest=manifest,
+        source=manifest["source"],
+        words=manifest["privacy"]["in_words"],
+        strategy=manifest["plan"]["question"]["strategy"],
+        solved=solver_words(manifest["statistics"]["whole"]),
+    )

@@ -1,0 +1,264 @@
+"""From a spec for post-processing to its question: strategy, measurements, and the spine and frame that they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from confide.documents import load_shipped
+from confide.engines import Engine, Source
+from confide.errors import ConfideError, Finding, InputError, Place, SpecError
+from confide.geography import Spine, build_spine
+from confide.inputs.frame import BLOCK, WHOLE, AreaRule, Frame, LevelRule, fingerprint, read_counts, read_frame
+from confide.mechanisms.topdown.measurements.folder import (
+    MeasurementFolder,
+    find_measurements,
+    official_codes,
+    spine_of,
+)
+from confide.mechanisms.topdown.measurements.reading import (
+    LevelReader,
+    check_limits,
+    frame_columns,
+    known_totals_of,
+    level_reader,
+    root_total,
+)
+from confide.mechanisms.topdown.output.settings import prepare_output
+from confide.mechanisms.topdown.problem import Integers, Question
+from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
+from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.releases.load_spec import LoadedSpec, find_source
+from confide.releases.spec import PrivacyPart, Problem
+
+# The spec of a release that is made from published measurements: no records, no budget, no ledger.
+
+
+NOTHING = "-"
+
+
+class PostprocessData(TopDownData):
+    """Where the measurements are."""
+
+    measurements: str = Field(
+        description="The noisy measurement file: a folder with LEVEL.parquet/DPQuery and LEVEL.parquet/Constraint."
+    )
+    blocks: str | None = Field(  # type: ignore[assignment]
+        None, description="The block table: for areas, for levels by column, and for counts that no constraint tells."
+    )
+    recodes: dict[str, str] = Field(
+        default_factory=dict, description="Our name of a recode = what the measurements call it, where they differ."
+    )
+    totals: dict[str, int] = Field(
+        default_factory=dict,
+        description="Known numbers of records, by code of the unit, where the constraints do not have them.",
+    )
+    records: ClassVar[str] = NOTHING  # type: ignore[misc]
+    counted: ClassVar[list[CountedPart]] = []  # type: ignore[misc]
+    presence: ClassVar[list[str]] = []  # type: ignore[misc]
+
+
+class PostprocessPart(TopDownPart):
+    """What was measured: the strategy says which queries there are and how they become estimates."""
+
+    spine: ClassVar[Literal["plain"]] = "plain"  # type: ignore[misc]
+    split_aian: ClassVar[bool] = False  # type: ignore[misc]
+    around: ClassVar[None] = None  # type: ignore[misc]
+    fanout: ClassVar[int] = 0  # type: ignore[misc]
+    entity_threshold: ClassVar[int] = 0  # type: ignore[misc]
+
+
+class PostprocessSpec(TopDownSpec):
+    """Records from noisy measurements that were published. Nothing confidential is read and nothing is spent."""
+
+    data: PostprocessData
+    topdown: PostprocessPart
+    privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
+
+    def problems(self) -> list[Problem]:
+        found = super().problems()
+        if self.output.measurements:
+            what, expected = "the measurements are there already, and are not written again", "false, or nothing"
+            found.append(Problem(("output", "measurements"), "measured-before", what, expected, "true"))
+        texts: dict[str, Any] = {"measurements": self.data.measurements}
+        found += [
+            Problem(
+                ("data", key), "bad-path", f"{key} is no path of a folder", "a path, relative to the spec", repr(text)
+            )
+            for key, text in texts.items()
+            if not text.strip() or "\0" in text
+        ]
+        found += [
+            Problem(("data", "totals", code), "bad-total", "a number of records is negative", "0, 1, 2, ...", str(n))
+            for code, n in self.data.totals.items()
+            if n < 0
+        ]
+        if self.data.blocks is None:
+            found += [
+                Problem(
+                    ("geography", "areas", position),
+                    "no-block-table",
+                    f"the areas {area.name!r} are a column of the block table, and there is none",
+                    '[data] blocks = "..."',
+                    "no block table",
+                    "name the block table, or leave the areas out",
+                )
+                for position, area in enumerate(self.geography.areas)
+                if not area.optional
+            ]
+            found += [
+                Problem(
+                    ("geography", "levels", position),
+                    "no-block-table",
+                    f"the level {level.name!r} is a column of the block table, and there is none",
+                    "digits = N, or a block table",
+                    "no block table",
+                    "name the block table, or cut the level from the block code",
+                )
+                for position, level in enumerate(self.geography.levels)
+                if level.column is not None
+            ]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredQuestion(Question):
+    """Everything that a release from measurements depends on."""
+
+    folder: MeasurementFolder
+    readers: tuple[LevelReader, ...]
+    totals: Mapping[str, pa.Table]
+    """Known numbers of records, by level: unit, cell (what is known together) and n."""
+    total: int | None
+    """The number of records, where it is an invariant."""
+    known: Mapping[str, int]
+    """Totals that the spec gives."""
+    source: Mapping[str, Any]
+    """What the measurements are: fingerprint, and what they say of themselves."""
+    place: Place
+    """Where the spec names them."""
+
+
+def prepare_measured(loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
+    """The question of a spec. Raises with all findings of a stage."""
+    spec = loaded.spec
+    assert isinstance(spec, PostprocessSpec)
+    place = loaded.place("data", "measurements")
+    strategy = _strategy(loaded, spec)
+    folder = find_measurements(loaded.resolve(spec.data.measurements), strategy.level_names, place)
+    try:
+        levels = [folder.units(name) for name in strategy.level_names]
+        recodes = load_shipped("measurements", "recodes")["recodes"] | spec.data.recodes
+        readers = tuple(
+            level_reader(folder, units, strategy.level(units.name), strategy.schema, recodes) for units in levels
+        )
+        codes = official_codes(levels[-1])
+        blocks = _blocks(loaded, spec)
+        frame = _frame(spec, engine, blocks, codes)
+        rows = _rows(frame.spine, codes, place)
+        spine = spine_of(levels, strategy.shares, frame.spine, rows)
+        columns = frame_columns(folder, strategy, levels[-1])
+        columns |= _counts(engine, blocks, [c for c in strategy.constraints.frame_columns if c not in columns], rows)
+        check_limits(folder, strategy, levels[-1], columns)
+        totals = known_totals_of(folder, strategy, levels, spine, spec.data.totals)
+        total = root_total(strategy, totals, columns, strategy.level_names[0])
+    except (pa.ArrowException, KeyError) as error:
+        raise InputError(_unreadable(place, error)) from None
+    return MeasuredQuestion(
+        spec,
+        strategy,
+        frame,
+        spine,
+        {name: columns[name] for name in strategy.constraints.frame_columns},
+        Source(folder.path, "parquet"),
+        folder.path.name,
+        prepare_output(loaded, strategy, frame.spine),
+        folder=folder,
+        readers=readers,
+        totals=totals,
+        total=total,
+        known=spec.data.totals,
+        source={"sha256": folder.fingerprint(), "files": len(folder.all_files)} | folder.said(),
+        place=place,
+    )
+
+
+def _strategy(loaded: LoadedSpec, spec: PostprocessSpec) -> Strategy:
+    try:
+        return load_strategy(spec.topdown.strategy, loaded.path.parent, root=spec.topdown.root)
+    except ConfideError as error:
+        place = loaded.place("topdown", "strategy")
+        raise SpecError(replace(f, where=f.where if f.where.file else place) for f in error.findings) from None
+
+
+def _blocks(loaded: LoadedSpec, spec: PostprocessSpec) -> Source | None:
+    if spec.data.blocks is None:
+        return None
+    found = find_source(loaded, "blocks")
+    if isinstance(found, Finding):
+        raise SpecError(found)
+    return found
+
+
+def _frame(spec: PostprocessSpec, engine: Engine, blocks: Source | None, codes: NDArray[np.str_]) -> Frame:
+    """The frame of the block table, or, without one, what the block codes tell."""
+    rules = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
+    if blocks is not None:
+        present = engine.kinds(blocks)
+        areas = [
+            AreaRule(area.name, area.column, area.none, area.within)
+            for area in spec.geography.areas
+            if not area.optional or blocks.theirs(area.column) in present
+        ]
+        return read_frame(engine, blocks, spec.geography.block, rules, areas)
+    listed = codes.tolist()
+    levels = {rule.name: [code[: rule.digits] if rule.digits else WHOLE for code in listed] for rule in rules}
+    spine = build_spine(levels | {BLOCK: listed})
+    return Frame(spine, fingerprint(spine))
+
+
+def _rows(frame: Spine, codes: NDArray[np.str_], place: Place) -> Integers:
+    """For each block of the measurements its row in the frame."""
+    known = np.array(frame.blocks.codes)
+    found = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    missing = np.flatnonzero(known[found] != codes)
+    if len(missing):
+        what = f"{len(missing):,} blocks of the measurements are not in the block table"
+        shown = repr(str(codes[missing[0]]))
+        remedy = "give the block table of the same territory, with codes of the same form"
+        raise InputError(Finding("unknown-block", what, place, shown, "a row for each block", remedy))
+    row_of = np.empty(len(known), np.int64)
+    row_of[frame.blocks.unit_of_block] = np.arange(len(known))
+    return row_of[found]
+
+
+def _counts(engine: Engine, blocks: Source | None, names: list[str], rows: Integers) -> dict[str, Integers]:
+    """Counts of the frame that the constraints do not tell, from the block table."""
+    if not names:
+        return {}
+    if blocks is None:
+        what = "the constraints of the blocks do not tell all counts of the frame that the strategy uses"
+        remedy = 'give the block table: [data] blocks = "..."'
+        raise InputError(
+            Finding("no-constraints", what, Place(file="Constraint"), "none for " + ", ".join(names), "a row", remedy)
+        )
+    return {name: values[rows] for name, values in read_counts(engine, blocks, names).items()}
+
+
+def _unreadable(place: Place, error: Exception) -> Finding:
+    return Finding(
+        code="measurements",
+        what="the measurements cannot be read",
+        where=place,
+        found=f"another layout ({type(error).__name__})",
+        expected="Parquet files with geocode, query_name, query_shape, value and variance",
+        remedy="give the measurements as they were published",
+    )

@@ -1,0 +1,365 @@
+"""Released tables beside true counts, level by level: nothing is done group by group.
+
+Only groups with anybody in them, and groups that were released, are ever listed; how many others there are follows from
+the universe. Counts that were measured are compared: totals of groups that got nothing else, and the cells of tables.
+Sums of them, by sex or altogether, are not measured and not compared, but for the total of the headline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import ceil, sqrt
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from confide.confidential import Confidential
+from confide.mechanisms.safetab.evaluation.tallies import SIZES, Class, Curve, Errors, Evaluation, LevelTally
+from confide.mechanisms.safetab.output.reading import (
+    CODES,
+    TABLES,
+    TableForPeople,
+    area_of,
+    code_of,
+    find,
+    open_table,
+    read_table,
+    region_of,
+)
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
+from confide.mechanisms.safetab.tabulate import counts_file
+from confide.noise import DiscreteGaussian, Law
+from confide.releases.evaluate import no_truth
+from confide.releases.folder import read_manifest
+from confide.releases.workspace import Workspace
+from confide.utility.metrics import bin_of
+
+# What the plan's laws say of a group with n persons, for many n at once, in double precision.
+#
+# With X of the first law, Y of the second, thresholds θ₁ ≤ θ₂ ≤ θ₃ and the suppression number T:
+#
+# * P(statistics level k) = P(θ_k ≤ n + X < θ_{k+1}), where θ₀ = −∞ and θ₄ = ∞;
+# * P(suppressed) = P(n + X < θ₁) · P(Y ≤ T − n): the two stages are independent;
+# * the bias of a total that is published is E[Y | n + Y > T]; where counts below zero become zero, E[max(Y, −n) | …].
+#
+# These are for a report that shows a few digits; what is published rests on exact numbers
+# (:class:`confide.noise.Law`).
+
+
+Numbers = npt.NDArray[np.float64]
+
+_SMALLEST = 300.0
+"""Values with a probability below exp(−300) of the largest are left out."""
+_NEGLIGIBLE = 50.0
+"""The same for sums of draws, of which only the mean of the absolute value is asked."""
+
+
+class Spread:
+    """A law as an array of probabilities for the values from −reach to reach."""
+
+    def __init__(self, law: Law):
+        self.law = law
+        self.reach = _reach(law, _SMALLEST)
+        self._mass = _mass(law, self.reach)
+
+    def at_most(self, x: Integers) -> Numbers:
+        """P(X ≤ x)."""
+        return self._below[self._place(x)]
+
+    def above(self, x: Integers) -> Numbers:
+        """P(X > x), with all digits where it is small."""
+        return self._sums[0][self._place(x)]
+
+    def given_above(self, t: Integers, least: Integers | None = None) -> tuple[Numbers, Numbers]:
+        """Mean and variance of X, or of max(X, least), given X > t; both 0 where X > t does not happen."""
+        at = self._place(t)
+        chance, first, second = (sums[at] for sums in self._sums)
+        if least is not None:
+            floor = least.astype(np.float64)
+            kept = self._place(np.maximum(t, least))
+            low = chance - self._sums[0][kept]
+            first = self._sums[1][kept] + low * floor
+            second = self._sums[2][kept] + low * floor**2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(chance > 0, first / chance, 0.0)
+            square = np.where(chance > 0, second / chance, 0.0)
+        return mean, np.maximum(square - mean**2, 0.0)
+
+    def mean_absolute(self, cells: int = 1) -> float:
+        """E|X₁ + … + X_cells|: how far noise alone puts a sum off."""
+        reach = min(self.reach, _reach(self.law, _NEGLIGIBLE))
+        size = 1 << (2 * cells * reach + 1).bit_length()
+        one = np.zeros(size)
+        one[: 2 * reach + 1] = _mass(self.law, reach)
+        summed = np.fft.irfft(np.fft.rfft(one) ** cells, size)[: 2 * cells * reach + 1]
+        return float(np.abs(np.arange(-cells * reach, cells * reach + 1)) @ summed)
+
+    def _place(self, x: Integers) -> Integers:
+        """Where the sums for a number stand; the first is for everything below the values that are listed."""
+        return np.asarray(np.clip(x, -self.reach - 1, self.reach) + self.reach + 1)
+
+    @cached_property
+    def _below(self) -> Numbers:
+        return np.concatenate([[0.0], np.cumsum(self._mass)])
+
+    @cached_property
+    def _sums(self) -> list[Numbers]:
+        """P(X > x), E[X; X > x] and E[X²; X > x], added up from the far end."""
+        values = np.arange(-self.reach, self.reach + 1, dtype=np.float64)
+        return [np.concatenate([np.cumsum((self._mass * values**power)[::-1])[::-1], [0.0]]) for power in range(3)]
+
+
+class LevelTheory:
+    """A population group level by the true size of a group."""
+
+    def __init__(self, level: GroupLevel, *, clamped: bool):
+        self._level = level
+        self._clamped = clamped
+        self._first, self._second, self._total = (Spread(law) for law in (level.first, level.second, level.total))
+
+    def chances(self, sizes: Integers) -> Numbers:
+        """For each size the probabilities of the four statistics levels, one row for each size."""
+        reached = [self._first.above(threshold - 1 - sizes) for threshold in self._level.settings.thresholds]
+        bounds = [np.ones(len(sizes)), *reached, np.zeros(len(sizes))]
+        return np.stack([high - low for high, low in pairwise(bounds)], axis=1)
+
+    def suppressed(self, sizes: Integers) -> Numbers:
+        """For each size the probability that the group is left out."""
+        limit = self._level.suppressed_up_to
+        if limit is None:
+            return np.zeros(len(sizes))
+        chosen = self._first.at_most(self._level.settings.thresholds[0] - 1 - sizes)
+        return np.asarray(chosen * self._second.at_most(limit - sizes))
+
+    def bias(self, sizes: Integers, *, total_only: bool) -> tuple[Numbers, Numbers]:
+        """Mean and variance of the error of a published total that was measured itself."""
+        spread = self._total if total_only else self._second
+        limit = None if total_only else self._level.suppressed_up_to
+        lowest = np.full(len(sizes), -spread.reach - 1)
+        return spread.given_above(lowest if limit is None else limit - sizes, -sizes if self._clamped else None)
+
+    def mean_absolute(self, cells: int, *, total_only: bool) -> float:
+        """The mean absolute noise of a total: measured itself (one cell), or the sum of so many."""
+        return (self._total if total_only else self._second).mean_absolute(cells)
+
+
+def _reach(law: Law, exponent: float) -> int:
+    parameter = float(law.parameter)
+    return 1 + ceil(sqrt(2 * parameter * exponent) if isinstance(law, DiscreteGaussian) else exponent / parameter)
+
+
+def _mass(law: Law, reach: int) -> Numbers:
+    values, parameter = np.abs(np.arange(-reach, reach + 1)).astype(np.float64), float(law.parameter)
+    exponent = values**2 / (2 * parameter) if isinstance(law, DiscreteGaussian) else values * parameter
+    mass = np.exp(-exponent)
+    return np.asarray(mass / mass.sum())
+
+
+Integers = npt.NDArray[np.int64]
+_CELLS = np.array(CELLS_OF_LEVEL)
+
+
+def evaluate(
+    question: SafeTabQuestion, workspace: Workspace, advance: Callable[[int], None]
+) -> Confidential[Evaluation]:
+    """A sealed release against the truth. The result tells of the truth and stays with the curator."""
+    margins = question.spec.output.noise_margin is not None
+    manifest = read_manifest(workspace.release)
+    left_out = question.spec.output.tabulation_suppression
+    opened = {name: open_table(workspace.release, manifest, name, margins=margins) for name in TABLES}
+    tables = {name: read_table(name, each, margins=margins, left_out=left_out) for name, each in opened.items()}
+    shared = {kind for areas in question.coterminous for kind, _ in areas}
+    tallies, theory = [], []
+    for level in question.levels:
+        own = level.settings.region_type not in shared and not question.spec.output.tabulation_suppression
+        expected = LevelTheory(level, clamped=not question.settings.negative_counts)
+        tallies.append(_Level(question, level, workspace, tables, expected).tally())
+        theory.append(own)
+        advance(1)
+    return Confidential(Evaluation(question.levels, tallies, theory))
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """The true counts of a level: a row for each group and finest cell with anybody."""
+
+    group: Integers
+    cell: Integers
+    n: Integers
+
+    @classmethod
+    def read(cls, workspace: Workspace, level: GroupLevel) -> _Truth:
+        file = counts_file(workspace, level)
+        try:
+            rows = pq.read_table(file, columns=["group", "cell", "n"])
+        except FileNotFoundError:
+            raise no_truth(file) from None
+        return cls(*(np.asarray(rows.column(name).to_numpy(), np.int64) for name in ("group", "cell", "n")))
+
+    def sizes(self) -> tuple[Integers, Integers]:
+        """The groups with anybody, sorted, and how many each has."""
+        groups, start = np.unique(self.group, return_index=True)
+        if not len(groups):
+            return groups, groups
+        return groups, np.add.reduceat(self.n, start)
+
+    def cells(self, groups: Integers, number: int) -> Integers:
+        """For sorted groups the counts of the cells of a grid, a row for each group."""
+        grid = GRIDS[number - 1]
+        place = find(groups, self.group)
+        there = place >= 0
+        counts = np.zeros((len(groups), grid.cells), np.int64)
+        np.add.at(counts, (place[there], grid.of_finest[self.cell[there]]), self.n[there])
+        return counts
+
+
+class _Level:
+    """One level of one run."""
+
+    def __init__(
+        self,
+        question: SafeTabQuestion,
+        level: GroupLevel,
+        workspace: Workspace,
+        tables: dict[str, TableForPeople],
+        theory: LevelTheory,
+    ):
+        self._level = level
+        self._theory = theory
+        self._left_out = question.spec.output.tabulation_suppression
+        self._truth = _Truth.read(workspace, level)
+        self._occupied, self._sizes = self._truth.sizes()
+        self._numbers = _Numbers(question, level)
+        rows, self._released = self._numbers.of(tables[TOTAL_TABLE])
+        self._totals, self._chosen = tables[TOTAL_TABLE].total[rows], tables[TOTAL_TABLE].level[rows]
+        self._tables = tables
+
+    def tally(self) -> LevelTally:
+        true, total_only = self._size_of(self._released), self._is_total_only(self._released)
+        classes: dict[tuple[bool, int], Class] = {}
+        for kind in (False, True):
+            if (self._level.total_only == kind).any():
+                classes |= {(kind, size): each for size, each in self._classes(kind).items()}
+        for number in range(len(CELLS_OF_LEVEL)):
+            for key, errors in self._errors(number, true, total_only).items():
+                empty = [Errors()] * len(CELLS_OF_LEVEL)
+                classes[key] += Class(errors=(*empty[:number], errors, *empty[number + 1 :]))
+        return LevelTally(
+            classes, Errors.of(self._totals - true), int(true.sum()), self._noise_alone(total_only), self._curve()
+        )
+
+    def _classes(self, total_only: bool) -> dict[int, Class]:
+        """Groups of one kind by size: which table they got, what was suppressed, and what theory says of that."""
+        sizes, groups = self._by_size(total_only)
+        at = np.flatnonzero(self._is_total_only(self._released) == total_only)
+        place = np.searchsorted(sizes, self._size_of(self._released[at]))
+        chosen = np.zeros((len(sizes), len(CELLS_OF_LEVEL)), np.int64)
+        np.add.at(chosen, (place, self._chosen[at]), 1)
+        expected = np.zeros(chosen.shape)
+        if total_only:
+            expected[:, 0], out = 1, np.zeros(len(sizes))
+        else:
+            expected, out = self._theory.chances(sizes), self._theory.suppressed(sizes)
+            expected[:, 0] -= out
+        mean, variance = self._theory.bias(sizes, total_only=total_only)
+        result: dict[int, Class] = {}
+        for size in np.unique(bin_of(SIZES, sizes)).tolist():
+            of = bin_of(SIZES, sizes) == size
+            number = int(groups[of].sum())
+            result[size] = Class(
+                number,
+                chosen[of].sum(axis=0),
+                number - int(chosen[of].sum()),
+                expected=groups[of] @ expected[of],
+                expected_suppressed=float(groups[of] @ out[of]),
+                variance_suppressed=float(groups[of] @ (out[of] * (1 - out[of]))),
+                expected_error=float(chosen[of, 0] @ mean[of]),
+                variance_error=float(chosen[of, 0] @ variance[of]),
+            )
+        return result
+
+    def _by_size(self, total_only: bool) -> tuple[Integers, Integers]:
+        """The distinct sizes of groups of one kind, and how many have each; empty ones follow from the universe."""
+        sizes, groups = np.unique(self._sizes[self._is_total_only(self._occupied) == total_only], return_counts=True)
+        universe = self._level.areas * int((self._level.total_only == total_only).sum())
+        empty = universe - int(groups.sum())
+        return np.concatenate([[0], sizes]), np.concatenate([[empty], groups]).astype(np.int64)
+
+    def _errors(self, number: int, true: Integers, total_only: npt.NDArray[np.bool_]) -> dict[tuple[bool, int], Errors]:
+        """The errors of measured counts in the tables of one statistics level, by class."""
+        at = np.flatnonzero(self._chosen == number)
+        size = bin_of(SIZES, true[at])
+        shown: npt.NDArray[np.bool_] = np.ones((len(at), 1), np.bool_)
+        if number == 0:
+            error = (self._totals[at] - true[at])[:, None]
+        else:
+            table = self._tables[GRIDS[number - 1].table]
+            rows, groups = self._numbers.of(table)
+            grid = GRIDS[number - 1]
+            released = table.figures[rows].reshape(len(rows), len(SEXES), grid.ages + 1)[:, :, 1:]
+            released = released.reshape(len(rows), grid.cells)
+            error = released - self._truth.cells(groups, number)
+            if self._left_out:
+                shown = released >= 0
+        shown = np.broadcast_to(shown, error.shape)
+        return {
+            (kind, each): Errors.of(error[shown & ((total_only[at] == kind) & (size == each))[:, None]])
+            for kind in np.unique(total_only[at]).tolist()
+            for each in np.unique(size[total_only[at] == kind]).tolist()
+        }
+
+    def _noise_alone(self, total_only: npt.NDArray[np.bool_]) -> float:
+        alone = 0.0
+        for kind in (False, True):
+            times = np.bincount(self._chosen[total_only == kind], minlength=len(CELLS_OF_LEVEL))
+            alone += sum(
+                int(number) * self._theory.mean_absolute(cells, total_only=kind)
+                for number, cells in zip(times, CELLS_OF_LEVEL, strict=True)
+                if number
+            )
+        return alone
+
+    def _curve(self) -> Curve | None:
+        """Suppression by size, up to twice the number up to which totals are suppressed."""
+        limit = self._level.suppressed_up_to
+        if limit is None or limit <= 0:
+            return None
+        end = 2 * limit + 1
+        sizes, groups = self._by_size(False)
+        released = self._size_of(self._released[~self._is_total_only(self._released)])
+        there, of_size = np.zeros(end, np.int64), sizes < end
+        there[sizes[of_size]] = groups[of_size]
+        shown = np.bincount(released[released < end], minlength=end)
+        return Curve(there, there - shown, self._theory.suppressed(np.arange(end)))
+
+    def _size_of(self, groups: Integers) -> Integers:
+        place = find(self._occupied, groups)
+        sizes = np.concatenate([self._sizes, [0]])
+        return np.asarray(sizes[place])
+
+    def _is_total_only(self, groups: Integers) -> npt.NDArray[np.bool_]:
+        return np.asarray(self._level.total_only[groups % len(self._level.iterations)])
+
+
+class _Numbers:
+    """From groups as files name them to their numbers in a level."""
+
+    def __init__(self, question: SafeTabQuestion, level: GroupLevel):
+        self._region = REGION_TYPES.index(level.settings.region_type)
+        self._areas = np.array([int(area) for area in question.regions.areas[level.settings.region_type]], np.int64)
+        self._position = np.full(CODES, -1, np.int64)
+        codes = [int(question.lists.iterations[number].code) for number in level.iterations]
+        self._position[codes] = np.arange(len(codes))
+
+    def of(self, table: TableForPeople) -> tuple[Integers, Integers]:
+        """The rows of a table that are of this level, and the numbers of their groups, sorted as the rows are."""
+        rows = np.flatnonzero(region_of(table.key) == self._region)
+        position = self._position[code_of(table.key[rows])]
+        rows, position = rows[position >= 0], position[position >= 0]
+        area = find(self._areas, area_of(table.key[rows]))
+        return rows, area * int((self._position >= 0).sum()) + position

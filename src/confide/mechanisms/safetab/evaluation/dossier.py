@@ -1,0 +1,224 @@
+"""The dossier of a SafeTab-P release: population groups against the truth, beside what theory says of them.
+
+Several runs with different keys are pooled: every group counts once for each run, so that shares and quantiles are over
+groups and keys alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from confide.confidential import Confidential
+from confide.engines.atomic_files import write_text
+from confide.errors import ParameterError
+from confide.mechanisms.safetab.evaluation import evaluate, pool
+from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
+from confide.mechanisms.safetab.settings import LARGE_REGIONS
+from confide.releases.evaluate import require_sealed
+from confide.report import plots, safetab_dossier_plots
+from confide.report.dossier import (
+    BANNER,
+    OVER_KEYS,
+    PAGE_OVER_KEYS,
+    Evaluated,
+    Evaluating,
+    no_maps,
+    write,
+    write_numbers,
+)
+from confide.report.render import render
+from confide.utility.metrics import bin_label
+
+Row = Mapping[str, Any]
+LABELS = tuple(bin_label(SIZES, number) for number in range(len(SIZES)))
+SUPPRESSED = "left out"
+COUNTS, WITHIN = "measured_counts", "measured_counts_within_noise_margin"
+CLASSES_OF_CURVE = 12
+"""Into how many classes of size the suppression curve is cut, from zero to twice the suppression number."""
+
+
+def evaluate_safetab(asked: Evaluating) -> Evaluated:
+    """Each release against the truth, and all of them together. Writes the dossier of each, and of all."""
+    if findings := no_maps(asked, "safetab", "population groups"):
+        raise ParameterError(findings)
+    for run in asked.runs:
+        require_sealed(run.workspace)
+    evaluations = []
+    with asked.progress.stage("Comparing with the truth", len(asked.question.levels) * len(asked.runs)) as advance:
+        for run in asked.runs:
+            found = evaluate(asked.question, run.workspace, advance)
+            evaluations.append(found.reveal("the dossier is the curator's own report on the truth"))
+    written = []
+    for run, evaluation in zip(asked.runs, evaluations, strict=True):
+        numbers = evaluation.as_dict()
+        written.append((numbers, write(run.workspace.dossier, numbers, _page(numbers, run.title))))
+    if len(asked.runs) == 1:
+        return Evaluated(Confidential(written[0][0]), written[0][1])
+    whole = {"runs": [run.name for run in asked.runs]} | pool(evaluations).as_dict()
+    folder = asked.runs[0].workspace.dossier
+    write_numbers(folder / OVER_KEYS, whole, compact=True)
+    write_text(folder / PAGE_OVER_KEYS, _page(whole, asked.runs[0].title))
+    return Evaluated(Confidential(whole), folder / PAGE_OVER_KEYS)
+
+
+def _page(numbers: Row, title: str) -> str:
+    curve = curve_points(numbers["suppression"])
+    return render(
+        "safetab_dossier.html.j2",
+        title=title,
+        banner=BANNER,
+        keys=numbers["keys"],
+        headlines=_headlines(numbers),
+        accuracy=numbers["accuracy"],
+        classes=numbers["classes"],
+        curve=curve,
+        tables=WORKLOADS,
+        large=LARGE_REGIONS,
+        empty=[row for row in numbers["classes"] if row["true_size"] == LABELS[0] and _could_be_left_out(row)],
+        biased=[row for row in numbers["classes"] if row["mean_error_of_totals"] is not None],
+        figures=_figures(numbers, curve) if plots.available() else [],
+        pictures=plots.available(),
+        theory=all(row["expected_share_suppressed"] is not None for row in numbers["classes"]),
+    )
+
+
+def _headlines(numbers: Row) -> list[tuple[str, str]]:
+    """What to know first: who gets a figure, how far it is off, and what becomes of groups with nobody in them."""
+    rows = numbers["classes"]
+    people = [row for row in rows if row["true_size"] != LABELS[0]]
+    shown = sum(row["groups"] - row["suppressed"] for row in people)
+    groups = sum(row["groups"] for row in people)
+    large = [row for row in people if LABELS.index(row["true_size"]) >= LABELS.index("1,000 to 9,999")]
+    with_ages = sum(row["groups"] - row["suppressed"] - row["tables"][WORKLOADS[0]]["groups"] for row in large)
+    counts, within = (sum(row[name] for row in rows) for name in (COUNTS, WITHIN))
+    empty = [row for row in rows if row["true_size"] == LABELS[0] and _could_be_left_out(row)]
+    result = [(_percent(shown, groups), f"of {groups:,} groups with anybody in them have a figure")]
+    if large:
+        of_large = sum(row["groups"] for row in large)
+        result.append((_percent(with_ages, of_large), "of groups with 1,000 persons or more have sex by age"))
+    result.append(
+        (_percent(within, counts), "of measured counts are within their noise margin; promised: 95 % or more")
+    )
+    if empty:
+        of_empty = sum(row["groups"] for row in empty)
+        out = of_empty - sum(row["suppressed"] for row in empty)
+        result.append((f"{out:,}", f"of {of_empty:,} empty groups below the states got a figure"))
+    return result
+
+
+def _could_be_left_out(row: Row) -> bool:
+    return row["region"] not in LARGE_REGIONS and not row["total_only"]
+
+
+def curve_points(levels: Sequence[Row]) -> list[dict[str, Any]]:
+    """Suppression by true size; levels with the same noise and suppression number are one curve.
+
+    Sizes are put together in classes, and a class is shown at the mean size of its groups.
+    """
+    curves: dict[tuple[int, str], list[Row]] = {}
+    for level in levels:
+        curves.setdefault((level["suppressed_up_to"], str(level["noise"])), []).append(level)
+    points = []
+    for (limit, _), parts in curves.items():
+        kinds = ", ".join(dict.fromkeys(part["iterations"] for part in parts))
+        name = f"{kinds}: {limit:,} and fewer are left out"
+        width = max(1, (2 * limit + 1) // CLASSES_OF_CURVE)
+        # Zero is a class of its own: most groups are empty.
+        starts = [0, *range(1, 2 * limit + 1, width), 2 * limit + 1]
+        for first, end in pairwise(starts):
+            groups = [sum(part["groups"][size] for part in parts) for size in range(first, end)]
+            out = sum(part["suppressed"][size] for part in parts for size in range(first, end))
+            expected = sum(
+                part["groups"][size] * part["expected_share"][size] for part in parts for size in range(first, end)
+            )
+            number = sum(groups)
+            points.append(
+                {
+                    "curve": name,
+                    "limit": limit,
+                    "first": first,
+                    "last": end - 1,
+                    "groups": number,
+                    "suppressed": out,
+                    "size": sum(size * times for size, times in enumerate(groups, first)) / number if number else None,
+                    "share": out / number if number else None,
+                    "expected": expected / number if number else None,
+                    "line": [
+                        {"size": size, "expected": parts[0]["expected_share"][size]} for size in range(first, end)
+                    ],
+                }
+            )
+    return points
+
+
+def _figures(numbers: Row, curve: list[dict[str, Any]]) -> list[dict[str, str]]:
+    figures = []
+    by_size = _by_panel(numbers["classes"])
+    caption = (
+        "What a group gets, by its true size: nothing, a total, or sex by age in 4, 9 or 23 groups. Large groups get "
+        "detail, small ones a total, and below the states the smallest are left out."
+    )
+    figures.append(
+        {
+            "svg": safetab_dossier_plots.tables_by_size(by_size, list(LABELS), [SUPPRESSED, *WORKLOADS]),
+            "caption": caption,
+        }
+    )
+    errors = _errors([row for row in numbers["classes"] if row["error_margin"] is not None])
+    caption = (
+        "How far 95 % of the measured counts are off, at most (marks), and the noise margin that the plan promises "
+        "(bars). The error does not grow with the group, so that it weighs less in large ones. The smallest groups "
+        "below the states are shown only if noise took them above the limit. Hollow: over fewer than "
+        f"{plots.FEW} counts."
+    )
+    figures.append({"svg": safetab_dossier_plots.error_by_size(errors, list(LABELS)), "caption": caption})
+    if curve:
+        caption = (
+            "The share of groups that are left out, by their true size, as it came about (marks, with an interval of "
+            "two standard errors) and as theory has it (lines). A mark is over a class of sizes; hollow: over fewer "
+            f"than {plots.FEW} groups."
+        )
+        figures.append({"svg": safetab_dossier_plots.suppression(curve), "caption": caption})
+    return figures
+
+
+def panel_of(row: Row) -> str:
+    """Where rows are shown together: nation and states, or areas below; regional or detailed."""
+    where = "Nation and states" if row["region"] in LARGE_REGIONS else "Below the states"
+    return f"{where}, {row['iterations']}"
+
+
+def _by_panel(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The share of each table by panel and size; groups with a total alone by rule are left aside."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for row in rows:
+        if not row["total_only"]:
+            into = sums.setdefault((panel_of(row), row["true_size"]), dict.fromkeys([SUPPRESSED, *WORKLOADS], 0))
+            into[SUPPRESSED] += row["suppressed"]
+            for name in WORKLOADS:
+                into[name] += row["tables"][name]["groups"]
+    return [
+        {"panel": panel, "size": size, "table": name, "share": times / sum(numbers.values())}
+        for (panel, size), numbers in sums.items()
+        for name, times in numbers.items()
+    ]
+
+
+def _errors(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "panel": panel_of(row),
+            "size": row["true_size"],
+            "region": row["region"] + (", total only" if row["total_only"] else ""),
+            "found": row["error_margin"],
+            "margin": row["noise_margin"],
+            "counts": row[COUNTS],
+        }
+        for row in rows
+    ]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:,.1f} %" if whole else "–"

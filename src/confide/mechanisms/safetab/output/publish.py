@@ -1,0 +1,224 @@
+"""The release: totals and tables of all levels, from measurements alone.
+
+    measurements ─► negatives set to zero ─► coterminous areas ─► tabulation system ─► sums ─► files
+                    (option)                 (option)             (option)
+
+None of the steps looks at a record, so none costs anything (paper, Lemma 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.mechanisms.safetab.codes import CodeLists
+from confide.mechanisms.safetab.output.group_counts import GroupCounts, Margins, merge, read_level
+from confide.mechanisms.safetab.output.rows import T1, T2, Labels, t1_rows, t2_rows, table_rows, table_schema
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.regions import CoterminousSet
+from confide.mechanisms.safetab.settings import (
+    GRIDS,
+    ITERATION_LEVELS,
+    LARGE_REGIONS,
+    PR_REGIONS,
+    REGION_TYPES,
+    TOTAL_TABLE,
+)
+from confide.releases.folder import ReleaseWriter
+from confide.releases.mechanism import Job
+from confide.releases.workspace import Workspace
+
+# Areas of the same extent get the same figures (paper, Algorithm 4).
+#
+# For every set of coterminous areas and every iteration the *donor* is the first area, in the order of summary
+# levels, that has figures. The others get a copy of them, tables and total alike, and lose their own. An iteration
+# that is suppressed in every area of the set stays absent. Doing it again changes nothing.
+#
+# The order is that of tabulation: states, counties, tracts, places, AIANNH areas. The Census Bureau's own is not
+# public. An area takes part at the iteration levels that its type is tabulated for. A total-only iteration, which is
+# measured in states alone, can thereby appear in a county that is a whole state.
+
+
+Integers = npt.NDArray[np.int64]
+
+
+def unify(counts: Mapping[str, GroupCounts], sets: Sequence[CoterminousSet], iterations: int) -> dict[str, GroupCounts]:
+    """The counts by region type, of one iteration level, with the figures of coterminous areas made equal.
+
+    ``counts`` is in the order of summary levels; ``iterations`` is how many iterations there are.
+    """
+    members = {
+        region: np.array(
+            [(number, area) for number, areas in enumerate(sets) for type_, area in areas if type_ == region]
+        )
+        for region in counts
+    }
+    own, rest = {}, dict(counts)
+    for region, pairs in members.items():
+        if len(pairs):
+            inside = np.isin(counts[region].area, pairs[:, 1])
+            own[region] = counts[region].take(np.flatnonzero(inside))
+            rest[region] = counts[region].take(np.flatnonzero(~inside))
+    donors = _donors(own, members, iterations)
+    for region, pairs in members.items():
+        pieces = [rest[region]]
+        for donor_set, figures in donors:
+            place, there = _look_up(pairs, donor_set)
+            if there.any():
+                pieces.append(figures.take(np.flatnonzero(there)).moved_to(place[there]))
+        rest[region] = merge(pieces)
+    return rest
+
+
+def _donors(
+    own: Mapping[str, GroupCounts], members: Mapping[str, Integers], iterations: int
+) -> list[tuple[Integers, GroupCounts]]:
+    """For every set and iteration the figures of its donor: from each region type those it gives, with their sets."""
+    given: list[tuple[Integers, GroupCounts]] = []
+    settled = np.zeros(0, np.int64)
+    for region, counts in own.items():
+        by_area = members[region][np.argsort(members[region][:, 1])]
+        set_of = by_area[np.searchsorted(by_area[:, 1], counts.area), 0]
+        key = set_of * iterations + counts.iteration
+        first = np.flatnonzero(~np.isin(key, settled))
+        given.append((set_of[first], counts.take(first)))
+        settled = np.concatenate([settled, key[first]])
+    return given
+
+
+def _look_up(pairs: Integers, sets: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """For each set the area of a region type in it, and whether there is one."""
+    if not len(pairs):
+        return np.zeros_like(sets), np.zeros(len(sets), np.bool_)
+    ordered = pairs[np.argsort(pairs[:, 0])]
+    place = np.minimum(np.searchsorted(ordered[:, 0], sets), len(ordered) - 1)
+    return ordered[place, 1], ordered[place, 0] == sets
+
+
+# The suppressions of the tabulation system, after SafeTab-P, as an option (paper, section 5.3.4).
+#
+# The paper says that negative figures are removed, and groups "alone" whose noisy count exceeds that of the same
+# group "alone or in any combination"; how exactly is not published. Here: a group whose total is negative loses
+# everything; a group alone whose total exceeds its twin's in the same area loses everything, the twin keeps its
+# figures; of the tables that are left, single figures below zero are left out: of ``t2`` as rows, of tables for
+# people as empty fields.
+
+
+def twins_of(lists: CodeLists, *, large: bool) -> Integers:
+    """For each iteration of a race alone the number of the same race alone or in combination; -1 for all others.
+
+    Within large regions, and within the others, there is at most one.
+    """
+    twins = np.full(len(lists.iterations), -1, np.int64)
+    for alone, combined in lists.alone_pairs().tolist():
+        if all(lists.iterations[number].tabulated(large=large) for number in (alone, combined)):
+            twins[alone] = combined
+    return twins
+
+
+def suppress(counts: GroupCounts, twins: Integers) -> GroupCounts:
+    """The groups of one region type and iteration level that the tabulation system shows."""
+    if not len(counts):
+        return counts
+    totals = counts.totals
+    key = counts.area * len(twins) + counts.iteration
+    twin = twins[counts.iteration]
+    twin_key = counts.area * len(twins) + twin
+    place = np.minimum(np.searchsorted(key, twin_key), len(key) - 1)
+    exceeds = (twin >= 0) & (key[place] == twin_key) & (totals > totals[place])
+    return counts.take(np.flatnonzero((totals >= 0) & ~exceeds))
+
+
+TITLES = {TOTAL_TABLE: "Total population"} | {grid.table: grid.title for grid in GRIDS}
+Counts = dict[tuple[str, int], GroupCounts]
+"""The counts of each level, by region type and iteration level."""
+
+
+def measured_folder(workspace: Workspace, level: GroupLevel) -> Path:
+    """Where the measurements of a level are, one file for each part."""
+    return workspace.measured / level.name
+
+
+def publish(question: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None:
+    """Writes ``t1`` and ``t2`` in the official layout, and the four tables for people."""
+    formats = question.spec.output.formats
+    with job.progress.stage("Writing tables", 4 + len(TITLES)) as advance:
+        counts = post_process(question, read_counts(question, job.workspace))
+        advance(2)
+        negatives = not question.spec.output.tabulation_suppression
+        labels, by_region = _labels(question), _by_region(counts)
+        for name, schema, title in (("t1", T1, "Totals"), ("t2", T2, "Sex by age")):
+            rows = [
+                t1_rows(both, labels[region]) if name == "t1" else t2_rows(both, labels[region], negatives=negatives)
+                for region, both in by_region.items()
+            ]
+            release.text(f"{name}/{name}", schema, rows, f"{title} of population groups", "|")
+            if "parquet" in formats:
+                release.part(f"{name}/{name}", schema, rows, f"{title} of population groups")
+            advance(1)
+        margin = question.spec.output.noise_margin
+        margins = None if margin is None else Margins(margin, question.levels)
+        for table, title in TITLES.items():
+            batches = (
+                table_rows(table, both, labels[region], margins, negatives=negatives)
+                for region, both in by_region.items()
+            )
+            release.table(table, table_schema(table, margins=margins is not None), batches, formats, title)
+            advance(1)
+
+
+def read_counts(question: SafeTabQuestion, workspace: Workspace) -> Counts:
+    """The measurements of every level."""
+    counts = {}
+    for origin, level in enumerate(question.levels):
+        files = [measured_folder(workspace, level) / f"{part:08d}.parquet" for part in level.parts]
+        key = level.settings.region_type, level.settings.iteration_level
+        counts[key] = read_level(files, level, origin)
+    return counts
+
+
+def post_process(question: SafeTabQuestion, counts: Counts) -> Counts:
+    """Everything that is done to noisy counts before they are summed and shown."""
+    if not question.settings.negative_counts:
+        counts = {key: each.without_negatives() for key, each in counts.items()}
+    if question.coterminous:
+        counts = _coterminous(question, counts)
+    if question.spec.output.tabulation_suppression:
+        twins = {large: twins_of(question.lists, large=large) for large in (True, False)}
+        counts = {key: suppress(each, twins[key[0] in LARGE_REGIONS]) for key, each in counts.items()}
+    return counts
+
+
+def _coterminous(question: SafeTabQuestion, counts: Counts) -> Counts:
+    """Areas of the same extent made alike, for each pass and iteration level by itself."""
+    result = dict(counts)
+    for puerto_rico in (False, True):
+        for number in ITERATION_LEVELS:
+            among = {
+                region: counts[region, number]
+                for region in REGION_TYPES
+                if (region, number) in counts and (region in PR_REGIONS) == puerto_rico
+            }
+            alike = unify(among, question.coterminous, len(question.lists.iterations))
+            result |= {(region, number): each for region, each in alike.items()}
+    return result
+
+
+def _labels(question: SafeTabQuestion) -> dict[str, Labels]:
+    return {
+        region: Labels(region, tuple(map(str, areas)), question.lists)
+        for region, areas in question.regions.areas.items()
+    }
+
+
+def _by_region(counts: Counts) -> dict[str, GroupCounts]:
+    """Both iteration levels of each region type together, in the order of region and iteration."""
+    result = {}
+    for region in REGION_TYPES:
+        both = [counts[region, number] for number in ITERATION_LEVELS if (region, number) in counts]
+        if both:
+            result[region] = merge(both)
+    return result

@@ -1,0 +1,309 @@
+"""Files of a release read again, some rows at a time, in every format at once; groups as whole numbers.
+
+Region types have region identifiers of one width, and iteration codes have four digits, so that a group is one number
+
+    (position of the region type · 10^11 + region identifier) · 10^4 + iteration code,
+
+and the order of these numbers is that of the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.mechanisms.safetab.output.rows import ANY_AGE, MEASURED, T1, T2, table_schema
+from confide.mechanisms.safetab.settings import GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE, Grid
+from confide.releases.tabular import RowsInOrder
+
+Integers = npt.NDArray[np.int64]
+
+WIDTHS = {"USA": 1, "STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}
+"""The digits of a region's identifier; those of Puerto Rico are as wide as the others of their kind."""
+
+CODE_DIGITS = 4
+CODES = 10_000
+REGIONS = 10**11
+UNREADABLE = -1
+"""Stands for a group whose texts are not of the layout."""
+
+ROWS_AT_ONCE = 1 << 18
+_BATCH_BYTES = 1 << 24
+
+
+def width_of(region_type: str) -> int:
+    """The number of digits of a region's identifier."""
+    return WIDTHS[region_type.removeprefix("PR-")]
+
+
+def group_key(region_type: str, region: str, code: str) -> int:
+    """The number of one group."""
+    return (REGION_TYPES.index(region_type) * REGIONS + int(region)) * CODES + int(code)
+
+
+def group_keys(rows: pa.Table) -> Integers:
+    """The number of each row's group, or :data:`UNREADABLE`."""
+    kind = pc.fill_null(pc.index_in(rows.column("REGION_TYPE"), pa.array(REGION_TYPES)), -1).to_numpy()
+    region, region_width = _numbers(rows.column("REGION_ID"))
+    code, code_width = _numbers(rows.column("ITERATION_CODE"))
+    widths = np.array([width_of(name) for name in REGION_TYPES])
+    fits = (kind >= 0) & (region_width == widths[kind]) & (code_width == CODE_DIGITS)
+    return np.where(fits, (kind.astype(np.int64) * REGIONS + region) * CODES + code, UNREADABLE)
+
+
+def region_of(keys: Integers) -> Integers:
+    """The position of each group's region type."""
+    return np.asarray(keys // (REGIONS * CODES))
+
+
+def area_of(keys: Integers) -> Integers:
+    """The region identifier of each group, as a number."""
+    return np.asarray(keys // CODES % REGIONS)
+
+
+def code_of(keys: Integers) -> Integers:
+    """The iteration code of each group, as a number."""
+    return np.asarray(keys % CODES)
+
+
+def find(sorted_keys: Integers, keys: Integers) -> Integers:
+    """The place of each key among sorted ones, or -1."""
+    if not len(sorted_keys):
+        return np.full(len(keys), -1, np.int64)
+    place = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[place] == keys, place, -1).astype(np.int64)
+
+
+def _numbers(texts: pa.ChunkedArray) -> tuple[Integers, Integers]:
+    """Texts of digits as numbers, and how many digits they have: none if there is anything else in them."""
+    coded = texts.combine_chunks().dictionary_encode()
+    used = coded.dictionary
+    digits = pc.match_substring_regex(used, "^[0-9]{1,11}$")
+    number = pc.if_else(digits, used, "0").cast(pa.int64()).to_numpy()
+    width = pc.if_else(digits, pc.binary_length(used), 0).to_numpy().astype(np.int64)
+    at = coded.indices.to_numpy()
+    return number[at], width[at]
+
+
+@dataclass
+class Copies:
+    """The files of one table, one for each format, read together and compared as they are read."""
+
+    files: tuple[RowsInOrder, ...]
+    fits: bool
+    formats: str
+    same: bool = True
+
+    @classmethod
+    def open(cls, folder: Path, paths: Sequence[str], schema: pa.Schema, delimiter: str | None = None) -> Copies:
+        """The files at ``paths``; ``delimiter``: of text without quotes, where it is not a comma."""
+        plain = pa.schema([pa.field(field.name, field.type) for field in schema])
+        opened = [_open(folder / path, plain, delimiter) for path in sorted(paths, key=_parquet_first)]
+        formats = ", ".join(Path(path).suffix[1:] for path in sorted(paths, key=_parquet_first))
+        rows = tuple(RowsInOrder(batches, plain.empty_table()) for batches, _ in opened)
+        return cls(rows, bool(opened) and all(fits for _, fits in opened), formats)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, from the first file. The others are read along."""
+        while True:
+            first, *others = (file.take(ROWS_AT_ONCE) for file in self.files)
+            self.same = self.same and all(other.equals(first) for other in others)
+            if not first.num_rows:
+                return
+            yield first
+
+
+def paths_of(manifest: dict[str, Any], place: str) -> list[str]:
+    """The files that the manifest lists for a table, such as ``t1/t1``, stamped or not."""
+    return [file["path"] for file in manifest["files"] if file["path"].startswith(f"{place}.")]
+
+
+def _parquet_first(path: str) -> tuple[bool, str]:
+    return not path.endswith(".parquet"), path
+
+
+def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> tuple[Iterator[pa.Table], bool]:
+    """The rows of a file, and whether it has the columns that it should have; if not, no rows."""
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
+        if not plain.equals(schema):
+            return iter(()), False
+        return (pa.table(batch).cast(plain) for batch in file.iter_batches(ROWS_AT_ONCE)), True
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter or ",", quote_char=False if delimiter else '"')
+    types: dict[str, Any] = {field.name: field.type for field in schema}
+    reader = pyarrow.csv.open_csv(
+        path,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
+        parse_options=parse,
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    )
+    if reader.schema.names != schema.names:
+        return iter(()), False
+    return (pa.table(batch) for batch in reader), True
+
+
+# The tables of a release as arrays: what ``verify`` and ``evaluate`` look at.
+
+
+AGES = (ANY_AGE, *map(str, range(OLDEST + 1)))
+TABLES = (TOTAL_TABLE, *(grid.table for grid in GRIDS))
+MARGINS = {
+    TOTAL_TABLE: ("TOTAL_MARGIN",),
+    **{grid.table: ("TOTAL_MARGIN", "SEX_MARGIN", "CELL_MARGIN") for grid in GRIDS},
+}
+"""The columns of noise margins of each table for people."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of ``t1`` or ``t2``: group, cell (0 in ``t1``) and count.
+
+    A cell is the number ``(sex * 117 + first age) * 117 + last age``, sex from 0 and ages from 1; 0 stands for all
+    ages. The order of these numbers is that of the layout. It is -1 where the texts are not of the layout.
+    """
+
+    key: Integers
+    cell: Integers
+    count: Integers
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Rows:
+        return Rows(self.key[chosen], self.cell[chosen], self.count[chosen])
+
+    def same_as(self, other: Rows) -> bool:
+        """Whether both have the same rows in the same order."""
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("key", "cell", "count"))
+
+
+@dataclass(frozen=True, eq=False)
+class TableForPeople:
+    """One of the tables ``T01001`` to ``T02003``."""
+
+    key: Integers
+    total: Integers
+    figures: Integers
+    """A row for each group: none in ``T01001``; else men, men by age, women, women by age; -1 for what was left out."""
+    level: Integers
+    """The statistics level; -1 where ``MEASURED_AS`` is none of the words."""
+    margins: Integers | None
+    """The columns of noise margins, if there are any."""
+    names: Mapping[int, frozenset[str]]
+    """For each iteration code the names that it is given: one, if all is well."""
+
+
+def cells_of(grid: Grid) -> Integers:
+    """The cells of a grid in the order of ``t2``: for each sex all ages, then each age."""
+    ages = [(0, 0), *((first + 1, last + 1) for first, last in grid.bounds)]
+    return np.array([_cell(sex, first, last) for sex in range(len(SEXES)) for first, last in ages], np.int64)
+
+
+def is_sum(cell: Integers) -> npt.NDArray[np.bool_]:
+    """Whether a cell is of all ages."""
+    return np.asarray(cell % len(AGES) == 0)
+
+
+def open_release(folder: Path, manifest: dict[str, Any], *, margins: bool) -> dict[str, Copies]:
+    """Every table that a release has, by name."""
+    opened = {
+        name: Copies.open(folder, paths_of(manifest, f"{name}/{name}"), schema, "|")
+        for name, schema in (("t1", T1), ("t2", T2))
+    }
+    return opened | {name: open_table(folder, manifest, name, margins=margins) for name in TABLES}
+
+
+def open_table(folder: Path, manifest: dict[str, Any], name: str, *, margins: bool) -> Copies:
+    """One of the tables for people."""
+    return Copies.open(folder, paths_of(manifest, f"tables/{name}"), table_schema(name, margins=margins))
+
+
+def read_rows(copies: Copies) -> Rows:
+    """All rows of ``t1`` or ``t2``."""
+
+    def parts(batch: pa.Table) -> list[Integers]:
+        keys = group_keys(batch)
+        cell = _cells(batch) if "SEX" in batch.column_names else np.zeros(len(keys), np.int64)
+        return [keys, cell, _whole(batch, "COUNT")]
+
+    key, cell, count = _joined(copies, parts, [(), (), ()])
+    return Rows(key, cell, count)
+
+
+def read_table(name: str, copies: Copies, *, margins: bool, left_out: bool = False) -> TableForPeople:
+    """All rows of a table for people; ``left_out`` says whether figures below zero were left out of it."""
+    number = TABLES.index(name)
+    figures = [] if number == 0 else _figure_columns(name, margins=margins)
+    bands = list(MARGINS[name]) if margins else []
+    words = pa.array([MEASURED[level] for level in sorted(MEASURED)])
+    names: dict[int, frozenset[str]] = {}
+
+    def filled(batch: pa.Table) -> pa.Table:
+        for name in figures if left_out else ():
+            column = pc.fill_null(batch.column(name), -1)
+            batch = batch.set_column(batch.column_names.index(name), name, column)
+        return batch
+
+    def parts(batch: pa.Table) -> list[Integers]:
+        keys = group_keys(batch)
+        _note_names(names, keys, batch.column("ITERATION_NAME"))
+        level = np.full(len(keys), number, np.int64)
+        if number == 0:
+            found = pc.fill_null(pc.index_in(batch.column("MEASURED_AS"), words), -1)
+            level = found.to_numpy().astype(np.int64)
+        return [keys, _whole(batch, "TOTAL"), _wide(filled(batch), figures), level, _wide(batch, bands)]
+
+    key, total, wide, level, margin = _joined(copies, parts, [(), (), (len(figures),), (), (len(bands),)])
+    return TableForPeople(key, total, wide, level, margin if margins else None, names)
+
+
+def _joined(
+    copies: Copies, parts: Callable[[pa.Table], list[Integers]], shapes: Sequence[tuple[int, ...]]
+) -> list[Integers]:
+    """What ``parts`` makes of each batch, one after the other; ``shapes`` are those of one row."""
+    made = [[np.zeros((0, *shape), np.int64) for shape in shapes]]
+    made += [parts(batch) for batch in copies.batches()]
+    return [np.concatenate(column) for column in zip(*made, strict=True)]
+
+
+def _whole(batch: pa.Table, name: str) -> Integers:
+    return np.asarray(batch.column(name).to_numpy(), np.int64)
+
+
+def _wide(batch: pa.Table, columns: Sequence[str]) -> Integers:
+    if not columns:
+        return np.zeros((batch.num_rows, 0), np.int64)
+    return np.stack([_whole(batch, name) for name in columns], axis=1)
+
+
+def _figure_columns(name: str, *, margins: bool) -> list[str]:
+    columns: list[str] = table_schema(name, margins=margins).names
+    first = columns.index("TOTAL") + 1
+    return columns[first : len(columns) - (len(MARGINS[name]) if margins else 0)]
+
+
+def _cell(sex: Any, first: Any, last: Any) -> Any:
+    return (sex * len(AGES) + first) * len(AGES) + last
+
+
+def _cells(batch: pa.Table) -> Integers:
+    positions = [
+        pc.fill_null(pc.index_in(batch.column(name), pa.array(values)), -1).to_numpy().astype(np.int64)
+        for name, values in (("SEX", SEXES), ("AGESTART", AGES), ("AGEEND", AGES))
+    ]
+    known = np.logical_and.reduce([position >= 0 for position in positions])
+    return np.where(known, _cell(*positions), -1)
+
+
+def _note_names(names: dict[int, frozenset[str]], keys: Integers, texts: pa.ChunkedArray) -> None:
+    coded = texts.combine_chunks().dictionary_encode()
+    pairs = np.unique(np.column_stack([code_of(keys), coded.indices.to_numpy()]), axis=0)
+    for code, position in pairs.tolist():
+        names[code] = names.get(code, frozenset()) | {coded.dictionary[position].as_py()}

@@ -1,0 +1,351 @@
+"""The person records of the official layout: checked in one scan, without showing a value, and read by SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from confide.engines import Engine, Source
+from confide.engines.expressions import identifier, literal
+from confide.errors import CONFIDENTIAL, Finding, InputError, Place
+from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
+from confide.mechanisms.safetab.settings import AGE_23, MOST_RACE_CODES, OLDEST, PUERTO_RICO, SEXES, Settings
+
+__all__ = ["CODE_COLUMNS", "PERSON_COLUMNS", "check_person_columns", "check_persons", "in_states", "person_expressions"]
+
+# What a person record must be, as SQL that is true of a record that is not.
+#
+# =========== ======================================== ============================== column allowed what it is
+# =========== ======================================== ============================== QAGE 0 to 115, with or without
+# leading zeros age in years QSEX ``1`` or ``2`` male, female HOUSEHOLDER ``True`` or ``False`` TABBLKST 2 digits
+# state TABBLKCOU 3 digits county TABTRACTCE 6 digits census tract TABBLK 4 digits block CENRACE ``01`` to ``63``
+# combination of the major races QRACE1 a code of the list first race code QRACE2 to 8 a code, or ``Null``; none after
+# ``Null`` further race codes QSPAN a code of the list code of Hispanic origin ===========
+# ======================================== ==============================
+
+
+RACE_COLUMNS = tuple(f"QRACE{number}" for number in range(1, MOST_RACE_CODES + 1))
+CODE_COLUMNS = (*RACE_COLUMNS, "QSPAN")
+"""The columns of race codes, and that of Hispanic origin."""
+
+PERSON_COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *CODE_COLUMNS)
+"""The columns of the official layout, in order."""
+
+NULL = "Null"
+"""What a race column holds that has no code."""
+
+LAST_CENRACE = 63
+_CORRECT = "correct the records"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold of every record. ``broken`` is SQL over the columns and the marks. ``asks`` says what has to
+    be known for it: the code lists, the geography, or nothing."""
+
+    column: str
+    what: str
+    expected: str
+    broken: str
+    remedy: str = _CORRECT
+    asks: Literal["", "codes", "blocks"] = ""
+
+
+def columns_of(source: Source) -> dict[str, str]:
+    """SQL for each column, under the name that the file gives it."""
+    return {name: identifier(source.theirs(name)) for name in PERSON_COLUMNS}
+
+
+def marks_of(
+    source: Source, codes: Sequence[str] | None, settings: Settings, *, integer_age: bool, blocks: bool
+) -> dict[str, str]:
+    """What is looked up once for each row: whether its state is ``within`` the filter, whether its block is in the view
+    ``blocks``, and whether its age, CENRACE and codes are such as there are. The rules ask for the form of a value only
+    where it was not found, because looking up is fast and forms are slow. What is not known is found for no row."""
+    column = columns_of(source)
+    ages = {f"{age:0{width}d}" for age in range(OLDEST + 1) for width in (1, 2, 3)}
+    cenraces = [f"{number:02d}" for number in range(1, LAST_CENRACE + 1)]
+    block = " || ".join(column[name] for name in BLOCK_COLUMNS)
+    # The widths too: a code that is too short and one that is too long could make up a block between them.
+    widths = " AND ".join(f"length({column[name]}) = {DIGITS[name]}" for name in BLOCK_COLUMNS)
+    return {
+        "within": _listed(column["TABBLKST"], settings.all_states),
+        "in_block": f"coalesce({block} IN (SELECT code FROM blocks) AND {widths}, FALSE)" if blocks else "FALSE",
+        "is_qage": "FALSE" if integer_age else _listed(column["QAGE"], sorted(ages)),
+        "is_cenrace": _listed(column["CENRACE"], cenraces),
+        **{f"is_{name.lower()}": _listed(column[name], codes) if codes else "FALSE" for name in CODE_COLUMNS},
+    }
+
+
+def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> list[Rule]:
+    """Every rule, in the order of columns. ``marks`` gives SQL for each mark: its name, or all of it.
+
+    Rows of states outside the filter are not looked at, but that a state has two digits is asked of every row.
+    """
+    column = columns_of(source)
+    form = {name: _digits(column[name], DIGITS[name]) for name in BLOCK_COLUMNS}
+    within = marks["within"]
+    rules = [
+        *_plain_rules(column, marks["is_qage"], integer_age),
+        *(
+            Rule(
+                name, "a code has another form", f"{DIGITS[name]} digits", _unless(marks["in_block"], _not(form[name]))
+            )
+            for name in BLOCK_COLUMNS[1:]
+        ),
+        Rule(
+            BLOCK_COLUMNS[-1],
+            "a record lies in a block that the geographic file lacks",
+            "state, county, tract and block of a row of that file",
+            _unless(marks["in_block"], " AND ".join(f"NOT {_not(form[name])}" for name in BLOCK_COLUMNS)),
+            "correct the records, or add the block to the geographic file",
+            "blocks",
+        ),
+        *_listed_rules(column, "CENRACE", marks["is_cenrace"]),
+        *(rule for name in CODE_COLUMNS for rule in _listed_rules(column, name, marks[f"is_{name.lower()}"])),
+        _after_null(column),
+    ]
+    everywhere = Rule(
+        "TABBLKST",
+        "a state has another form",
+        "2 digits, also where the state is not in the filter",
+        _unless(within, _not(form["TABBLKST"])),
+    )
+    # CASE and not AND: of a row that is not looked at, nothing is computed.
+    looked_at = [replace(rule, broken=f"CASE WHEN {within} THEN {rule.broken} ELSE FALSE END") for rule in rules]
+    return sorted([everywhere, *looked_at], key=lambda rule: PERSON_COLUMNS.index(rule.column))
+
+
+def _plain_rules(column: Mapping[str, str], is_age: str, integer_age: bool) -> Iterator[Rule]:
+    number = f"TRY_CAST({column['QAGE']} AS BIGINT)"
+    # Only of digits: the cast alone would take 1.6 for 2.
+    age = number if integer_age else f"CASE WHEN {_all_digits(column['QAGE'])} THEN {number} END"
+    broken = _unless(is_age, _not(f"{age} BETWEEN 0 AND {OLDEST}"))
+    yield Rule("QAGE", "an age is wrong", f"a whole number from 0 to {OLDEST}", broken)
+    for name, what, allowed in (("QSEX", "a sex", SEXES), ("HOUSEHOLDER", "a value", ("True", "False"))):
+        among = f"{column[name]} IN ({', '.join(literal(value) for value in allowed)})"
+        yield Rule(name, f"{what} is wrong", " or ".join(allowed), _not(among))
+
+
+def _listed_rules(column: Mapping[str, str], name: str, listed: str) -> Iterator[Rule]:
+    """Two rules: the value has the form of a code, and there is such a code."""
+    if name == "CENRACE":
+        form, expected, known = _digits(column[name], 2), "2 digits", f"01 to {LAST_CENRACE}"
+    else:
+        form = f"{_digits(column[name], 4)} AND substr({column[name]}, 1, 1) <> '0'"
+        expected, known = "4 digits, the first of them not 0", "a code of the race and ethnicity code list"
+        if name in RACE_COLUMNS[1:]:
+            listed = f"({listed} OR coalesce({column[name]} = {literal(NULL)}, FALSE))"
+            expected, known = f"{expected}, or {NULL}", f"{known}, or {NULL}"
+    yield Rule(name, "a code has another form", expected, _unless(listed, _not(form)))
+    remedy = _CORRECT if name == "CENRACE" else "correct the records, or add the code to the lists"
+    asks: Literal["", "codes"] = "" if name == "CENRACE" else "codes"
+    yield Rule(name, "there is no such code", known, _unless(listed, f"NOT {_not(form)}"), remedy, asks)
+
+
+def _after_null(column: Mapping[str, str]) -> Rule:
+    broken = " OR ".join(
+        f"({column[a]} = {literal(NULL)} AND {column[b]} <> {literal(NULL)})" for a, b in pairwise(RACE_COLUMNS[1:])
+    )
+    expected = f"codes without a gap, and {NULL} in every column after the last of them"
+    return Rule(RACE_COLUMNS[1], f"a race code stands after a {NULL!r}", expected, f"({broken})")
+
+
+def _listed(column: str, values: Sequence[str]) -> str:
+    """Whether a value is among ``values``. As rows and not as a list: engines go through a list one by one."""
+    rows = ", ".join(f"({literal(value)})" for value in values)
+    return f"coalesce({column} IN (SELECT code FROM (VALUES {rows}) AS listed(code)), FALSE)"
+
+
+def _digits(column: str, number: int) -> str:
+    return f"length({column}) = {number} AND {_all_digits(column)}"
+
+
+def _all_digits(column: str) -> str:
+    return f"translate({column}, '0123456789', '') = ''"
+
+
+def _not(condition: str) -> str:
+    """That a condition is not true: false, or unknown because a value is missing."""
+    return f"(NOT coalesce({condition}, FALSE))"
+
+
+def _unless(fine: str, broken: str) -> str:
+    return f"CASE WHEN {fine} THEN FALSE ELSE {broken} END"
+
+
+ROWS_NAMED = 5
+_ORDER = "column-order"
+
+
+def check_persons(
+    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: Settings
+) -> list[Finding]:
+    """Every problem of the records: row numbers and rules, never a value.
+
+    ``codes`` are the race and ethnicity codes that there are; ``blocks`` is a Parquet file of ours with the column
+    ``code`` of all blocks. Where one of them is not known, because its own file is wrong, all that can be asked without
+    it is asked. One scan counts the rows that break each rule; only a broken rule is looked up row by row.
+    """
+    try:
+        findings = check_person_columns(engine, source)
+        if all(finding.code == _ORDER for finding in findings):
+            findings += _check_rows(engine, source, codes, blocks, settings)
+    except InputError as error:
+        return list(error.findings)
+    return findings
+
+
+def check_person_columns(engine: Engine, source: Source) -> list[Finding]:
+    """Every problem of the columns. No record is read for it.
+
+    Text has the columns of the layout in their order; in Parquet any order will do. Names that are not in the layout
+    are counted and not shown: in a file without a first line of names they are a record.
+    """
+    kinds = engine.kinds(source)
+    names = [source.theirs(name) for name in PERSON_COLUMNS]
+    findings = [_missing(source, name, len(kinds)) for name in names if name not in kinds]
+    extra = [position for position, name in enumerate(kinds, start=1) if name not in names]
+    if extra:
+        findings.append(_unexpected(source, extra))
+    if not findings and source.format == "csv" and list(kinds) != names:
+        findings.append(_out_of_order(source, list(kinds), names))
+    for ours, name in zip(PERSON_COLUMNS, names, strict=True):
+        if name in kinds and not _fits(ours, kinds[name]):
+            findings.append(_wrong_type(source, name, kinds[name]))
+    return findings
+
+
+def person_expressions(engine: Engine, source: Source) -> dict[str, str]:
+    """SQL over records that passed the checks: ``code`` of the block (15 digits), ``cell`` (0 to 45, of sex by 23
+    ages, see :mod:`confide.mechanisms.safetab.settings`), and the columns of race and ethnicity codes."""
+    column = columns_of(source)
+    is_integer = engine.kinds(source)[source.theirs("QAGE")] == "integer"
+    age = column["QAGE"] if is_integer else f"TRY_CAST({column['QAGE']} AS BIGINT)"
+    sex = f"CASE WHEN {column['QSEX']} = {literal(SEXES[1])} THEN {AGE_23.ages} ELSE 0 END"
+    group = " ".join(f"WHEN {age} < {cut} THEN {number}" for number, cut in enumerate(AGE_23.cuts))
+    return {
+        "code": " || ".join(column[name] for name in BLOCK_COLUMNS),
+        "cell": f"CAST({sex} + CASE {group} ELSE {AGE_23.ages - 1} END AS BIGINT)",
+        **{name: column[name] for name in CODE_COLUMNS},
+    }
+
+
+def in_states(settings: Settings, source: Source | None = None) -> str:
+    """SQL that is true of records in a state of the filter, or in Puerto Rico if that pass runs."""
+    column = "TABBLKST" if source is None else source.theirs("TABBLKST")
+    return f"{identifier(column)} IN ({', '.join(literal(state) for state in settings.all_states)})"
+
+
+def _check_rows(
+    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: Settings
+) -> list[Finding]:
+    integer_age = engine.kinds(source)[source.theirs("QAGE")] == "integer"
+    marks = marks_of(source, codes, settings, integer_age=integer_age, blocks=blocks is not None)
+    known: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
+    unknown = {"codes"} if codes is None else set()
+    unknown |= {"blocks"} - set(known)
+
+    def asked(marks: Mapping[str, str]) -> list[Rule]:
+        every = rules_of(source, integer_age=integer_age, marks=marks)
+        return [rule for rule in every if rule.asks not in unknown]
+
+    rules = asked({name: name for name in marks})
+    in_puerto_rico = f"{identifier(source.theirs('TABBLKST'))} = {literal(PUERTO_RICO)}"
+    conditions = {f"rule_{position}": rule.broken for position, rule in enumerate(rules)}
+    conditions |= {"us": f"within AND NOT {in_puerto_rico}", "pr": f"within AND {in_puerto_rico}"}
+    counted = ", ".join(
+        f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS {name}" for name, condition in conditions.items()
+    )
+    marked = ", ".join(f"{expression} AS {name}" for name, expression in marks.items())
+    text = f"SELECT {counted} FROM (SELECT *, {marked} FROM records) AS marked"
+    table = engine.sql(text, records=source, **known).reveal("to count rows that break a rule")
+    counts = {name: int(number) for name, number in table.to_pylist()[0].items()}
+    findings = []
+    for position, rule in enumerate(asked(marks)):
+        if counts[f"rule_{position}"]:
+            rows = engine.first_rows(source, rule.broken, ROWS_NAMED, **known)
+            findings.append(_bad_rows(source, rule, rows, counts[f"rule_{position}"]))
+    if settings.states and not counts["us"]:
+        listed = f"records in at least one of the {len(settings.states)} states of the filter"
+        findings.append(_no_records(source, "the US pass", listed))
+    if settings.puerto_rico and not counts["pr"]:
+        findings.append(_no_records(source, "the Puerto Rico pass", f"records in state {PUERTO_RICO}"))
+    return findings
+
+
+def _fits(name: str, kind: str) -> bool:
+    return kind == "text" or (name == "QAGE" and kind == "integer")
+
+
+def _bad_rows(source: Source, rule: Rule, rows: Sequence[int], number: int) -> Finding:
+    shown = ", ".join(f"{row:,}" for row in rows)
+    records = "1 record" if number == 1 else f"{number:,} records"
+    return Finding(
+        code="bad-record",
+        what=f"{rule.what} ({records}; the first such rows: {shown})",
+        where=Place(file=source.file, row=rows[0] if rows else None, column=source.theirs(rule.column)),
+        found=CONFIDENTIAL,
+        expected=rule.expected,
+        remedy=rule.remedy,
+    )
+
+
+def _no_records(source: Source, name: str, expected: str) -> Finding:
+    return Finding(
+        code="no-records",
+        what=f"the file has no record for {name}",
+        where=Place(file=source.file),
+        found="no such row",
+        expected=expected,
+        remedy="give the file with these records, or do not run the pass",
+    )
+
+
+def _missing(source: Source, name: str, present: int) -> Finding:
+    return Finding(
+        code="missing-column",
+        what=f"the file has no column {name!r}",
+        where=Place(file=source.file, column=name),
+        found=f"{present:,} columns, none of them of this name",
+        expected="the columns " + ", ".join(source.theirs(ours) for ours in PERSON_COLUMNS),
+        remedy="write the file with the columns of the layout, named in its first line",
+    )
+
+
+def _unexpected(source: Source, positions: Sequence[int]) -> Finding:
+    shown = ", ".join(f"{position:,}" for position in positions[:ROWS_NAMED])
+    return Finding(
+        code="unexpected-column",
+        what=f"the file has columns that the layout has not (the first of them at position {shown})",
+        where=Place(file=source.file),
+        found=f"{len(positions):,} such columns; their names are not shown, in case they are a record",
+        expected=f"the {len(PERSON_COLUMNS)} columns of the layout and no other",
+        remedy="leave the other columns out",
+    )
+
+
+def _out_of_order(source: Source, found: Sequence[str], names: Sequence[str]) -> Finding:
+    position = next(at for at, (one, other) in enumerate(zip(found, names, strict=True)) if one != other)
+    return Finding(
+        code=_ORDER,
+        what="the columns stand in another order than in the layout",
+        where=Place(file=source.file, column=found[position]),
+        found=f"{found[position]} at position {position + 1}",
+        expected=f"{names[position]} there",
+        remedy="write the columns in this order: " + ", ".join(names),
+    )
+
+
+def _wrong_type(source: Source, name: str, kind: str) -> Finding:
+    return Finding(
+        code="column-type",
+        what="the column's type cannot hold the codes of the layout",
+        where=Place(file=source.file, column=name),
+        found=f"a column of kind {kind!r}",
+        expected="text, or whole numbers" if name == source.theirs("QAGE") else "text",
+        remedy="write the column as text, codes with their leading zeros",
+    )

@@ -1,0 +1,405 @@
+"""The geographic reference file (GRF-C): which blocks there are, and which areas of every region type they lie in.
+
+It has a row for every tabulation block. Columns are read by name, in any order, and others are ignored:
+
+========== ========= ======================================
+column     digits    what it is
+========== ========= ======================================
+TABBLKST   2         state
+TABBLKCOU  3         county within the state
+TABTRACTCE 6         census tract within the county
+TABBLK     4         block within the tract
+PLACEFP    5         place within the state; 99999: none
+AIANNHCE   4         AIANNH area; 9999: none
+========== ========= ======================================
+
+The identifier of an area is ``1`` for the nation, state, state + county, state + county + tract, state + place, and
+for an AIANNH area its code alone, since such an area may cross states. Puerto Rico has types of its own and no AIANNH
+areas; no block of it is in the nation. An area exists because a block of the file lies in it, inhabited or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.engines import Engine, Source
+from confide.engines.expressions import identifier
+from confide.errors import Finding, InputError, Place
+from confide.mechanisms.safetab.settings import PR_REGIONS, PUERTO_RICO, REGION_TYPES
+
+DIGITS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4, "PLACEFP": 5, "AIANNHCE": 4}
+"""The columns that are read, and the digits of each."""
+
+BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
+"""The columns of which a block's code of 15 digits is made."""
+
+NO_AREA = -1
+NO_PLACE, NO_AIANNH = "99999", "9999"
+NATION = "1"
+SHOWN = 5
+
+CoterminousSet = tuple[tuple[str, int], ...]
+"""Areas that are taken for the same: region types in order, each with the number of the area."""
+
+
+def area_column(region_type: str) -> str:
+    """The column of a table of blocks that has the numbers of areas of a type."""
+    return f"area_{region_type}"
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Blocks and areas of the passes that run.
+
+    ``areas`` has the sorted identifiers of every region type. ``blocks`` is sorted by ``code`` (15 digits), and has for
+    every region type a column ``area_<TYPE>`` with the number of the area in ``areas``, -1 for none. ``fingerprint`` is
+    the SHA-256 of what was read of the blocks, whatever the order of rows and the format.
+    """
+
+    areas: Mapping[str, tuple[str, ...]] = field(repr=False)
+    blocks: pa.Table = field(repr=False)
+    fingerprint: str
+    warnings: tuple[Finding, ...] = ()
+
+    def numbers(self, region_type: str) -> npt.NDArray[np.int64]:
+        """For each block the number of its area, or -1."""
+        numbers: npt.NDArray[np.int64] = self.blocks.column(area_column(region_type)).to_numpy()
+        return numbers
+
+    def coterminous(self) -> list[CoterminousSet]:
+        """All sets of two or more areas, of different region types, that have the very same blocks.
+
+        An area a with a block x can only equal the area b that x lies in, and it does if as many blocks lie in both as
+        in either. The nation is left out: it is no donor of Algorithm 4, even if it is one state. GRF-C does not say
+        which blocks have addresses, so areas that differ by empty blocks are not found; see
+        :func:`confide.mechanisms.safetab.regions.coterminous_from_file`.
+        """
+        types = [name for name in self.areas if name != "USA"]
+        numbers = {name: self.numbers(name) for name in types}
+        result: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        taken: set[tuple[str, int]] = set()
+        for position, one in enumerate(types):
+            for other in types[position + 1 :]:
+                mine, theirs = _same_blocks(numbers[one], numbers[other], len(self.areas[one]), len(self.areas[other]))
+                for area, equal in zip(mine.tolist(), theirs.tolist(), strict=True):
+                    # Equality is transitive: what was matched before is in the set of its first member already.
+                    if (one, area) not in taken:
+                        result.setdefault((one, area), [(one, area)]).append((other, equal))
+                        taken.add((other, equal))
+        return [tuple(result[first]) for first in sorted(result, key=lambda area: (types.index(area[0]), area[1]))]
+
+
+def read_regions(engine: Engine, source: Source, states: Sequence[str], puerto_rico: bool) -> Regions:
+    """The regions of a GRF-C. The file is public: findings, all of one :class:`InputError`, name row and value.
+
+    Rows of states that are neither in ``states`` nor, with ``puerto_rico``, that territory's are not looked at.
+    """
+    findings = _columns(engine, source)
+    if findings:
+        raise InputError(findings)
+    columns = ", ".join(f"{identifier(source.theirs(name))} AS {name}" for name in DIGITS)
+    table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the geographic file is public")
+    wanted = [*states, PUERTO_RICO] if puerto_rico else list(states)
+    findings = _bad_values(source, "TABBLKST", table.column("TABBLKST"), np.arange(table.num_rows))
+    rows = np.flatnonzero(pc.is_in(table.column("TABBLKST"), pa.array(wanted, pa.string())).to_numpy())
+    table = table.take(pa.array(rows)).combine_chunks()
+    for name in BLOCK_COLUMNS[1:]:
+        findings += _bad_values(source, name, table.column(name), rows)
+    present = set(table.column("TABBLKST").unique().to_pylist())
+    findings += _empty_passes(source, present, states, puerto_rico)
+    if findings:
+        raise InputError(findings + _bad_areas(source, table, rows))
+    codes = pc.binary_join_element_wise(*(table.column(name) for name in BLOCK_COLUMNS), "").combine_chunks()
+    order = np.argsort(pc.cast(codes, pa.int64()).to_numpy(), kind="stable")
+    codes, table, rows = codes.take(pa.array(order)), table.take(pa.array(order)), rows[order]
+    findings = _bad_areas(source, table, rows) + _duplicates(source, codes, rows)
+    if findings:
+        raise InputError(findings)
+    areas, numbers = _areas(table, codes, bool(states), puerto_rico)
+    blocks = pa.table({"code": codes, **{area_column(name): pa.array(column) for name, column in numbers.items()}})
+    absent = [state for state in wanted if state not in present]
+    warnings = (_no_block(source, absent),) if absent else ()
+    return Regions(areas, blocks, _fingerprint(table, codes), warnings)
+
+
+def _same_blocks(
+    one: npt.NDArray[np.int64], other: npt.NDArray[np.int64], ones: int, others: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The numbers of the areas of two types that have the same blocks."""
+    candidate = np.full(ones + 1, NO_AREA)  # the last place is for blocks in no area
+    candidate[one] = other
+    sizes = np.bincount(one[one >= 0], minlength=ones)
+    of_others = np.append(np.bincount(other[other >= 0], minlength=others), -1)
+    both = np.bincount(one[(one >= 0) & (candidate[one] == other)], minlength=ones)
+    candidate = candidate[:-1]
+    equal = np.flatnonzero((candidate >= 0) & (both == sizes) & (of_others[candidate] == sizes))
+    return equal, candidate[equal]
+
+
+def _areas(
+    table: pa.Table, codes: pa.Array, united_states: bool, puerto_rico: bool
+) -> tuple[dict[str, tuple[str, ...]], dict[str, npt.NDArray[np.int64]]]:
+    state, place, aiannh = (table.column(name).combine_chunks() for name in ("TABBLKST", "PLACEFP", "AIANNHCE"))
+    in_place = pc.not_equal(place, NO_PLACE)
+    nothing = pa.scalar(None, pa.string())
+    ids = {
+        "USA": pa.array([NATION] * len(codes), pa.string()),
+        "STATE": state,
+        "COUNTY": pc.utf8_slice_codeunits(codes, 0, 5),
+        "TRACT": pc.utf8_slice_codeunits(codes, 0, 11),
+        "PLACE": pc.if_else(in_place, pc.binary_join_element_wise(state, place, ""), nothing),
+        "AIANNH": pc.if_else(pc.not_equal(aiannh, NO_AIANNH), aiannh, nothing),
+    }
+    of_puerto_rico = pc.equal(state, PUERTO_RICO)
+    areas, numbers = {}, {}
+    for name in REGION_TYPES:
+        if puerto_rico if name in PR_REGIONS else united_states:
+            here = of_puerto_rico if name in PR_REGIONS else pc.invert(of_puerto_rico)
+            areas[name], numbers[name] = _numbered(pc.if_else(here, ids[name.removeprefix("PR-")], nothing))
+    return areas, numbers
+
+
+def _numbered(ids: pa.Array) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """The sorted identifiers, and for each block the number of its own, -1 where it has none."""
+    coded = ids.dictionary_encode()
+    distinct = coded.dictionary.to_pylist()
+    order = sorted(range(len(distinct)), key=distinct.__getitem__)
+    rank = np.full(len(distinct) + 1, NO_AREA, np.int64)
+    rank[order] = np.arange(len(distinct))
+    return tuple(distinct[index] for index in order), rank[pc.fill_null(coded.indices, len(distinct)).to_numpy()]
+
+
+def _fingerprint(table: pa.Table, codes: pa.Array) -> str:
+    # Every value has a fixed number of digits, so that the text is unambiguous without separators.
+    text = pc.binary_join_element_wise(codes, *(table.column(name) for name in ("PLACEFP", "AIANNHCE")), "")
+    digest = hashlib.sha256(b"confide/safetab/regions/v1")
+    for start in range(0, len(text), 1 << 16):
+        digest.update("".join(text.slice(start, 1 << 16).to_pylist()).encode())
+    return digest.hexdigest()
+
+
+def _columns(engine: Engine, source: Source) -> list[Finding]:
+    kinds = engine.kinds(source)
+    findings = []
+    for name, digits in DIGITS.items():
+        theirs = source.theirs(name)
+        if kinds.get(theirs) == "text":
+            continue
+        missing = theirs not in kinds
+        findings.append(
+            Finding(
+                code="missing-column" if missing else "column-type",
+                what=f"the file has no column {theirs!r}" if missing else "the column's type cannot hold codes",
+                where=Place(file=source.file, column=theirs),
+                found=f"{len(kinds):,} columns of other names" if missing else f"a column of kind {kinds[theirs]!r}",
+                expected=f"a column of text with {digits} digits",
+                remedy="give the geographic reference file with the columns "
+                + ", ".join(source.theirs(name) for name in DIGITS),
+            )
+        )
+    return findings
+
+
+def _bad_areas(source: Source, table: pa.Table, rows: npt.NDArray[np.int64]) -> list[Finding]:
+    return [
+        finding for name in ("PLACEFP", "AIANNHCE") for finding in _bad_values(source, name, table.column(name), rows)
+    ]
+
+
+def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> list[Finding]:
+    """A finding if values are not of the right number of digits. ``rows`` are counted from zero."""
+    good = pc.fill_null(pc.match_substring_regex(column, rf"^[0-9]{{{DIGITS[name]}}}$"), False)
+    bad = np.flatnonzero(~good.to_numpy())
+    bad = bad[np.argsort(rows[bad])]
+    if not len(bad):
+        return []
+    values = column.take(bad[:SHOWN]).to_pylist()
+    shown = [
+        f"row {rows[index] + 1:,}: {'no value' if value is None else repr(value[:40])}"
+        for index, value in zip(bad.tolist(), values, strict=False)
+    ]
+    return [
+        Finding(
+            code="bad-geography",
+            what=f"{_so_many(len(bad), 'value is not a code', 'values are not codes')}",
+            where=Place(file=source.file, row=int(rows[bad[0]]) + 1, column=source.theirs(name)),
+            found="; ".join(shown) + (", ..." if len(bad) > SHOWN else ""),
+            expected=f"{DIGITS[name]} digits in every row",
+            remedy="correct the values; codes are text, with their leading zeros",
+        )
+    ]
+
+
+def _duplicates(source: Source, codes: pa.Array, rows: npt.NDArray[np.int64]) -> list[Finding]:
+    """A block that stood twice would make a person lie in two areas of a type, or count twice."""
+    again = np.flatnonzero(pc.equal(codes.slice(1), codes.slice(0, max(0, len(codes) - 1))).to_numpy(False)) + 1
+    if not len(again):
+        return []
+    first = int(again[np.argmin(rows[again])])
+    shown = [f"rows {rows[i - 1] + 1:,} and {rows[i] + 1:,}: {codes[i].as_py()}" for i in again[:SHOWN].tolist()]
+    return [
+        Finding(
+            code="duplicate-block",
+            what=f"{_so_many(len(again), 'row repeats', 'rows repeat')} a block of another row",
+            where=Place(file=source.file, row=int(rows[first]) + 1),
+            found="; ".join(shown) + (", ..." if len(again) > SHOWN else ""),
+            expected="one row for each block: " + ", ".join(source.theirs(name) for name in BLOCK_COLUMNS),
+            remedy="take out the rows that are too many",
+        )
+    ]
+
+
+def _empty_passes(source: Source, present: set[str], states: Sequence[str], puerto_rico: bool) -> list[Finding]:
+    lacking: list[tuple[str, str]] = []
+    if states and not present.intersection(states):
+        lacking.append(("the US pass", f"a row with one of the {len(states)} states of the filter"))
+    if puerto_rico and PUERTO_RICO not in present:
+        lacking.append(("the Puerto Rico pass", f"a row with state {PUERTO_RICO}"))
+    return [
+        Finding(
+            code="no-blocks",
+            what=f"the file has no block for {name}",
+            where=Place(file=source.file, column=source.theirs("TABBLKST")),
+            found="no such row",
+            expected=expected,
+            remedy="give the file with these blocks, or do not run the pass",
+        )
+        for name, expected in lacking
+    ]
+
+
+def _no_block(source: Source, states: Sequence[str]) -> Finding:
+    named = ", ".join(states)
+    return Finding(
+        code="no-blocks",
+        what=f"the file has no block of {_so_many(len(states), 'state', 'states')} of the filter: {named}",
+        where=Place(file=source.file, column=source.theirs("TABBLKST")),
+        found="no row",
+        expected="rows with each state of the filter",
+        remedy="leave such states out of the filter, or add their blocks; as it is, nothing is published for them",
+        severity="warning",
+    )
+
+
+def _so_many(number: int, one: str, many: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number:,} {many}"
+
+
+# Sets of coterminous areas that somebody gives: a text file with a line for every area of a set.
+#
+# The first line is ``SET|REGION_TYPE|REGION_ID``; a set is what lines with the same ``SET`` name. Areas may be taken
+# for the same that differ by blocks without population, such as water, which the geographic file cannot tell. For
+# areas with the very same blocks see :meth:`confide.mechanisms.safetab.regions.Regions.coterminous`.
+
+
+COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    line: int
+    region_type: str
+    area: int
+
+
+def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
+    """The sets of a file, each in the order of region types, in the order of their first lines.
+
+    A set has at least two areas, at most one of each region type, all of one pass; an area is in at most one set.
+    Everything else is a finding of one :class:`InputError`.
+    """
+    findings: list[Finding] = []
+    numbers = {name: {area: number for number, area in enumerate(areas)} for name, areas in regions.areas.items()}
+    numbers.pop("USA", None)
+    sets: dict[str, list[_Member]] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for line, values in _lines(path, findings):
+        name, region_type, region_id = values
+        problem = _unknown(path, line, region_type, region_id, numbers)
+        if problem is not None:
+            findings.append(problem)
+            sets.setdefault(name, [])
+            continue
+        member = _Member(line, region_type, numbers[region_type][region_id])
+        before = seen.setdefault((region_type, member.area), line)
+        if before != line:
+            what = f"an area is given twice, here and in line {before:,}"
+            findings.append(_finding(path, line, "REGION_ID", what, f"{region_type} {region_id}", "each area once"))
+        others = sets.setdefault(name, [])
+        if before == line and any(other.region_type == region_type for other in others):
+            what = f"the set {name!r} has two areas of one type"
+            findings.append(_finding(path, line, "REGION_TYPE", what, region_type, "at most one area of each type"))
+        if any((other.region_type in PR_REGIONS) != (region_type in PR_REGIONS) for other in others):
+            what = f"the set {name!r} has areas of both passes"
+            expected = "areas of Puerto Rico alone, or none of them"
+            findings.append(_finding(path, line, "REGION_TYPE", what, region_type, expected))
+        others.append(member)
+    if not findings:
+        findings = [
+            _finding(path, members[0].line, "SET", f"the set {name!r} has one area", "1 area", "at least two areas")
+            for name, members in sets.items()
+            if len(members) == 1
+        ]
+    if findings:
+        raise InputError(findings)
+    order = list(regions.areas)
+    return [
+        tuple(sorted(((member.region_type, member.area) for member in members), key=lambda area: order.index(area[0])))
+        for members in sets.values()
+    ]
+
+
+def _lines(path: Path, findings: list[Finding]) -> list[tuple[int, list[str]]]:
+    """The lines with three values, and their numbers; what is wrong with others is added to the findings."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(_finding(path, None, None, "the file is not UTF-8 text", "other bytes", "UTF-8")) from None
+    except OSError as error:
+        found = error.strerror or type(error).__name__
+        raise InputError(
+            _finding(path, None, None, "the file cannot be read", found, "a file that may be read")
+        ) from None
+    header, *lines = text.split("\n")  # reading in text mode has turned CRLF into LF
+    if tuple(header.split("|")) != COLUMNS:
+        raise InputError(_finding(path, 1, None, "these are other columns", repr(header[:80]), "|".join(COLUMNS)))
+    result = []
+    for number, line in enumerate(lines, start=2):
+        values = line.split("|")
+        if len(values) == len(COLUMNS) and values[0]:
+            result.append((number, values))
+        elif line:
+            what = "a line does not have three values with the name of a set first"
+            findings.append(_finding(path, number, None, what, repr(line[:80]), "|".join(COLUMNS)))
+    return result
+
+
+def _unknown(
+    path: Path, line: int, region_type: str, region_id: str, numbers: dict[str, dict[str, int]]
+) -> Finding | None:
+    if region_type not in numbers:
+        what = "this is no region type of a pass that runs, or the nation, which has no equal"
+        return _finding(path, line, "REGION_TYPE", what, repr(region_type[:40]), ", ".join(numbers))
+    if region_id not in numbers[region_type]:
+        what = f"there is no such {region_type} in the geographic file and the state filter"
+        return _finding(path, line, "REGION_ID", what, repr(region_id[:40]), f"an identifier of a {region_type}")
+    return None
+
+
+def _finding(path: Path, line: int | None, column: str | None, what: str, found: str, expected: str) -> Finding:
+    return Finding(
+        code="coterminous",
+        what=what,
+        where=Place(file=path.name, line=line, column=column),
+        found=found,
+        expected=expected,
+        remedy="correct the file of coterminous sets",
+    )

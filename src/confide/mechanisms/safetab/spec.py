@@ -1,0 +1,189 @@
+"""The spec of a SafeTab-P release."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from confide.mechanisms.safetab.settings import (
+    ITERATION_LEVELS,
+    LARGEST_THRESHOLD,
+    MOST_RACE_CODES,
+    PR_REGIONS,
+    REGION_TYPES,
+    STATES,
+    LevelSettings,
+    Settings,
+)
+from confide.privacy import Definition
+from confide.releases.spec import DataPart, ExactNumber, KeyPath, OneNumberPrivacy, OutputPart, Part, Problem, Spec
+
+Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
+Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]
+LEVEL_NUMBERS = {name: number for number, name in ITERATION_LEVELS.items()}
+
+
+class SafeTabData(DataPart):
+    """Where the person records, the geography and the four code lists are, in the Census Bureau's layout."""
+
+    records: str = Field(description="The confidential person records: text with | between values, or Parquet.")
+    blocks: str = Field(description="The geographic reference file (GRF-C): one row for each block. Public knowledge.")
+    codes: str = Field(description="Race and ethnicity codes with their names.")
+    race_iterations: str = Field(description="The characteristic iterations of race.")
+    ethnicity_iterations: str = Field(description="The characteristic iterations of ethnicity.")
+    code_to_iteration: str = Field(description="Which codes belong to which iteration.")
+    delimiter: str = Field("|", min_length=1, max_length=1, description="The delimiter of text files.")
+
+
+class SafeTabPart(Part):
+    """The algorithm."""
+
+    states: list[str] = Field(
+        default_factory=list, description="The states of the US pass, by FIPS code; none: there is no such pass."
+    )
+    puerto_rico: bool = Field(False, description="Whether there is a pass for Puerto Rico, with its own areas.")
+    max_race_codes: int = Field(
+        MOST_RACE_CODES, ge=1, le=MOST_RACE_CODES, description="How many race codes of a person count: the first ones."
+    )
+    stage_1_fraction: ExactNumber = Field(
+        Fraction(1, 10), description="The part of a level's budget that chooses the table of a group (gamma)."
+    )
+    zero_suppression: ExactNumber | None = Field(
+        None,
+        description="The probability with which an empty group below the states is left out; absent: all are shown.",
+    )
+    negative_counts: bool = Field(
+        True, description="false: noisy counts below zero become zero, before they are summed."
+    )
+
+
+class SafeTabLevel(Part):
+    """A population group level: all areas of a type crossed with all iterations of a level."""
+
+    region: Region = Field(description="The type of area.")
+    iterations: Literal["regional", "detailed"] = Field(description="The level of the characteristic iterations.")
+    budget: ExactNumber = Field(
+        description="The privacy loss of the level when one record is added or removed: rho, or epsilon for pure."
+    )
+    thresholds: list[Threshold] = Field(
+        min_length=3,
+        max_length=3,
+        description="From which noisy totals on a group gets sex by 4, by 9 and by 23 ages. Three, in order.",
+    )
+
+
+class SafeTabOutput(OutputPart):
+    """What is written, and what is done to the noisy counts before."""
+
+    coterminous: str | None = Field(
+        None,
+        description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
+        "SET|REGION_TYPE|REGION_ID; absent: each area keeps its own.",
+    )
+    tabulation_suppression: bool = Field(
+        False, description="Also leave out negative figures, and groups alone that exceed alone or in combination."
+    )
+
+
+class SafeTabSpec(Spec):
+    """Detailed race and ethnicity groups, adaptively tabulated (SafeTab-P; Haney et al. 2024)."""
+
+    data: SafeTabData
+    privacy: OneNumberPrivacy
+    safetab: SafeTabPart
+    levels: list[SafeTabLevel] = Field(min_length=1)
+    output: SafeTabOutput = SafeTabOutput()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the algorithm as plain values."""
+        part = self.safetab
+        return Settings(
+            definition=Definition(self.privacy.definition),
+            levels=tuple(
+                LevelSettings(
+                    level.region,
+                    LEVEL_NUMBERS[level.iterations],
+                    level.budget,
+                    (level.thresholds[0], level.thresholds[1], level.thresholds[2]),
+                )
+                for level in sorted(self.levels, key=_order)
+            ),
+            stage_1_fraction=part.stage_1_fraction,
+            max_race_codes=part.max_race_codes,
+            zero_suppression=part.zero_suppression or Fraction(0),
+            negative_counts=part.negative_counts,
+            states=tuple(sorted(part.states)),
+            puerto_rico=part.puerto_rico,
+        )
+
+    def problems(self) -> list[Problem]:
+        found = super().problems()
+        if self.geography.model_fields_set:
+            what = (
+                "a SafeTab spec has no [geography]: its areas follow from the columns of the geographic reference file"
+            )
+            found.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
+        if self.privacy.neighbours != "add-remove":
+            what = "the budgets of SafeTab's levels are stated for a record that is added or removed"
+            remedy = 'write neighbours = "add-remove"; a ledger kept for changed records is charged twice as much'
+            path: KeyPath = ("privacy", "neighbours")
+            found.append(Problem(path, "neighbours", what, '"add-remove"', repr(self.privacy.neighbours), remedy))
+        found += self._passes() + self._levels()
+        for name in ("stage_1_fraction", "zero_suppression"):
+            number = getattr(self.safetab, name)
+            if number is not None and number >= 1:
+                what = f"{name} must be less than one"
+                found.append(Problem(("safetab", name), "probability", what, 'a number such as "0.1"', str(number)))
+        if not found and self.privacy.budget != self.settings.total:
+            what = "the budget of the release is not what its levels add up to"
+            remedy = f'write budget = "{self.settings.total}", or change the budgets of the levels'
+            expected = f"{self.settings.total}: the larger of the sums of the two passes, as no person is in both"
+            found.append(Problem(("privacy", "budget"), "budget-sum", what, expected, str(self.privacy.budget), remedy))
+        return found
+
+    def _passes(self) -> list[Problem]:
+        found = []
+        part = self.safetab
+        if not part.states and not part.puerto_rico:
+            what, expected = "neither pass is asked for", "states, or puerto_rico = true, or both"
+            found.append(Problem(("safetab",), "no-pass", what, expected, "no states and no Puerto Rico"))
+        for position, code in enumerate(part.states):
+            where: KeyPath = ("safetab", "states", position)
+            if code not in STATES:
+                what = "this is not the FIPS code of a state or of the District of Columbia"
+                found.append(Problem(where, "state-code", what, "two digits from 01 to 56, as text", repr(code)))
+            elif code in part.states[:position]:
+                found.append(Problem(where, "state-twice", "the state is named twice", "each once", repr(code)))
+        return found
+
+    def _levels(self) -> list[Problem]:
+        found = []
+        times = Counter((level.region, level.iterations) for level in self.levels)
+        seen = set()
+        for position, level in enumerate(self.levels):
+            key = (level.region, level.iterations)
+            where: KeyPath = ("levels", position)
+            if times[key] > 1 and key in seen:
+                what = f"the level {level.region}, {level.iterations} is given twice"
+                found.append(Problem((*where, "region"), "duplicate-level", what, "each level once", repr(key)))
+            seen.add(key)
+            if sorted(level.thresholds) != level.thresholds:
+                what, text = "the thresholds are not in order", ", ".join(map(str, level.thresholds))
+                found.append(
+                    Problem((*where, "thresholds"), "threshold-order", what, "no number less than before", text)
+                )
+            if level.region in PR_REGIONS and not self.safetab.puerto_rico:
+                what = "the level is of Puerto Rico, and there is no pass for it"
+                found.append(Problem((*where, "region"), "no-pass", what, "puerto_rico = true", repr(level.region)))
+            if level.region not in PR_REGIONS and not self.safetab.states:
+                what = "the level is of the United States, and there is no pass for them"
+                found.append(Problem((*where, "region"), "no-pass", what, "states in [safetab]", repr(level.region)))
+        return found
+
+
+def _order(level: SafeTabLevel) -> tuple[int, int]:
+    return REGION_TYPES.index(level.region), LEVEL_NUMBERS[level.iterations]

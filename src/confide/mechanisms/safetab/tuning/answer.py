@@ -1,0 +1,385 @@
+"""The answer: for each level what its budget buys, and what all levels cost together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, exp, expm1, sqrt
+from typing import Any
+
+import numpy as np
+
+from confide.errors import Finding, ParameterError, Place
+from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
+from confide.mechanisms.safetab.tuning import accounting
+from confide.mechanisms.safetab.tuning.accounting import (
+    Stated,
+    floor_margin,
+    formula_budget,
+    law_of,
+    level_event,
+    margin_of,
+    release_event,
+    smallest_budget,
+    stated,
+)
+from confide.mechanisms.safetab.tuning.question import COVERAGE, LevelQuestion, Question, Rule
+from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.privacy import Definition, Event
+
+# How large a group must be for a table to be worth its noise.
+#
+# A table with c cells of a group of n persons has n/c persons in a cell on average. Its **relative error** is the 95
+# % noise margin of a cell, m, over that average: m c / n. The total of the table is the sum of c noisy cells; its
+# relative error is the noise margin of that sum over n.
+
+
+_WIDEST = 1000
+"""Sums of noise with a larger standard deviation are computed for this one and scaled: right to one in a thousand."""
+
+
+def size_for(margin: int, cells: int, relative_error: Fraction) -> int:
+    """The smallest population with ``margin * cells / population <= relative_error``."""
+    return ceil(margin * cells / relative_error)
+
+
+@lru_cache(maxsize=1024)
+def sum_margin(law: Law, cells: int) -> int:
+    """The 95 % noise margin of the sum of ``cells`` independent draws, to double precision."""
+    if cells == 1:
+        return margin_of(law)
+    deviation = sqrt(law.variance())
+    if deviation > _WIDEST:
+        factor = ceil(deviation / _WIDEST)
+        narrow = (
+            DiscreteGaussian(law.parameter / factor**2)
+            if isinstance(law, DiscreteGaussian)
+            else TwoSidedGeometric(law.parameter * factor)
+        )
+        return factor * sum_margin(narrow, cells)
+    # On a circle of twelve standard deviations of the sum, and of 45 of a cell, what goes round is below 1e-17.
+    size = 1 << ceil(24 * deviation * sqrt(cells) + 90 * deviation + 16).bit_length()
+    x = np.minimum(np.arange(size), size - np.arange(size)).astype(np.float64)
+    parameter = float(law.parameter)
+    exponent = x * x / (2 * parameter) if isinstance(law, DiscreteGaussian) else parameter * x
+    mass = np.exp(-exponent)
+    mass = np.fft.irfft(np.fft.rfft(mass / np.sum(mass)) ** cells, size)
+    within = mass[0] + 2 * np.cumsum(mass[1 : size // 2])
+    return 0 if mass[0] >= float(COVERAGE) else int(np.argmax(within >= float(COVERAGE))) + 1
+
+
+# Suppression: threshold, probability and bias (paper, section 5.3.2), from the discrete laws themselves.
+#
+# A group below the states that gets a total alone is released if its noisy total n + X is above T. T is the smallest
+# whole number with P(X ≤ T) ≥ p, so that a true zero is suppressed with a probability of at least p. Hence
+#
+# * P(suppressed | n) = P(X ≤ T − n),
+# * bias(n) = E[X | X > T − n].
+#
+# The paper's equation 13 gives the bias of a continuous Gaussian; here it is summed over the integers. With t = T − n
+# and u = max(t + 1, −t) the terms from t + 1 to u − 1 cancel in pairs, so that Σ_{x > t} x P(x) = Σ_{x ≥ u} x P(x):
+# all terms are positive, and double precision loses nothing.
+
+
+_FAR = 12.0  # what lies twelve standard deviations further out is below 1e-30 of the sum
+
+
+def suppression_threshold(law: Law, zero_suppression: Fraction) -> int | None:
+    """T: a noisy total is released if it is above; None if nothing is suppressed."""
+    return law.quantile(zero_suppression) if zero_suppression else None
+
+
+def suppression_probability(law: Law, threshold: int, size: int) -> float:
+    """The probability that a group of ``size`` persons is suppressed, correctly rounded."""
+    return law.cdf(threshold - size)
+
+
+def release_bias(law: Law, threshold: int, size: int) -> float:
+    """By how much the released total of a group of ``size`` persons exceeds the truth on average."""
+    t = threshold - size
+    first = max(t + 1, -t)
+    weight, moment = _tail_sums(law, first)
+    # Beyond the middle both sums have the same unit, the probability of the first term, and it need not be known.
+    return moment / weight if t >= 0 else moment * law.pmf(first) / law.tail(t)
+
+
+def _tail_sums(law: Law, first: int) -> tuple[float, float]:
+    """Σ P(x)/P(first) and Σ x P(x)/P(first) over x ≥ ``first`` ≥ 1."""
+    if isinstance(law, TwoSidedGeometric):
+        epsilon = float(law.epsilon)
+        stay = -expm1(-epsilon)
+        return 1 / stay, (first + exp(-epsilon) / stay) / stay
+    assert isinstance(law, DiscreteGaussian)
+    sigma2 = float(law.sigma2)
+    steps = np.arange(int(_FAR * sqrt(sigma2)) + 3, dtype=np.float64)
+    # (first + k)² − first² = k(2·first + k), so that nothing large is subtracted.
+    weights = np.exp(-steps * (2 * first + steps) / (2 * sigma2))
+    return float(np.sum(weights)), float(np.sum(weights * (first + steps)))
+
+
+TABLES = dict(zip((TOTAL_TABLE, *(grid.table for grid in GRIDS)), CELLS_OF_LEVEL, strict=True))
+"""The four tables and their numbers of measured cells."""
+
+
+@dataclass(frozen=True)
+class LevelAnswer:
+    """A population group level with its budget, its noise and what follows from it.
+
+    ``stage_2`` is the noise of what is released, ``stage_1`` that of the total which chooses the table, ``total_only``
+    that of total-only iterations, on the levels that have them.
+    """
+
+    asked: LevelQuestion
+    question: Question
+    budget: Fraction
+
+    def _law(self, share: Fraction) -> Law:
+        return law_of(self.question.definition, self.question.groups_per_person, share * self.budget)
+
+    @property
+    def stage_1(self) -> Law:
+        return self._law(self.question.stage_1_fraction)
+
+    @property
+    def stage_2(self) -> Law:
+        return self._law(self.question.stage_2_share)
+
+    @property
+    def total_only(self) -> Law | None:
+        return self._law(Fraction(1)) if self.asked.is_large else None
+
+    @property
+    def margin(self) -> int:
+        """The exact 95 % noise margin of a released cell."""
+        return margin_of(self.stage_2)
+
+    @property
+    def target_holds(self) -> bool | None:
+        """Whether a released cell is within the target with a probability of at least 95 %."""
+        return None if self.asked.target is None else self.margin <= self.asked.target
+
+    @property
+    def threshold(self) -> int | None:
+        """The suppression threshold that the noise has, whether or not the level is one where it applies."""
+        return suppression_threshold(self.stage_2, self.question.zero_suppression)
+
+    @property
+    def event(self) -> Event:
+        """The level as the accountant sees it."""
+        return level_event(self.question.groups_per_person, self.stage_1, self.stage_2, self.total_only)
+
+    def sizes(self) -> dict[str, dict[str, int]]:
+        """For each table the population at which a cell, and the total, reach the target relative error."""
+        wanted = self.question.relative_error
+        return {
+            name: {
+                "cells": cells,
+                "cell": size_for(self.margin, cells, wanted),
+                "total": size_for(sum_margin(self.stage_2, cells), 1, wanted),
+            }
+            for name, cells in TABLES.items()
+        }
+
+    def group_of(self, size: int) -> dict[str, Any]:
+        """What happens to a group of ``size`` persons: suppression and bias of a total, and which table it gets."""
+        found: dict[str, Any] = {"size": size}
+        if self.threshold is not None:
+            found["suppression_probability"] = suppression_probability(self.stage_2, self.threshold, size)
+            found["bias_if_released"] = release_bias(self.stage_2, self.threshold, size)
+        if self.asked.thresholds is not None:
+            below = [self.stage_1.cdf(threshold - size - 1) for threshold in self.asked.thresholds]
+            found["table_probability"] = dict(
+                zip(TABLES, (high - low for low, high in zip((0.0, *below), (*below, 1.0), strict=True)), strict=True)
+            )
+        return found
+
+    def budgets_for_target(self) -> dict[str, Any] | None:
+        """The budget of the target by the paper's formula, and the smallest at which the target holds."""
+        target, asked = self.asked.target, self.question
+        if target is None:
+            return None
+        s, share = asked.groups_per_person, asked.stage_2_share
+        least = smallest_budget(asked.definition, target, s, share, asked.decimals)
+        found: dict[str, Any] = {"smallest": float(least), "smallest_exact": str(least)}
+        if asked.definition is Definition.ZCDP:
+            formula = formula_budget(target, s, share)
+            found |= {"formula": float(formula), "formula_exact": str(formula)}
+            found["formula_rounded"] = float(round(formula, asked.decimals))
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        unit, asked = self.question.unit, self.asked
+        target = asked.target
+        laws = {"stage_1": self.stage_1, "stage_2": self.stage_2, "total_only": self.total_only}
+        return {
+            "name": asked.name,
+            "region_type": asked.region_type,
+            "iteration_level": asked.iteration_level,
+            "iteration": ITERATION_LEVELS[asked.iteration_level],
+            unit: float(self.budget),
+            f"{unit}_exact": str(self.budget),
+            "moe": self.margin,
+            "moe_floor": floor_margin(self.stage_2),
+            "moe_total_only": None if self.total_only is None else margin_of(self.total_only),
+            "moe_target": target,
+            "target_holds": self.target_holds,
+            "target_probability": None if target is None else float(self.stage_2.folded_cdf_bounds(target)[0]),
+            "budgets_for_target": self.budgets_for_target(),
+            "suppression_threshold": self.threshold,
+            "suppression_applies": self.threshold is not None and not asked.is_large,
+            "noise": {name: None if law is None else law.as_dict() for name, law in laws.items()},
+            "population_for_relative_error": self.sizes(),
+            "groups": [self.group_of(size) for size in self.question.sizes],
+            "loss": accounting.as_dict(
+                stated(self.event, self.question.definition, self.question.delta),
+                self.question.definition,
+                self.question.delta,
+            ),
+        }
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was asked, the levels, and the losses of everything and of each pass."""
+
+    question: Question
+    levels: tuple[LevelAnswer, ...]
+
+    @property
+    def passes(self) -> dict[str, tuple[LevelAnswer, ...]]:
+        """The levels of the US pass and of the Puerto Rico pass, where there are any."""
+        named = {"US": False, "PR": True}
+        found = {
+            name: tuple(level for level in self.levels if level.asked.of_puerto_rico is which)
+            for name, which in named.items()
+        }
+        return {name: levels for name, levels in found.items() if levels}
+
+    def totals(self) -> dict[str, Stated]:
+        """The loss of the release, for both kinds of neighbours."""
+        return self._stated(self.passes)
+
+    def totals_of(self, name: str) -> dict[str, Stated]:
+        """The loss of one pass."""
+        return self._stated({name: self.passes[name]})
+
+    def _stated(self, passes: Mapping[str, tuple[LevelAnswer, ...]]) -> dict[str, Stated]:
+        event = release_event({name: [level.event for level in levels] for name, levels in passes.items()})
+        return stated(event, self.question.definition, self.question.delta)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for ``--json``."""
+        asked = self.question
+
+        def plain(both: Mapping[str, Stated]) -> dict[str, Any]:
+            return accounting.as_dict(both, asked.definition, asked.delta)
+
+        return {
+            "mechanism": "safetab",
+            "definition": asked.definition.value,
+            "gamma": float(asked.stage_1_fraction),
+            "max_race_codes": asked.max_race_codes,
+            "stability": asked.groups_per_person,
+            "zero_suppression": float(asked.zero_suppression),
+            "relative_error": float(asked.relative_error),
+            "levels": [level.as_dict() for level in self.levels],
+            "totals": plain(self.totals()),
+            "passes": {name: plain(self.totals_of(name)) for name in self.passes},
+        }
+
+
+def tune(question: Question) -> Answer:
+    """The answer to ``question``. It depends on nothing else: no record, no file, no chance."""
+    return Answer(question, tuple(LevelAnswer(level, question, _budget(level, question)) for level in question.levels))
+
+
+def _budget(level: LevelQuestion, question: Question) -> Fraction:
+    """The budget that was given, or the one that the target needs.
+
+    The formula is for zCDP and is rounded to the nearest decimal, as in the paper's Table 7.
+    """
+    if level.budget is not None:
+        return level.budget
+    assert level.target is not None
+    s, share = question.groups_per_person, question.stage_2_share
+    if question.definition is not Definition.ZCDP or question.rule is Rule.smallest:
+        return smallest_budget(question.definition, level.target, s, share, question.decimals)
+    rounded = Fraction(round(formula_budget(level.target, s, share), question.decimals))
+    if not rounded:
+        raise ParameterError(
+            Finding(
+                code="budget-rounds-to-zero",
+                what="the budget of a target rounds to nothing",
+                where=Place(path=f"--moe {level.region_type}:{level.iteration_level}={level.target}"),
+                found=f"less than half of the last of {question.decimals} decimals",
+                expected="a budget above zero",
+                remedy="give more --decimals, or --rule smallest, which rounds up",
+            )
+        )
+    return rounded
+
+
+# The numbers behind the pictures: suppression and bias by size, and margins by budget.
+
+
+_POINTS = 120
+_REACH = 2
+"""Sizes are looked at up to twice the suppression threshold, as in the paper's Figures 1 and 2."""
+
+
+def budgets(answer: Answer) -> list[Fraction]:
+    """The different budgets of the levels, largest first."""
+    return sorted({level.budget for level in answer.levels}, reverse=True)
+
+
+def by_size(answer: Answer) -> list[dict[str, Any]]:
+    """For each budget and size of a group: both as shares of the threshold, P(suppressed) and bias (Figures 1, 2).
+
+    A budget whose threshold is zero has no such shares, and no curve.
+    """
+    asked = answer.question
+    rows: list[dict[str, Any]] = []
+    for budget in budgets(answer):
+        law = law_of(asked.definition, asked.groups_per_person, asked.stage_2_share * budget)
+        threshold = suppression_threshold(law, asked.zero_suppression)
+        if threshold is not None and threshold > 0:
+            rows += _curve(law, threshold, f"{asked.unit} {float(budget):g}")
+    return rows
+
+
+def _curve(law: Law, threshold: int, name: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "budget": name,
+            "threshold": threshold,
+            "size": size,
+            "of_threshold": size / threshold,
+            "suppressed": suppression_probability(law, threshold, size),
+            "bias_of_threshold": release_bias(law, threshold, size) / threshold,
+        }
+        for size in range(0, _REACH * threshold + 1, max(1, _REACH * threshold // _POINTS))
+    ]
+
+
+def by_budget(answer: Answer) -> list[dict[str, Any]]:
+    """Noise margin and suppression threshold for budgets around those of the levels, evenly spaced in logarithms."""
+    asked, own = answer.question, budgets(answer)
+    low, high = own[-1] / 4, own[0] * 4
+    steps = 160
+    ratio = float(high / low) ** (1 / steps)
+    spaced = [low * Fraction(ratio**step).limit_denominator(10**6) for step in range(steps + 1)]
+    rows = []
+    for budget in sorted({*spaced, *own}):
+        law = law_of(asked.definition, asked.groups_per_person, asked.stage_2_share * budget)
+        values = {
+            "95 % noise margin": margin_of(law),
+            "suppression threshold": suppression_threshold(law, asked.zero_suppression),
+        }
+        rows += [
+            {"budget": float(budget), "what": what, "persons": persons, "own": budget in own}
+            for what, persons in values.items()
+            if persons is not None
+        ]
+    return rows

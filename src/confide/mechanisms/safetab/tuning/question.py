@@ -1,0 +1,232 @@
+"""What is asked of the tuning: levels with budgets or target margins, and what they all share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from confide.documents import load_shipped
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import exact
+from confide.mechanisms.safetab.settings import (
+    ITERATION_LEVELS,
+    MOST_RACE_CODES,
+    REGION_TYPES,
+    STATES,
+    LevelName,
+    LevelSettings,
+    Settings,
+)
+from confide.privacy import Definition
+
+COVERAGE = Fraction(95, 100)
+"""The probability of every noise margin here."""
+
+SMALLEST_BUDGET, LARGEST_BUDGET = Fraction(1, 10**6), Fraction(10**4)
+LARGEST_TARGET, LARGEST_SIZE, LARGEST_STABILITY = 10**5, 10**9, 1000
+
+
+class Rule(StrEnum):
+    """How a target margin becomes a budget: by the paper's formula, rounded; or the smallest with which it holds."""
+
+    formula = "formula"
+    smallest = "smallest"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelQuestion(LevelName):
+    """A population group level with a budget, a target margin, or both: then the budget decides and the target is
+    compared. ``budget`` is rho or epsilon when one record is added or removed."""
+
+    budget: Fraction | None = None
+    target: int | None = None
+    thresholds: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything that the answer depends on. It is checked when it is made, and every problem is reported at once.
+
+    ``zero_suppression`` is the probability with which a true zero is suppressed, 0 for no suppression;
+    ``relative_error`` the largest acceptable one of a cell; ``sizes`` true sizes of groups to look at; ``delta`` where
+    epsilon is stated. ``rule`` and ``decimals`` say how a target becomes a budget. ``stability`` replaces the number
+    of groups that a person can be in on a level.
+    """
+
+    definition: Definition
+    levels: tuple[LevelQuestion, ...]
+    stage_1_fraction: Fraction = Fraction(1, 10)
+    max_race_codes: int = MOST_RACE_CODES
+    zero_suppression: Fraction = Fraction(9999, 10000)
+    relative_error: Fraction = Fraction(5, 100)
+    sizes: tuple[int, ...] = (5, 20, 100)
+    delta: Fraction = Fraction(1, 10**10)
+    rule: Rule = Rule.formula
+    decimals: int = 3
+    stability: int | None = None
+
+    def __post_init__(self) -> None:
+        findings = [*_shared(self), *_levels(self.levels)]
+        if findings:
+            raise ParameterError(findings)
+
+    @property
+    def groups_per_person(self) -> int:
+        """How many groups of a level a person can be in: s = max(2, race codes) + 1.
+
+        One race code gives two groups, "alone" and "in combination"; k ≥ 2 codes give at most k, and the ethnicity
+        one more (paper, section 6.3.1). Code lists of another shape have another number: give it as ``stability``.
+        """
+        return self.stability if self.stability is not None else max(2, self.max_race_codes) + 1
+
+    @property
+    def stage_2_share(self) -> Fraction:
+        """The part of a level's budget that the released counts are measured with."""
+        return 1 - self.stage_1_fraction
+
+    @property
+    def unit(self) -> str:
+        """What a budget is called: rho or epsilon."""
+        return "rho" if self.definition is Definition.ZCDP else "epsilon"
+
+
+def question_of(settings: Settings, *, stability: int | None = None) -> Question:
+    """The question that the settings of a release ask; levels without a budget are not tabulated and left out."""
+    levels = tuple(
+        LevelQuestion(level.region_type, level.iteration_level, level.budget, None, level.thresholds)
+        for level in settings.levels
+        if level.budget
+    )
+    return Question(
+        definition=settings.definition,
+        levels=levels,
+        stage_1_fraction=settings.stage_1_fraction,
+        max_race_codes=settings.max_race_codes,
+        zero_suppression=settings.zero_suppression,
+        stability=stability,
+    )
+
+
+def _shared(question: Question) -> Iterator[Finding]:
+    if question.definition not in (Definition.ZCDP, Definition.PURE):
+        yield _wrong("definition", question.definition.value, "zcdp or pure")
+    if not 0 < question.stage_1_fraction < 1:
+        yield _wrong("gamma", str(question.stage_1_fraction), "a share strictly between 0 and 1, such as 0.1")
+    if not 1 <= question.max_race_codes <= MOST_RACE_CODES:
+        yield _wrong("race-codes", str(question.max_race_codes), f"a whole number from 1 to {MOST_RACE_CODES}")
+    if question.stability is not None and not 1 <= question.stability <= LARGEST_STABILITY:
+        yield _wrong("stability", str(question.stability), f"a whole number from 1 to {LARGEST_STABILITY}")
+    if not 0 <= question.zero_suppression < 1:
+        yield _wrong("suppression", str(question.zero_suppression), "a probability from 0 to below 1, such as 0.9999")
+    if not 0 < question.relative_error <= 1:
+        yield _wrong("relative-error", str(question.relative_error), "a share above 0 and up to 1, such as 0.05")
+    if not 0 < question.delta < 1:
+        yield _wrong("delta", str(question.delta), "a small probability such as 1e-10")
+    if not 0 <= question.decimals <= 9:
+        yield _wrong("decimals", str(question.decimals), "a whole number from 0 to 9")
+    for size in question.sizes:
+        if not 0 <= size <= LARGEST_SIZE:
+            yield _wrong("size", str(size), f"a number of persons from 0 to {LARGEST_SIZE:,}")
+
+
+def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
+    if not levels:
+        yield _wrong("level", "none", "a population group level with a budget or a target", "no-levels")
+    for level in levels:
+        place = f"{level.region_type}:{level.iteration_level}"
+        if level.region_type not in REGION_TYPES:
+            yield _wrong("level", place, f"a region type: one of {', '.join(REGION_TYPES)}", "unknown-region-type")
+        if level.iteration_level not in ITERATION_LEVELS:
+            yield _wrong("level", place, "iteration level 1 (regional) or 2 (detailed)", "unknown-iteration-level")
+        if level.budget is None and level.target is None:
+            yield _wrong("level", place, "a budget or a target margin", "neither-budget-nor-target")
+        if level.budget is not None and not SMALLEST_BUDGET <= level.budget <= LARGEST_BUDGET:
+            expected = f"a budget from {float(SMALLEST_BUDGET)} to {LARGEST_BUDGET}"
+            yield _wrong("level", f"{place} with {str(level.budget)[:40]}", expected, "budget-out-of-range")
+        if level.target is not None and not 1 <= level.target <= LARGEST_TARGET:
+            expected = f"a whole number of persons from 1 to {LARGEST_TARGET:,}"
+            yield _wrong("moe", f"{place} with {level.target}", expected, "target-out-of-range")
+    counted = Counter((level.region_type, level.iteration_level) for level in levels)
+    for (region_type, iteration_level), times in counted.items():
+        if times > 1:
+            yield _wrong("level", f"{region_type}:{iteration_level}, {times} times", "each level once", "level-twice")
+
+
+_WHAT = {
+    "no-levels": "there is no level to tune",
+    "unknown-region-type": "there is no such region type",
+    "unknown-iteration-level": "there is no such iteration level",
+    "neither-budget-nor-target": "a level has neither a budget nor a target",
+    "budget-out-of-range": "the budget is out of all proportion",
+    "target-out-of-range": "the target margin is out of all proportion",
+    "level-twice": "a level is given twice",
+}
+
+
+def _wrong(option: str, found: str, expected: str, code: str | None = None) -> Finding:
+    return Finding(
+        code=code or f"{option}-out-of-range",
+        what=_WHAT[code] if code else f"{option} is not within its range",
+        where=Place(path=f"--{option}"),
+        found=found,
+        expected=expected,
+        remedy=f"correct --{option}",
+    )
+
+
+# The settings of the 2020 Census, from a data file: where every tuning begins.
+
+
+PRODUCTION = "production-2020"
+
+
+def production_settings() -> Settings:
+    """The settings of the production run, US and Puerto Rico, levels in the order of tabulation."""
+    values = load_shipped("safetab", PRODUCTION)
+    return Settings(
+        definition=Definition(values["definition"]),
+        levels=tuple(
+            LevelSettings(*key, budget, thresholds) for key, (budget, _, thresholds) in _levels_production(values)
+        ),
+        stage_1_fraction=exact(values["stage_1_fraction"]),
+        max_race_codes=values["max_race_codes"],
+        zero_suppression=exact(values["zero_suppression"]),
+        negative_counts=values["negative_counts"],
+        states=STATES,
+        puerto_rico=True,
+    )
+
+
+def production_question(*, puerto_rico: bool = False, by: str = "budget") -> Question:
+    """The production levels with their budgets and the published targets beside them (``by="budget"``), or with the
+    targets alone (``by="target"``), from which budgets are then found."""
+    targets = {key: target for key, (_, target, _) in _levels_production(load_shipped("safetab", PRODUCTION))}
+    asked = question_of(production_settings())
+    return replace(
+        asked,
+        levels=tuple(
+            _with_target(level, targets[level.region_type, level.iteration_level], by)
+            for level in asked.levels
+            if puerto_rico or not level.of_puerto_rico
+        ),
+    )
+
+
+def _with_target(level: LevelQuestion, target: int, by: str) -> LevelQuestion:
+    return replace(level, target=target, budget=level.budget if by == "budget" else None)
+
+
+def _levels_production(
+    values: dict[str, Any],
+) -> list[tuple[tuple[str, int], tuple[Fraction, int, tuple[int, int, int]]]]:
+    """(region type, iteration level) with budget, target and thresholds, sorted as they are tabulated."""
+    found = [
+        ((region_type, row["iteration_level"]), (exact(row["budget"]), row["target"], tuple(row["thresholds"])))
+        for row in values["levels"]
+        for region_type in row["region_types"]
+    ]
+    return sorted(found, key=lambda entry: (REGION_TYPES.index(entry[0][0]), entry[0][1]))

@@ -1,0 +1,262 @@
+"""True figures of every cell, out of the records, and the problem that they pose. Confidential.
+
+The records are grouped once by block and by the levels of all attributes in use; for magnitudes, they are read one by
+one, since a rule must know the largest contributions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from confide.engines import Engine
+from confide.engines.expressions import group_index, identifier
+from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.records import check_columns, check_records, column_expressions
+from confide.mechanisms.suppression import problem as rules
+from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, Problem
+from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
+from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.suppress import add_up, joined, pose
+from confide.schema import identity
+
+BLOCK, NUMBER, VALUE = "block code", "n", "record value"
+EVERYBODY = "everybody"
+ROWS_NAMED = 5
+LARGEST_VALUE = 1 << 32
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the records say of every distinct cell: the figure that would be published, and who is behind it."""
+
+    value: Integers = field(repr=False)
+    number: Integers = field(repr=False)
+    who: Integers = field(repr=False)
+    """The numbers of all contributors of a cell, added up: of one that is alone in it, its own."""
+    contributions: Contributions | None = field(repr=False, default=None)
+
+
+def check(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> list[Finding]:
+    """Every problem of the records."""
+    source, attributes = question.records, question.attributes
+    if frame is not None and question.frame is not None:
+        block, spine = question.spec.geography.block, question.frame.spine
+        findings = check_records(engine, source, attributes, block, spine, frame)
+    else:
+        findings = _without_areas(engine, question)
+    if not findings and question.spec.data.value is not None:
+        findings = _values(engine, question)
+    return findings
+
+
+def write_grouped(engine: Engine, question: SuppressionQuestion, into: Path) -> None:
+    """The records as numbers of levels, with their block: how many there are of each kind, or each with its value."""
+    keys = _expressions(engine, question)
+    if question.spec.data.value is None:
+        engine.count_by(question.records, keys or {EVERYBODY: "CAST(0 AS BIGINT)"}, into)
+        return
+    columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
+    value = _value_expression(engine, question)
+    engine.write(
+        f"SELECT {columns}{', ' if columns else ''}{value} AS {identifier(VALUE)} FROM records",
+        into,
+        records=question.records,
+    )
+
+
+def read_truth(question: SuppressionQuestion, grouped: Path) -> Truth:
+    """The figures of every cell of the linked structure."""
+    rows = pq.read_table(grouped)
+    columns = {name: rows.column(name) for name in rows.column_names}
+    whole = np.arange(rows.num_rows)
+    programme = question.programme
+    value = columns[VALUE].to_numpy().astype(np.int64) if VALUE in columns else None
+    number = np.ones(len(whole), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
+    levels = {name: column.to_numpy() for name, column in columns.items() if name not in (BLOCK, NUMBER, VALUE)}
+    units = _blocks(question, columns[BLOCK].to_pylist()) if BLOCK in columns else None
+    numbers, values, tops, sums = [], [], [], []
+    top = max(2, question.spec.suppression.dominance.n if question.spec.suppression.dominance else 2)
+    for table in programme.tables:
+        leaf = _leaves(question, table, levels, units, len(whole))
+        numbers.append(_added(table, leaf, number))
+        sums.append(_added(table, leaf, number * whole))
+        if value is not None:
+            values.append(_added(table, leaf, value))
+            tops.append(_largest(table, leaf, value, top))
+    linked = programme.linked
+    count, who = joined(linked, numbers), joined(linked, sums)
+    if value is None:
+        return Truth(count, count, who)
+    largest = np.zeros((linked.structure.cells, top), np.int64)
+    for of_table, at in zip(tops, linked.numbers, strict=True):
+        largest[at] = of_table
+    return Truth(joined(linked, values), count, who, Contributions(count, largest))
+
+
+def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
+    """Primary rules, bounds and weights, as the spec has them."""
+    part = question.spec.suppression
+    linked = question.programme.linked
+    single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
+    levels = primary_levels(question, truth)
+    keep = question.programme.kept(part.keep)
+    return pose(
+        linked,
+        truth.value,
+        levels,
+        zeros=part.zeros,
+        weight=part.weights,
+        single=single,
+        keep=keep,
+        who=truth.who,
+        inhabited=truth.number > 0,
+    )
+
+
+def primary_levels(question: SuppressionQuestion, truth: Truth) -> Levels:
+    """The cells that are primary by any rule, with the largest protection levels."""
+    part = question.spec.suppression
+    levels = Levels.none(len(truth.value))
+    if part.threshold is not None:
+        few = rules.threshold(truth.number, part.threshold, zeros=part.zeros == "primary", lower=part.lower)
+        levels = levels.also(few if truth.contributions is None else _ranged(few, truth.value, part.range))
+    if truth.contributions is None:
+        return levels
+    if part.dominance is not None:
+        levels = levels.also(rules.dominance(truth.value, truth.contributions, part.dominance.n, part.dominance.k))
+    if part.p is not None:
+        levels = levels.also(rules.pq(truth.value, truth.contributions, part.p, part.q or MOST))
+    return levels
+
+
+def _ranged(few: Levels, value: Integers, percent: Fraction) -> Levels:
+    """Cells of few contributors: their magnitude is kept that far away, up and down, and by one at least."""
+    away = np.array([max(1, ceil(percent / MOST * int(x))) for x in value], np.int64)
+    level = np.where(few.primary, away, 0)
+    return Levels(few.primary, np.minimum(level, value), level, np.zeros_like(level))
+
+
+def _leaves(
+    question: SuppressionQuestion, table: Table, levels: dict[str, Integers], units: Integers | None, rows: int
+) -> list[Integers]:
+    """For each variable of a table the finest code of every row."""
+    found = []
+    for variable, names in zip(table.variables, table.listed, strict=True):
+        finest = variable.grouping(names[-1])
+        if variable.areas:
+            assert units is not None
+            assert question.frame is not None
+            level = question.frame.spine.level(names[-1])
+            unit = np.empty(question.frame.spine.blocks.units, np.int64)
+            unit[question.frame.spine.blocks.unit_of_block] = level.unit_of_block
+            found.append(finest.codes[unit[units]])
+        else:
+            found.append(finest.codes[question.schema.variable(names[-1]).assignment[levels[variable.name]]])
+    return found or [np.zeros(rows, np.int64)]
+
+
+def _added(table: Table, leaf: list[Integers], amount: Integers) -> Integers:
+    whole = np.zeros(table.layout.shape or (1,), np.int64)
+    np.add.at(whole, tuple(leaf), amount)
+    # Codes with parts are sums: a record was counted at the finest one alone.
+    return add_up(table.layout.dimensions, whole).reshape(-1)
+
+
+def _largest(table: Table, leaf: list[Integers], value: Integers, top: int) -> Integers:
+    """The largest contributions of every cell: each record contributes to all cells that its own is a part of."""
+    largest = np.zeros((table.layout.cells, top), np.int64)
+    if not table.variables:
+        _, contributions = rules.contributions_of(np.zeros(len(value), np.int64), value, 1, top=top)
+        return contributions.largest
+    chains = [_chains(dimension.parent) for dimension in table.layout.dimensions]
+    for steps in product(*(range(chain.shape[1]) for chain in chains)):
+        at = [chain[codes, step] for chain, codes, step in zip(chains, leaf, steps, strict=True)]
+        there = np.logical_and.reduce([each >= 0 for each in at])
+        if not there.any():
+            continue
+        cell = np.ravel_multi_index(tuple(each[there] for each in at), table.layout.shape).astype(np.int64)
+        _, contributions = rules.contributions_of(cell, value[there], table.layout.cells, top=top)
+        # A cell may be met at different heights, if the tree is not of one depth: the largest of all meetings.
+        both = np.concatenate([largest, contributions.largest], axis=1)
+        largest = -np.sort(-both, axis=1)[:, :top]
+    return largest
+
+
+def _chains(parent: tuple[int, ...]) -> Integers:
+    """For each code itself, what it is a part of, and so on; -1 beyond the total."""
+    above = np.append(np.array(parent, np.int64), -1)
+    columns = [np.arange(len(parent), dtype=np.int64)]
+    while (columns[-1] >= 0).any():
+        columns.append(above[columns[-1]])
+    return np.column_stack(columns[:-1])
+
+
+def _blocks(question: SuppressionQuestion, codes: list[str]) -> Integers:
+    assert question.frame is not None
+    number = {code: at for at, code in enumerate(question.frame.spine.blocks.codes)}
+    return np.array([number[code] for code in codes], np.int64)
+
+
+def _expressions(engine: Engine, question: SuppressionQuestion) -> dict[str, str]:
+    source, block = question.records, question.spec.geography.block
+    read = column_expressions(engine, source, question.attributes, block)
+    keys = {
+        attribute.name: f"CAST({group_index(identity(attribute), read[attribute.name])} AS BIGINT)"
+        for attribute in question.attributes
+    }
+    return keys if question.frame is None else keys | {BLOCK: read[block]}
+
+
+def _value_expression(engine: Engine, question: SuppressionQuestion) -> str:
+    source = question.records
+    theirs = source.theirs(str(question.spec.data.value))
+    column = identifier(theirs)
+    whole = engine.integer_text(column) if engine.kinds(source)[theirs] == "text" else f"TRY_CAST({column} AS BIGINT)"
+    return f"CASE WHEN {whole} BETWEEN 0 AND {LARGEST_VALUE} THEN {whole} END"
+
+
+def _without_areas(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
+    """The columns and codes of records that are looked at without their blocks."""
+    source, attributes = question.records, question.attributes
+    if not attributes:
+        return []
+    findings = check_columns(engine, source, attributes, attributes[0].name)
+    if findings:
+        return list(dict.fromkeys(findings))
+    for name, expression in _expressions(engine, question).items():
+        rows = engine.first_rows(source, f"({expression}) IS NULL", ROWS_NAMED)
+        if rows:
+            attribute = next(each for each in attributes if each.name == name)
+            findings.append(_bad_row(question, name, "a code is not in the schema", attribute.describe_codes(), rows))
+    return findings
+
+
+def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
+    source, name = question.records, str(question.spec.data.value)
+    kinds = engine.kinds(source)
+    theirs = source.theirs(name)
+    place = Place(file=source.file, column=theirs)
+    if kinds.get(theirs) not in ("integer", "text"):
+        what, expected = "there is no column of whole numbers to add up", "a column of whole numbers"
+        found = "a column of another kind" if theirs in kinds else "no such column"
+        remedy = (
+            "name the column in [data] value; round its values, or take a smaller unit, if they are no whole numbers"
+        )
+        return [Finding("no-value", what, place, found, expected, remedy)]
+    rows = engine.first_rows(source, f"({_value_expression(engine, question)}) IS NULL", ROWS_NAMED)
+    expected = f"a whole number from 0 to {LARGEST_VALUE:,}"
+    return [_bad_row(question, name, "a value cannot be added up", expected, rows)] if rows else []
+
+
+def _bad_row(question: SuppressionQuestion, name: str, what: str, expected: str, rows: list[int]) -> Finding:
+    shown = ", ".join(f"{row:,}" for row in rows)
+    place = Place(file=question.records.file, column=question.records.theirs(name), row=rows[0])
+    remedy = "correct the records, or the schema if that is wrong"
+    return Finding("bad-record", f"{what} (the first such rows: {shown})", place, CONFIDENTIAL, expected, remedy)

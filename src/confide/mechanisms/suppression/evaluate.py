@@ -1,0 +1,335 @@
+"""``evaluate`` for cell suppression: what was lost, and what an attacker is left with, against the truth. Confidential.
+
+Figures are read from the files of the release, as anybody has them; the truth is counted again from the records. For
+every hidden cell the attacker's interval is worked out and held against the true figure: it must contain it, and for a
+primary cell reach as far as its protection levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confide.confidential import Confidential
+from confide.engines import Engine
+from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.inputs.records import records_fingerprint
+from confide.mechanisms.suppression.attacker import Intervals
+from confide.mechanisms.suppression.counting import pose_problem
+from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL
+from confide.mechanisms.suppression.losses import MOST_GROUPS, Losses, lost_share
+from confide.mechanisms.suppression.mechanism import count
+from confide.mechanisms.suppression.output import Unlike, read_table
+from confide.mechanisms.suppression.problem import Problem
+from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
+from confide.mechanisms.suppression.solving import Floats
+from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.releases.evaluate import require_sealed
+from confide.releases.progress import Progress
+from confide.releases.run import changed
+from confide.releases.workspace import Workspace
+from confide.report import plots, suppression_plots
+from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.render import render
+from confide.report.suppression_plots import Bar
+
+# How well cells are hidden: the attacker's intervals beside the truth and the protection that was asked for.
+#
+# For a primary cell with the figure X and protection levels ``lower``, ``upper`` and ``sliding``, the interval [lo,
+# hi] must have lo <= X - lower, as far as bounds allow, hi >= X + upper, and hi - lo >= max(1, sliding). The width
+# asked for is what meets all three at once,
+#
+#     w = max(1, sliding, lower + upper),
+#
+# and ``(hi - lo) / w`` says how many times as wide an interval is: at least 1 where the cell is protected.
+# Confidential.
+
+
+PRECISION = 1e-6
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+MOST_DRAWN = 80
+"""So many intervals can be told apart on a picture."""
+
+
+def spread(problem: Problem, found: Intervals, chosen: Flags) -> dict[str, Any]:
+    """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for."""
+    cells = np.flatnonzero(chosen)
+    value, low, high = problem.value[cells], found.low[cells], found.high[cells]
+    asked_low, asked_high, asked = _asked(problem, cells)
+    protected = (
+        (low <= asked_low + PRECISION)
+        & (high >= asked_high - PRECISION)
+        & (high - low >= np.maximum(problem.levels.sliding[cells], 1) - PRECISION)
+    )
+    ends = np.isfinite(high)
+    some = ends & (value > 0)
+    width = high - low
+    return {
+        "cells": len(cells),
+        "contain_the_truth": int(((low <= value + PRECISION) & (value <= high + PRECISION)).sum()),
+        "known_exactly": int((width <= PRECISION).sum()),
+        "protected": int(protected.sum()),
+        "without_upper_end": int(np.isinf(high).sum()),
+        "width": _quantiles(width[ends]),
+        "width_by_figure": _quantiles(width[some] / value[some]),
+        "width_by_asked": _quantiles(width[ends] / asked[ends]),
+    }
+
+
+def drawn(
+    problem: Problem, found: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
+) -> list[dict[str, Any]]:
+    """Some of the intervals for a picture, from the narrowest to the widest, evenly spaced in that order.
+
+    Each has its ``place`` in the order, from 0 to 1, the ``truth``, the ends ``low`` and ``high`` (None: there is none)
+    and those asked for. ``relative`` divides all figures by the truth, which is then 1 and tells nothing; cells of zero
+    are left out. Nothing says which cell it is.
+    """
+    cells = np.flatnonzero(chosen & (problem.value > 0) if relative else chosen)
+    unit = problem.value[cells].astype(np.float64) if relative else np.ones(len(cells))
+    order = np.lexsort((problem.value[cells], found.high[cells] / unit, found.width[cells] / unit))
+    at = order[np.linspace(0, max(0, len(cells) - 1), min(most, len(cells))).round().astype(np.int64)]
+    cells, unit = cells[at], unit[at]
+    asked_low, asked_high, _ = _asked(problem, cells)
+    ends = (problem.value[cells], found.low[cells], found.high[cells], asked_low, asked_high)
+    return [
+        {
+            "place": (rank + 0.5) / len(cells),
+            "truth": truth,
+            "low": low,
+            "high": high if np.isfinite(high) else None,
+            "asked_low": least,
+            "asked_high": largest,
+        }
+        for rank, (truth, low, high, least, largest) in enumerate((np.column_stack(ends) / unit[:, None]).tolist())
+    ]
+
+
+def _asked(problem: Problem, cells: Integers) -> tuple[Floats, Floats, Floats]:
+    """The ends and the width that intervals of cells must have at least."""
+    value, levels = problem.value[cells], problem.levels.taken(cells)
+    low, high = np.maximum(value - levels.lower, problem.low[cells]), value + levels.upper
+    width = np.maximum(np.maximum(levels.sliding, 1), high - low)
+    return low.astype(np.float64), high.astype(np.float64), width.astype(np.float64)
+
+
+def _quantiles(values: Floats) -> dict[str, float]:
+    return {f"{at:g}": float(np.quantile(values, at)) for at in QUANTILES} if len(values) else {}
+
+
+def evaluate(
+    question: SuppressionQuestion, workspace: Workspace, engine: Engine, progress: Progress
+) -> Confidential[dict[str, Any]]:
+    """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
+    require_sealed(workspace)
+    begun = workspace.identity()
+    if begun is None or begun.records_fingerprint != records_fingerprint(question.records.path):
+        raise changed("the records are not those of the release", workspace)
+    with progress.stage("Counting records", 1) as advance:
+        problem = pose_problem(question, count(question, engine, workspace))
+        advance(1)
+    hidden = _released(question, workspace.release)
+    with progress.stage("Attacking", 1) as advance:
+        found = problem.attacker(hidden).intervals()
+        advance(1)
+    losses = Losses(question.programme, problem, hidden)
+    listed, primary = question.programme.linked.listed, problem.levels.primary
+    magnitude = question.spec.data.value is not None
+    return Confidential(
+        {
+            "units": "cells",
+            "accuracy": [],
+            "suppressed": list(losses.by_table()),
+            "programme": losses.whole(),
+            "levels": list(losses.by_level()),
+            "crossings": list(losses.by_crossing()),
+            "margins": list(losses.by_margin()),
+            "groups": list(losses.by_group()),
+            "intervals": {
+                "primary": spread(problem, found, hidden & primary),
+                "complementary": spread(problem, found, hidden & listed & ~primary),
+                "drawn": drawn(problem, found, hidden & primary, relative=magnitude),
+                "relative": magnitude,
+            },
+        }
+    )
+
+
+def _released(question: SuppressionQuestion, release: Path) -> Flags:
+    """Which distinct cells are hidden, read from the files."""
+    formats = question.spec.output.formats
+    sdmx = formats[0] == "sdmx-csv"
+    linked = question.programme.linked
+    hidden = np.ones(linked.structure.cells, np.bool_)
+    for table, numbers in zip(question.programme.tables, linked.numbers, strict=True):
+        file = release / (f"sdmx/{table.name}.csv" if sdmx else f"tables/{table.name}.{formats[0]}")
+        try:
+            _, flags = read_table(file, table, magnitude=question.spec.data.value is not None, sdmx=sdmx)
+        except (Unlike, OSError) as problem:
+            raise ReleaseError(_unlike(table, file, problem)) from None
+        own = table.layout.listed_cells
+        hidden[numbers[own]] = flags[own]
+    return hidden
+
+
+def _unlike(table: Table, file: Path, problem: Exception) -> Finding:
+    found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
+    remedy = "verify the release with `confide verify`, and restore it"
+    what = f"the released table {table.name!r} is not as the plan describes it"
+    return Finding("release-unlike", what, Place(file=file.name), found, "the table as it was sealed", remedy)
+
+
+# What the pictures of the dossier of suppressed cells show, and what is said below them.
+
+
+MOST_TABLES = 12
+MOST_BARS = 24
+"""Bars on the picture of groups, in all."""
+FEWEST, MOST = 3, 8
+"""And for each variable."""
+
+
+def figures(numbers: Row, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The pictures that there are numbers for, with their captions; none where nothing is hidden. ``titles`` are what
+    attributes are called."""
+    if not numbers["programme"]["hidden"]:
+        return {}
+    found = {"lost": _lost(numbers)}
+    if numbers["groups"]:
+        found["groups"] = _groups(numbers["groups"], titles)
+    if numbers["intervals"]["drawn"]:
+        found["intervals"] = _intervals(numbers["intervals"])
+    return found
+
+
+def bar(name: str, row: Row) -> Bar:
+    """The shares of a row: of its cells that are not zero, and of all that they add up to."""
+    cells = max(1, row["cells"] - row["empty"])
+    primary = (row["primary"] - row["primary_empty"]) / cells
+    complementary = (row["complementary"] - row["complementary_empty"]) / cells
+    return Bar(name, ((primary, complementary), (row["primary_value_share"], row["complementary_value_share"])))
+
+
+def _lost(numbers: Row) -> dict[str, str]:
+    whole = numbers["programme"]
+    levels = [bar("all areas" if row["level"] == TOTAL_LABEL else row["level"], row) for row in numbers["levels"]]
+    crossings = [bar(_crossed(row["crossed"]), row) for row in numbers["crossings"]]
+    tables = sorted(numbers["suppressed"], key=lost_share, reverse=True)
+    shown = [bar(row["name"], row) for row in tables[:MOST_TABLES]]
+    sections = [("All tables", [bar("together", whole)])]
+    sections += [("By geolevel", levels)] if len(levels) > 1 else []
+    sections += [("By detail", crossings)] if len(crossings) > 1 else []
+    sections += [("By table", shown)] if len(shown) > 1 else []
+    large = " Less of the sum is lost than of the cells: those that are hidden are mostly small."
+    large = large if whole["hidden_value_share"] < lost_share(whole) else ""
+    left = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
+    return {
+        "svg": suppression_plots.shares(sections, ["of cells that are not zero", "of all that they add up to"]),
+        "caption": "How much of the tables is gone. Left: of all cells that are not zero; right: of what these cells "
+        "add up to. The figure beside a bar is the share that is hidden."
+        f"{large}{left}",
+    }
+
+
+def _groups(rows: Sequence[Row], titles: Mapping[str, str]) -> dict[str, str]:
+    variables = list(dict.fromkeys(row["variable"] for row in rows))
+    most = max(FEWEST, min(MOST, MOST_BARS // len(variables)))
+    sections = []
+    for variable in variables:
+        chosen = [row for row in rows if row["variable"] == variable][:most]
+        words = "areas" if chosen[0]["areas"] else titles.get(variable, variable)
+        title = f"{words[0].upper()}{words[1:]}: {_of(len(chosen), chosen[0]['groups'])}"
+        sections.append((title, [bar(_sized(row), row) for row in chosen]))
+    return {
+        "svg": suppression_plots.shares(
+            [(title, [Bar(each.name, each.shares[:1]) for each in bars]) for title, bars in sections],
+            ["of the group's cells that are not zero"],
+        ),
+        "caption": "Who loses most: for each variable the groups, or areas, that lose the largest share of their "
+        "cells, over all tables that speak of them. In brackets their size, where it is published.",
+    }
+
+
+def _intervals(found: Row) -> dict[str, str]:
+    primary, drawn = found["primary"], found["drawn"]
+    some = (
+        f"{len(drawn)} of the {primary['cells']:,} primary cells, evenly spaced in the order of their width"
+        if len(drawn) < primary["cells"]
+        else "every primary cell"
+    )
+    times = primary["width_by_asked"].get("0.5")
+    half = f" Half of the intervals are at least {times:,.1f} times as wide as asked for." if times else ""
+    ends = " An arrow: the interval has no upper end." if any(row["high"] is None for row in drawn) else ""
+    zero = " Cells of zero are not drawn." if found["relative"] and len(drawn) < primary["cells"] else ""
+    return {
+        "svg": suppression_plots.intervals(drawn, relative=found["relative"]),
+        "caption": f"How well primary cells are hidden: {some}. A bar is what an attacker who has all tables cannot "
+        f"rule out; it must reach the marks that the rules ask for. The longer, the better hidden.{half}{ends}{zero}",
+    }
+
+
+def _crossed(number: int) -> str:
+    words = {0: "the total of all", 1: "one variable", 2: "two variables crossed", 3: "three variables crossed"}
+    return words.get(number, f"{number} variables crossed")
+
+
+def _of(shown: int, number: int) -> str:
+    return f"all {number}" if shown == number else f"{shown} of {number:,}"
+
+
+def _sized(row: Row) -> str:
+    return row["group"] if row["size"] is None else f"{row['group']} ({row['size']:,})"
+
+
+# The dossier of a release by cell suppression: what was lost, and what an attacker is left with.
+
+
+Row = Mapping[str, Any]
+
+
+def evaluate_suppression(asked: Evaluating) -> Evaluated:
+    """The release against the truth, and its dossier. There is one run: nothing is drawn."""
+    findings = no_maps(asked, "suppression", "cell suppression")
+    if len(asked.runs) > 1:
+        what, found = "runs of one question on the same records are the same release", f"{len(asked.runs)} runs"
+        findings.append(Finding("same-pattern", what, Place(path="RUN"), found, "one run", "give one run"))
+    if findings:
+        raise ParameterError(findings)
+    run = asked.runs[0]
+    accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
+    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
+    titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
+    page = _page(numbers, run.title, titles)
+    return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, page))
+
+
+def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:
+    pictures = plots.available()
+    return render(
+        "suppression_dossier.html.j2",
+        title=title,
+        banner=BANNER,
+        headlines=_headlines(numbers),
+        numbers=numbers,
+        pictures=pictures,
+        figures=figures(numbers, titles) if pictures else {},
+        most=MOST_GROUPS,
+    )
+
+
+def _headlines(numbers: Row) -> list[tuple[str, str]]:
+    """What to know first: what is gone, and whether what is left protects."""
+    programme, primary = numbers["programme"], numbers["intervals"]["primary"]
+    return [
+        (f"{100 * programme['hidden_share']:.1f} %", f"of {programme['cells']:,} distinct cells are hidden"),
+        (f"{programme['primary']:,}", f"of them are primary; {programme['complementary']:,} protect these"),
+        (f"{100 * programme['hidden_value_share']:.1f} %", "of all that the cells add up to is in hidden ones"),
+        (
+            f"{primary['protected']:,} of {primary['cells']:,}",
+            "primary cells have the whole of their protection in the attacker's interval",
+        ),
+    ]

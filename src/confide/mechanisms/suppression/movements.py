@@ -1,0 +1,271 @@
+"""Movements: other figures for hidden cells that an attacker cannot rule out.
+
+A movement d has M d = 0 and low <= a + d, where a are the true values; it is zero wherever a cell is published. If some
+movement has d_c = u, the attacker's interval of c reaches up to a_c + u at least. Movements are kept as whole numbers
+and checked as such, so what they prove does not depend on a solver's rounding, and holds against an attacker who knows
+that all figures are whole numbers.
+
+The cheapest movement of a cell by u, with a price for each published cell that it would move, is a linear programme:
+
+    min  sum_i w_i |d_i|   with   M d = 0,   d_c = u,   a + d >= low;
+
+on a plain two-way table this is the cheapest cycle through c (Cox 1980; Kelly, Golden and Assad 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from confide.mechanisms.suppression.problem import NOBODY, Problem
+from confide.mechanisms.suppression.solving import Floats, is_whole, minimise
+from confide.mechanisms.suppression.structure import Flags, Integers
+
+FREE = 1e-3
+"""What it costs to move a cell that is hidden already, relative to the cheapest that is not."""
+
+SECONDS = 5.0
+"""How long whole numbers are looked for where a linear programme has fractions."""
+
+FURTHEST = 1 << 20
+"""A movement is multiplied by at most this."""
+
+MOST_REGIONS = 100
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Movement:
+    """A movement: the cells that move and by how much."""
+
+    cells: Integers
+    by: Integers
+
+    def times(self, factor: int) -> Movement:
+        return Movement(self.cells, self.by * factor)
+
+    @cached_property
+    def of_cell(self) -> dict[int, int]:
+        """By how much each cell moves."""
+        return dict(zip(self.cells.tolist(), self.by.tolist(), strict=True))
+
+
+class Movements:
+    """Movements found so far, by the cells that they move."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._found: dict[int, Movement] = {}
+        self._of_cell: dict[int, set[int]] = {}
+        self._next = 0
+
+    def __iter__(self) -> Iterator[Movement]:
+        return iter(self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, movement: Movement) -> None:
+        """A movement, as far as it can go, and its opposite."""
+        for way in (movement, movement.times(-1)):
+            furthest = self._furthest(way)
+            if furthest:
+                self._found[self._next] = way.times(furthest)
+                for cell in way.cells.tolist():
+                    self._of_cell.setdefault(cell, set()).add(self._next)
+                self._next += 1
+
+    def moving(self, cell: int, *, without: int | None = None) -> Iterator[Movement]:
+        """The movements that move a cell; those that leave another alone, if one is named."""
+        skipped = self._of_cell.get(without, set()) if without is not None else set()
+        return (self._found[number] for number in self._of_cell.get(cell, ()) if number not in skipped)
+
+    def reach(self, cell: int, *, without: int | None = None) -> tuple[int, int]:
+        """How far a cell can fall and rise."""
+        by = [each.of_cell[cell] for each in self.moving(cell, without=without)]
+        return max(0, -min(by, default=0)), max(0, max(by, default=0))
+
+    def tied(self, cell: int, *, without: int | None = None) -> set[int]:
+        """The persons, other than a cell's own, of whom every movement of the cell moves something they know."""
+        persons = self.problem.persons
+        common: set[int] | None = None
+        for each in self.moving(cell, without=without):
+            moved = set(persons[each.cells].tolist())
+            common = moved if common is None else common & moved
+            if common <= {NOBODY}:
+                break
+        return (common or set()) - {NOBODY, int(persons[cell])}
+
+    def drop(self, cell: int) -> None:
+        """Forgets the movements of a cell, which is published."""
+        for number in self._of_cell.pop(cell, set()):
+            for other in self._found.pop(number).of_cell:
+                if other != cell:
+                    self._of_cell[other].discard(number)
+
+    def prove(self, hidden: Flags) -> bool:
+        """Whether every movement is one: whole numbers that add up, no value below its bound, nothing else moved."""
+        low, value = self.problem.low, self.problem.value
+        matrix = self.problem.structure.matrix.astype(np.int64)
+        for each in self:
+            moved = np.zeros(len(value), np.int64)
+            moved[each.cells] = each.by
+            if (matrix @ moved).any() or (value + moved < low).any() or (moved.astype(np.bool_) & ~hidden).any():
+                return False
+        return True
+
+    def _furthest(self, movement: Movement) -> int:
+        falling = movement.by < 0
+        room = self.problem.value[movement.cells] - self.problem.low[movement.cells]
+        return int((room[falling] // -movement.by[falling]).min(initial=FURTHEST))
+
+
+class Regions:
+    """Neighbourhoods of a cell, from small to large, within which movements are looked for.
+
+    The smallest has the cell, its siblings in every dimension, theirs, and all that these are made of: totals above
+    them stay. The next ones let totals along one dimension move, with what that entails.
+    """
+
+    def __init__(self, problem: Problem):
+        self._structure = problem.structure
+        totals = sparse.csr_array(
+            (np.ones(self._structure.rows), (np.arange(self._structure.rows), self._structure.total)),
+            shape=self._structure.matrix.shape,
+        )
+        self._parts = sparse.csr_array(self._structure.matrix + totals)
+        self._parts.eliminate_zeros()
+        self._parts_by_cell = sparse.csc_array(self._parts)
+        self._totals_by_cell = sparse.csc_array(totals)
+        self._grown: dict[int, list[Integers]] = {}
+
+    def around(self, cell: int) -> Iterator[Integers]:
+        """Regions of a cell, growing up to everything that hangs together with it."""
+        grown = self._grown.get(cell)
+        if grown is None:
+            grown = self._grown[cell] = [self._closed(np.array([cell], np.int64))]
+            # Siblings without parts are in each other's closure, and share it.
+            if not self._is_total(cell):
+                for other in grown[0].tolist():
+                    if not self._is_total(other):
+                        self._grown.setdefault(other, grown)
+        yield grown[0]
+        for number in range(1, MOST_REGIONS):
+            if len(grown) == number:
+                larger = self._larger(grown[-1])
+                if larger is None:
+                    return
+                grown.append(larger)
+            yield grown[number]
+
+    def _larger(self, region: Integers) -> Integers | None:
+        """The smallest region in which totals along one more dimension move; None if all do."""
+        rows = self._rows(self._parts_by_cell, region)
+        inside = np.zeros(self._structure.cells, np.bool_)
+        inside[region] = True
+        best: Integers | None = None
+        for axis in np.unique(self._structure.axis[rows]):
+            totals = self._structure.total[rows[self._structure.axis[rows] == axis]]
+            if inside[totals].all():
+                continue
+            larger = self._closed(np.union1d(region, totals))
+            if best is None or len(larger) < len(best):
+                best = larger
+        return best
+
+    def _closed(self, cells: Integers) -> Integers:
+        """The cells with their siblings and parts, and theirs."""
+        inside = np.zeros(self._structure.cells, np.bool_)
+        inside[cells] = True
+        new = cells
+        while len(new):
+            rows = np.union1d(self._rows(self._parts_by_cell, new), self._rows(self._totals_by_cell, new))
+            found = self._parts.indices[_spans(self._parts.indptr, rows)]
+            new = np.unique(found[~inside[found]]).astype(np.int64)
+            inside[new] = True
+        return np.flatnonzero(inside)
+
+    @staticmethod
+    def _rows(by_cell: sparse.csc_array, cells: Integers) -> Integers:
+        rows: Integers = np.unique(by_cell.indices[_spans(by_cell.indptr, cells)]).astype(np.int64)
+        return rows
+
+    def _is_total(self, cell: int) -> bool:
+        pointers = self._totals_by_cell.indptr
+        return bool(pointers[cell + 1] > pointers[cell])
+
+
+def cheapest(
+    problem: Problem, region: Integers, cell: int, by: int, hidden: Flags, *, known: int = NOBODY, new: bool = True
+) -> Movement | None:
+    """The cheapest movement within a region that moves a cell by so much; what the person ``known`` knows stays as it
+    is, and so does what is not hidden unless ``new``. None if there is none."""
+    movable = hidden[region] | (np.bool_(new) & ~problem.keep[region])
+    if known != NOBODY:
+        movable &= problem.persons[region] != known
+    if problem.value[cell] + by < problem.low[cell]:
+        return None
+    cells = np.append(region[movable & (region != cell)], cell)
+    columns = problem.structure.by_cell
+    spans = _spans(columns.indptr, cells)
+    column = np.repeat(np.arange(len(cells)), np.diff(columns.indptr)[cells])
+    row, data = columns.indices[spans], columns.data[spans]
+    alive = _able(row, column, len(cells), problem.structure.rows)
+    if not alive[-1]:
+        return None
+    kept = alive[column]
+    cells = cells[alive][:-1]
+    rows, row = np.unique(row[kept], return_inverse=True)
+    column, data = (np.cumsum(alive) - 1)[column[kept]], data[kept]
+    own = column == len(cells)
+    rhs = np.zeros(len(rows))
+    rhs[row[own]] = -by * data[own]
+    row, column, data = row[~own], column[~own], data[~own]
+    both = sparse.csc_array(
+        (np.append(data, -data), (np.append(row, row), np.append(column, column + len(cells)))),
+        shape=(len(rows), 2 * len(cells)),
+    )
+    least = float(problem.weight.min(initial=1.0))
+    price = np.where(hidden[cells], FREE * least, problem.weight[cells])
+    low, cost = np.zeros(2 * len(cells)), np.concatenate([price, price])
+    room = (problem.value[cells] - problem.low[cells]).astype(np.float64)
+    high = np.concatenate([np.full(len(cells), np.inf), room])
+    solved = minimise(cost, both, rhs, low, high)
+    if solved is None:
+        return None
+    if not is_whole(solved.values):
+        solved = minimise(cost, both, rhs, low, np.minimum(high, FURTHEST), integer=True, seconds=SECONDS)
+        if solved is None or not is_whole(solved.values):
+            return None
+    return _movement(solved.values, cells, cell, by)
+
+
+def _movement(values: Floats, cells: Integers, cell: int, by: int) -> Movement:
+    whole = np.rint(values).astype(np.int64)
+    moved = np.append(whole[: len(cells)] - whole[len(cells) :], by)
+    at = np.flatnonzero(moved)
+    return Movement(np.append(cells, cell)[at], moved[at])
+
+
+def _able(row: Integers, column: Integers, cells: int, rows: int) -> Flags:
+    """The cells that might move at all: one that is alone in an equation cannot, and so on."""
+    alive = np.ones(cells, np.bool_)
+    while True:
+        there = alive[column]
+        number = np.bincount(row[there], minlength=rows)
+        stuck = np.unique(column[there & (number[row] == 1)])
+        if not len(stuck):
+            return alive
+        alive[stuck] = False
+
+
+def _spans(pointers: Integers, which: Integers) -> Integers:
+    """The places of the entries of several rows or columns of a sparse matrix."""
+    starts = pointers[which].astype(np.int64)
+    sizes = pointers[which + 1].astype(np.int64) - starts
+    offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    places: Integers = offsets + np.arange(int(sizes.sum()))
+    return places

@@ -1,0 +1,330 @@
+"""What is to be solved: cells with their values, those that must be protected, and what it costs to hide each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from confide.errors import CONFIDENTIAL, NOWHERE, Finding, ParameterError
+from confide.exact import Exact, exact
+from confide.mechanisms.suppression.attacker import Attacker
+from confide.mechanisms.suppression.solving import Floats
+from confide.mechanisms.suppression.structure import Flags, Integers, Structure
+
+# Primary rules: which cells would disclose something, and how far an attacker must be kept from their values.
+#
+# ========  ==========================================================================================================
+# rule      a cell is primary where
+# ========  ==========================================================================================================
+# threshold  0 < n <= maximum; with ``zeros`` also n = 0
+# (n, k)     the n largest contributions are more than k % of the cell: x_1 + ... + x_n > k/100 · X
+# p %        someone can estimate a contribution to within p %: X - x_1 - x_2 < p/100 · x_1
+# pq         the same for an attacker who knows each contribution beforehand to within q %: q/100 · (X - x_1 - x_2) <
+#            p/100 · x_1
+# ========  ==========================================================================================================
+#
+# Each gives protection levels: the attacker's interval [lo, hi] of a primary cell with the value X must have ``lo <=
+# X - lower``, ``hi >= X + upper`` and ``hi - lo >= sliding``. For the threshold these make the cell look as if it
+# could be one that need not be hidden: hi >= maximum + 1, and an interval at least as wide as the maximum. For
+# magnitudes they keep the estimate of the largest contribution by the second largest contributor outside p %
+# (Hundepool et al., "Statistical Disclosure Control", 2012, table 4.3):
+#
+#     (n, k)  100/k · (x_1 + ... + x_n) - X
+#     p %     p/100 · x_1 - (X - x_1 - x_2)
+#     pq      p/q · x_1 - (X - x_1 - x_2)
+#
+# upwards and downwards alike. Levels are whole numbers, rounded up.
+
+
+MOST = 100
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Levels:
+    """Primary cells and their protection levels, one entry for each cell of a structure; zero where not primary."""
+
+    primary: Flags
+    lower: Integers
+    upper: Integers
+    sliding: Integers
+
+    @staticmethod
+    def none(cells: int) -> Levels:
+        """No primary cell."""
+        zero = np.zeros(cells, np.int64)
+        return Levels(np.zeros(cells, np.bool_), zero, zero, zero)
+
+    def also(self, other: Levels) -> Levels:
+        """The cells of both, each with the larger levels."""
+        return Levels(
+            self.primary | other.primary,
+            np.maximum(self.lower, other.lower),
+            np.maximum(self.upper, other.upper),
+            np.maximum(self.sliding, other.sliding),
+        )
+
+    def taken(self, cells: Integers) -> Levels:
+        """The levels of some cells."""
+        return Levels(self.primary[cells], self.lower[cells], self.upper[cells], self.sliding[cells])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributions:
+    """What the cells of a magnitude table are made of: contributors, and the largest contributions, falling."""
+
+    number: Integers
+    largest: Integers
+    """One row for a cell: x_1, x_2, ... as far as a rule needs them, zero where there are no more."""
+
+    def top(self, number: int) -> Integers:
+        """The sum of the largest so many."""
+        if number > self.largest.shape[1]:
+            what, expected = "a rule needs more contributions than were counted", f"at least {number} for a cell"
+            raise ParameterError(Finding("contributions", what, found=str(self.largest.shape[1]), expected=expected))
+        sums: Integers = self.largest[:, :number].sum(axis=1)
+        return sums
+
+
+def threshold(counts: Integers, maximum: int, *, zeros: bool = False, lower: int = 0) -> Levels:
+    """Cells of few: 0 < n <= maximum. ``lower`` is how far below n an attacker's interval must reach, as far as zero
+    allows."""
+    if maximum < 1:
+        raise _wrong("maximum", maximum, "a whole number of at least 1")
+    primary = (counts <= maximum) & ((counts > 0) | zeros)
+    upper = np.where(primary, maximum + 1 - counts, 0)
+    down = np.where(primary, np.minimum(lower, counts), 0)
+    return Levels(primary, down, upper, np.where(primary, maximum, 0))
+
+
+def dominance(values: Integers, contributions: Contributions, number: int, percent: Exact) -> Levels:
+    """The (n, k) rule."""
+    k = _percent("percent", percent)
+    if number < 1:
+        raise _wrong("number", number, "a whole number of at least 1")
+    need = [MOST / k * int(top) - int(x) for top, x in zip(contributions.top(number), values, strict=True)]
+    return _both_ways(need)
+
+
+def p_percent(values: Integers, contributions: Contributions, percent: Exact) -> Levels:
+    """The p % rule: pq with q = 100."""
+    return pq(values, contributions, percent, MOST)
+
+
+def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Exact) -> Levels:
+    """The pq rule: p ``percent`` for an attacker who knows contributions to within q ``prior`` % beforehand."""
+    p, q = exact(percent, "percent"), _percent("prior", prior)
+    if not 0 < p < q:
+        raise _wrong("percent", percent, "more than 0 and less than the prior knowledge")
+    rest = values - contributions.top(2)
+    first = contributions.largest[:, 0]
+    return _both_ways([p / q * int(x) - int(r) for x, r in zip(first, rest, strict=True)])
+
+
+def _both_ways(need: list[Fraction]) -> Levels:
+    """Primary is what needs to be kept at a distance at all."""
+    level = np.array([max(0, ceil(each)) for each in need], np.int64)
+    return Levels(level > 0, level, level, np.zeros_like(level))
+
+
+def _percent(name: str, value: Exact) -> Fraction:
+    number = exact(value, name)
+    if not 0 < number <= MOST:
+        raise _wrong(name, value, "a number of percent, more than 0 and at most 100")
+    return number
+
+
+def _wrong(name: str, found: object, expected: str) -> ParameterError:
+    what = f"{name} is not what a primary rule can have"
+    return ParameterError(Finding("primary-rule", what, found=str(found), expected=expected, remedy="correct it"))
+
+
+def contributions_of(cell: Integers, value: Integers, cells: int, *, top: int = 2) -> tuple[Integers, Contributions]:
+    """The values of cells, and their contributions, from one row for each contributor: its cell and what it adds."""
+    if (value < 0).any():
+        raise ParameterError(Finding("negative", "a contribution is negative", expected="at least zero for everybody"))
+    order = np.lexsort((-value, cell))
+    sorted_cell, sorted_value = cell[order], value[order]
+    number: npt.NDArray[np.int64] = np.bincount(cell, minlength=cells).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(number)[:-1]])
+    rank = np.arange(len(order)) - starts[sorted_cell]
+    largest = np.zeros((cells, top), np.int64)
+    within = rank < top
+    largest[sorted_cell[within], rank[within]] = sorted_value[within]
+    total = np.zeros(cells, np.int64)
+    np.add.at(total, cell, value)
+    return total, Contributions(number, largest)
+
+
+Weights = Literal["constant", "value", "log"]
+
+PRECISION = 1e-9
+NOBODY = -1
+
+LARGEST = 1 << 40
+"""Larger figures would leave the range in which the solver can be trusted."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem:
+    """The cell suppression problem of a structure. All values are whole numbers of at least ``low``. Confidential."""
+
+    structure: Structure
+    value: Integers
+    levels: Levels
+    weight: Floats
+    """What it costs to hide a cell that need not be hidden."""
+    low: Integers
+    """What an attacker knows of a hidden cell: it is not below this."""
+    keep: Flags
+    """Cells that must not be hidden."""
+    unlisted: Flags
+    """Cells that are in no published table: hidden from the beginning, at no cost."""
+    single: Flags
+    """Cells of one contributor, who knows the value; all False if this is not to be thought of."""
+    who: Integers | None = None
+    """Where a cell is single, a number for its contributor; None where the records are not at hand."""
+    inhabited: Flags | None = None
+    """Cells that somebody is in; None: those with a figure other than zero."""
+
+    def __post_init__(self) -> None:
+        if (self.value < self.low).any() or (np.abs(self.value) > LARGEST).any():
+            raise ParameterError(
+                Finding(
+                    code="values",
+                    what="figures are out of range",
+                    found=CONFIDENTIAL,
+                    expected=f"whole numbers from 0 to {LARGEST:,}, totals too",
+                    remedy="take thousands or millions for larger ones; negative figures cannot be protected",
+                )
+            )
+        if (self.structure.matrix @ self.value.astype(np.float64)).any():
+            what, expected = "the figures do not add up", "tables that add up"
+            raise ParameterError(
+                Finding("not-additive", what, NOWHERE, CONFIDENTIAL, expected, "add the totals up again")
+            )
+        if (self.levels.primary & self.keep).any():
+            what = "a cell that must be published is primary, and must be hidden"
+            raise ParameterError(
+                Finding(
+                    code="kept-primary",
+                    what=what,
+                    found=CONFIDENTIAL,
+                    expected="no primary cell among those that are always published",
+                    remedy='keep fewer cells; choose zeros = "secondary", as a sum of zero can be that of one person',
+                )
+            )
+
+    @property
+    def begun(self) -> Flags:
+        """What is hidden whatever else is decided."""
+        return self.levels.primary | self.unlisted
+
+    @property
+    def high(self) -> Floats:
+        return np.full(len(self.value), np.inf)
+
+    @cached_property
+    def persons(self) -> Integers:
+        """For each cell of a single contributor who that is, as a number; -1 for others.
+
+        Without the records, as far as the structure tells: a total of one and its part of one are the same person, who
+        knows both.
+        """
+        if self.who is not None:
+            return np.where(self.single, self.who, NOBODY)
+        matrix = sparse.coo_array(self.structure.matrix)
+        row, cell = matrix.coords
+        total = self.structure.total[row]
+        same = self.single[cell] & self.single[total]
+        size = self.structure.cells
+        graph = sparse.csr_array((np.ones(int(same.sum())), (cell[same], total[same])), shape=(size, size))
+        _, labels = csgraph.connected_components(graph, directed=False)
+        return np.where(self.single, labels.astype(np.int64), NOBODY)
+
+    @property
+    def about_somebody(self) -> Flags:
+        """Cells whose figure says something of somebody. That nobody is in a cell says nothing about anybody; a sum of
+        zero that somebody contributes to does."""
+        return self.value != 0 if self.inhabited is None else self.inhabited
+
+    def cost(self, hidden: Flags) -> float:
+        """What is paid for hiding cells that are not primary."""
+        return float(self.weight[hidden & ~self.begun].sum())
+
+    def attacker(self, hidden: Flags) -> Attacker:
+        """Somebody who has seen the tables without the hidden cells."""
+        value = self.value.astype(np.float64)
+        return Attacker(self.structure, value, hidden, self.low.astype(np.float64), self.high)
+
+    def needs(self) -> list[Need]:
+        """What every primary cell must be able to do, the highest totals and the largest distances first."""
+        levels = self.levels
+        parts = np.bincount(self.structure.total, minlength=self.structure.cells)
+        found = []
+        for cell in np.flatnonzero(levels.primary).tolist():
+            lower = min(int(levels.lower[cell]), int(self.value[cell] - self.low[cell]))
+            found.append(Need(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
+        return sorted(found, key=lambda need: (not parts[need.cell], -need.upper - need.lower, need.cell))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A cell whose value must be able to fall by ``lower``, to rise by ``upper`` and to do both by ``sliding``, for all
+    that an attacker knows."""
+
+    cell: int
+    lower: int
+    upper: int
+    sliding: int
+
+    def met(self, down: float, up: float) -> bool:
+        """Whether a cell that can fall and rise so far is protected."""
+        return down >= self.lower and up >= self.upper and down + up >= self.sliding
+
+
+def weights(value: Integers, kind: Weights) -> Floats:
+    """What it costs to hide a cell: 1, its value, or log(1 + value). A zero costs as much as a one."""
+    at_least_one = np.maximum(np.abs(value), 1).astype(np.float64)
+    if kind == "constant":
+        return np.ones(len(value))
+    return at_least_one if kind == "value" else np.log1p(at_least_one)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pattern:
+    """Which cells are hidden, and how good that is known to be."""
+
+    hidden: Flags
+    cost: float
+    method: str
+    bound: float | None = None
+    """No safe pattern costs less; None where that is not known."""
+
+    @property
+    def gap(self) -> float | None:
+        """How much dearer than the best it may be, as a share; zero: proved to be the best."""
+        if self.bound is None:
+            return None
+        gap = (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
+        return gap if gap > PRECISION else 0.0
+
+
+def cannot_protect(number: int) -> ParameterError:
+    """Some cells cannot be protected, whatever is hidden. Which ones is confidential."""
+    return ParameterError(
+        Finding(
+            code="cannot-protect",
+            what="some primary cells cannot be protected, whatever else is hidden",
+            found=f"{number:,} cells",
+            expected="cells that can be hidden beside each primary one",
+            remedy="let totals or zeros be hidden too, ask for smaller protection levels, or use coarser variables",
+        )
+    )

@@ -1,0 +1,143 @@
+"""The spec of a release by cell suppression."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from confide.mechanisms.suppression.problem import MOST, Weights
+from confide.mechanisms.suppression.suppress import Method, Zeros
+from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+
+NOTHING = "-"
+
+
+class SuppressionData(DataPart):
+    """Where the records are, what they mean, and what is added up."""
+
+    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    blocks: str = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
+    value: str | None = Field(
+        None, description="A column of whole numbers: its sums are published in place of counts (magnitude tables)."
+    )
+
+
+class DominancePart(Part):
+    """The (n, k) rule."""
+
+    n: int = Field(ge=1, le=10, description="So many of the largest contributions ...")
+    k: ExactNumber = Field(description="... must not be more than this percentage of a cell.")
+
+
+class SuppressionPart(Part):
+    """Which cells are primary, how they are protected, and at whose expense."""
+
+    threshold: int | None = Field(
+        None, ge=1, le=1_000, description="Cells with at most so many records, and at least one, are primary."
+    )
+    zeros: Zeros = Field(
+        "secondary",
+        description="published: zeros are never hidden; secondary: they may be, to protect others; primary: they must.",
+    )
+    lower: int = Field(0, ge=0, description="How far below a small count an attacker's interval must reach.")
+    singletons: bool = Field(
+        True, description="Whether someone who knows a cell, being its one record, is kept from knowing others by it."
+    )
+    weights: Weights = Field("log", description="What hiding a cell costs: 1, its value, or log(1 + value).")
+    method: Method = Field("auto", description="How the other hidden cells are chosen; auto: by the number of cells.")
+    keep: list[str] = Field(
+        default_factory=list, description="Margins that are never hidden unless primary, such as total or sex."
+    )
+    dominance: DominancePart | None = Field(None, description="Magnitudes: the (n, k) rule.")
+    p: ExactNumber | None = Field(None, description="Magnitudes: the p % rule; with q, the pq rule.")
+    q: ExactNumber | None = Field(None, description="What is known beforehand of each contribution, in percent.")
+    range: ExactNumber = Field(
+        Fraction(10), description="Magnitudes: how far, in percent, cells below the threshold are protected."
+    )
+
+
+class SuppressionTable(Part):
+    """One table."""
+
+    name: Name = Field(description="The name of the table, and of its file.")
+    title: str = Field("", max_length=200, description="A title for people.")
+    variables: list[str] = Field(
+        description="The variables crossed; recodes of one attribute that nest make a hierarchy."
+    )
+    levels: list[str] = Field(default_factory=list, description="The geolevels the table is published for.")
+
+
+class SuppressionOutput(OutputPart):
+    """What is written."""
+
+    formats: list[Literal["parquet", "csv", "sdmx-csv"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"], min_length=1, description="The file formats of the tables."
+    )
+    agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX-CSV.")
+    noise_margin: ClassVar[None] = None  # type: ignore[misc]
+
+
+class SuppressionSpec(Spec):
+    """Tables from which cells are left out so that small ones cannot be worked out from the rest."""
+
+    data: SuppressionData
+    suppression: SuppressionPart
+    tables: list[SuppressionTable] = Field(min_length=1)
+    output: SuppressionOutput = SuppressionOutput()
+    privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
+
+    def problems(self) -> list[Problem]:
+        found = super().problems() + self._rules()
+        known = [*(level.name for level in self.geography.levels), "block"]
+        times = Counter(table.name for table in self.tables)
+        for position, table in enumerate(self.tables):
+            where: KeyPath = ("tables", position, "name")
+            if times[table.name] > 1:
+                what = "two tables have one name"
+                found.append(Problem(where, "duplicate-table", what, "names that differ", table.name))
+            for level in table.levels:
+                if level not in known:
+                    what = f"there is no level {level!r} on the spine"
+                    expected = "one of " + ", ".join(known) + "; areas beside the spine do not nest"
+                    found.append(Problem(("tables", position, "levels"), "unknown-level", what, expected, level))
+        if any(table.levels for table in self.tables) and self.data.blocks == NOTHING:
+            what = "tables with levels need the block table of the frame"
+            found.append(Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing"))
+        return found
+
+    def _rules(self) -> list[Problem]:
+        part = self.suppression
+        found = []
+        magnitude = sorted(part.model_fields_set & {"dominance", "p", "q", "range"})
+        if self.data.value is None and magnitude:
+            what = f"{magnitude[0]} belongs to magnitude tables"
+            expected = "[data] value, or no such key"
+            found.append(Problem(("suppression", magnitude[0]), "magnitude-rule", what, expected, remedy="remove it"))
+        if self.data.value is not None and "lower" in part.model_fields_set:
+            what, expected = "lower belongs to tables of counts", "range, in percent"
+            found.append(Problem(("suppression", "lower"), "count-rule", what, expected, remedy="remove it"))
+        if part.threshold is None and part.dominance is None and part.p is None:
+            what = "no primary rule is given"
+            found.append(Problem(("suppression",), "no-rule", what, "threshold, dominance or p", "none of them"))
+        for name, number in (("p", part.p), ("q", part.q), ("range", part.range)):
+            if number is not None and number > MOST:
+                what = f"{name} is a percentage"
+                found.append(Problem(("suppression", name), "percentage", what, "at most 100", str(number)))
+        if part.dominance is not None and part.dominance.k >= MOST:
+            what = "k is a percentage, and no contributions are more than all"
+            found.append(
+                Problem(("suppression", "dominance", "k"), "percentage", what, "less than 100", str(part.dominance.k))
+            )
+        if part.p == MOST and part.q is None:
+            what = "p is less than what is known beforehand, which is 100 % without q"
+            found.append(Problem(("suppression", "p"), "percentage", what, "less than 100", str(part.p)))
+        if part.q is not None and (part.p is None or part.p >= part.q):
+            what = "q goes with a p that is smaller"
+            found.append(Problem(("suppression", "q"), "pq-rule", what, "p and q, p less than q", str(part.q)))
+        if part.zeros == "primary" and part.threshold is None:
+            what = "zeros are primary by the threshold rule alone"
+            found.append(Problem(("suppression", "zeros"), "zeros", what, "a threshold", part.zeros))
+        return found

@@ -1,0 +1,193 @@
+"""Cell suppression from tables to a safe pattern: primary rules, complementary cells, proof.
+
+>>> import numpy as np
+>>> tables = {"jobs": ([flat("area", ["north", "south"]), flat("job", ["yes", "no"])], [[2, 9], [8, 7]])}
+>>> done = suppress_tables({name: (of, with_totals(of, np.array(inner))) for name, (of, inner) in tables.items()})
+>>> done.published["jobs"].astype(int)
+array([[1, 1, 1],
+       [1, 0, 0],
+       [1, 0, 0]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.errors import ConfideError, Finding, ParameterError
+from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
+from confide.mechanisms.suppression.modular import modular_protection
+from confide.mechanisms.suppression.optimal import optimal
+from confide.mechanisms.suppression.problem import Levels, Pattern, Problem, Weights, threshold, weights
+from confide.mechanisms.suppression.structure import Dimension, Flags, Integers, Layout, Linked, flat, link
+
+__all__ = ["Method", "Suppressed", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
+
+Method = Literal["auto", "optimal", "modular", "heuristic"]
+Zeros = Literal["published", "secondary", "primary"]
+
+SMALL_TABLE = 120
+"""Tables with at most so many cells are solved to optimality by ``auto``; with at most MEDIUM_TABLE, modularly."""
+
+MEDIUM_TABLE = 600
+OPTIMAL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Suppressed:
+    """Which cells of which tables stay published, and the pattern behind it."""
+
+    published: Mapping[str, Flags]
+    """For each table a flag for every cell, in the shape of the table."""
+    pattern: Pattern
+    problem: Problem
+    linked: Linked
+
+    @property
+    def cells(self) -> int:
+        """Distinct listed cells."""
+        return int(self.linked.listed.sum())
+
+    @property
+    def hidden(self) -> int:
+        """Distinct listed cells that are hidden."""
+        return int((self.pattern.hidden & self.linked.listed).sum())
+
+
+def suppress_tables(
+    tables: Mapping[str, tuple[Sequence[Dimension], npt.ArrayLike]],
+    *,
+    maximum: int = 3,
+    zeros: Zeros = "secondary",
+    weight: Weights = "log",
+    method: Method = "auto",
+    singletons: bool = True,
+    lower: int = 0,
+) -> Suppressed:
+    """Protects tables of counts together, by the threshold rule. Each table has its dimensions and its counts with all
+    totals, in the shape of the dimensions; cells with the same codes in several tables are one cell."""
+    layouts = [Layout(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
+    counts = [_shaped(layout, np.asarray(counts)) for layout, (_, counts) in zip(layouts, tables.values(), strict=True)]
+    linked = link(layouts)
+    value = joined(linked, counts)
+    levels = threshold(value, maximum, zeros=zeros == "primary", lower=lower)
+    single = (value == 1) if singletons else np.zeros(len(value), np.bool_)
+    problem = pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
+    pattern = solve(problem, linked, method=method).pattern
+    published = {
+        layout.name: ~pattern.hidden[numbers].reshape(layout.shape)
+        for layout, numbers in zip(layouts, linked.numbers, strict=True)
+    }
+    return Suppressed(published, pattern, problem, linked)
+
+
+def pose(
+    linked: Linked,
+    value: Integers,
+    levels: Levels,
+    *,
+    zeros: Zeros,
+    weight: Weights,
+    single: Flags,
+    keep: Flags | None = None,
+    who: Integers | None = None,
+    inhabited: Flags | None = None,
+) -> Problem:
+    """The problem of linked tables. Where zeros are always published, everybody knows that what is hidden is not zero,
+    and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all (``inhabited``), is
+    known from the records alone."""
+    unlisted = ~linked.listed
+    kept = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
+    low = np.zeros(len(value), np.int64)
+    if zeros == "published":
+        kept = kept | ((value == 0) & ~unlisted)
+        low[(value > 0) & ~unlisted] = 1
+    on_list = Levels(
+        levels.primary & ~unlisted,
+        np.where(unlisted, 0, levels.lower),
+        np.where(unlisted, 0, levels.upper),
+        np.where(unlisted, 0, levels.sliding),
+    )
+    structure = linked.structure
+    return Problem(
+        structure, value, on_list, weights(value, weight), low, kept, unlisted, single & ~unlisted, who, inhabited
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Safe:
+    """A pattern with its proof."""
+
+    pattern: Pattern
+    protection: Protection
+
+
+def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance: Advance | None = None) -> Safe:
+    """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell; a pattern
+    that is not raises."""
+    cells = int(linked.listed.sum())
+    chosen = method
+    if method == "auto":
+        chosen = "optimal" if cells <= SMALL_TABLE else "modular" if cells <= MEDIUM_TABLE else "heuristic"
+    if chosen == "optimal":
+        pattern = optimal(problem, seconds=OPTIMAL_SECONDS)
+        protection = Protection(problem, pattern.hidden)
+        protection.complete(new=False, advance=advance)
+    else:
+        if chosen == "modular":
+            protection = modular_protection(problem, linked, advance=advance)
+        else:
+            protection = protect(problem, advance=advance)
+        pattern = Pattern(protection.hidden, problem.cost(protection.hidden), chosen)
+    if not protection.safe():
+        raise ConfideError(
+            Finding(
+                code="pattern-not-proved",
+                what="a pattern was found that could not be proved safe; nothing is published",
+                expected="a movement in whole numbers for every primary cell",
+                remedy="try another method, and report it",
+            )
+        )
+    return Safe(pattern, protection)
+
+
+def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Integers:
+    """A table with all totals out of its inner cells: the codes without parts of every dimension, in order."""
+    whole = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
+    leaves = [[at for at, parts in enumerate(dimension.children) if not parts] for dimension in dimensions]
+    whole[np.ix_(*leaves)] = np.asarray(inner)
+    return add_up(dimensions, whole)
+
+
+def add_up(dimensions: Sequence[Dimension], whole: Integers) -> Integers:
+    """Every code with parts, in every dimension, as the sum of its parts."""
+    for axis, dimension in enumerate(dimensions):
+        turned = np.moveaxis(whole, axis, 0)
+        for at in range(dimension.size - 1, -1, -1):
+            if dimension.children[at]:
+                turned[at] = turned[list(dimension.children[at])].sum(axis=0)
+    return whole
+
+
+def joined(linked: Linked, counts: Sequence[Integers]) -> Integers:
+    """The values of all distinct cells; tables must agree on cells that they share."""
+    value = np.zeros(linked.structure.cells, np.int64)
+    for numbers, of_table in zip(linked.numbers, counts, strict=True):
+        value[numbers] = of_table.reshape(-1)
+    for table, numbers, of_table in zip(linked.tables, linked.numbers, counts, strict=True):
+        if not np.array_equal(value[numbers], of_table.reshape(-1)):
+            what = f"the table {table.name!r} has another figure than others in a cell that they share"
+            raise ParameterError(Finding("tables-disagree", what, expected="one figure for one cell"))
+    return value
+
+
+def _shaped(layout: Layout, counts: npt.NDArray[np.int64]) -> Integers:
+    if counts.shape != layout.shape or counts.dtype.kind not in "iu":
+        what = f"the counts of {layout.name!r} do not fit its dimensions"
+        expected = f"whole numbers in the shape {layout.shape}, totals with them"
+        raise ParameterError(Finding("table-shape", what, found=str(counts.shape), expected=expected))
+    return counts.astype(np.int64)

@@ -1,0 +1,195 @@
+"""The mechanism ``swapping``, from top to bottom: tables and records of which some households exchanged their places.
+
+    records ─► people and households ─► swap (keyed) ─► the same people, elsewhere ─► exact counts, records
+
+All protection is in the swap: what is published afterwards is counted without noise. It spends no budget and promises
+no differential privacy. The draws follow from a key of the run, kept in the confidential zone, from the people and
+from the settings: run again, it gives the same bytes. For users: ``docs/concepts/swapping.md``; what stays and what
+does not: ``docs/proofs/swapping.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.engines import Engine
+from confide.engines.atomic_files import private_folder, write_text
+from confide.engines.groups import write_parquet
+from confide.errors import Finding, RunError
+from confide.inputs.records import records_fingerprint
+from confide.mechanisms.swapping import verify as verification
+from confide.mechanisms.swapping.core import looked_at, swap_people
+from confide.mechanisms.swapping.output import (
+    MICRODATA,
+    count_table,
+    microdata_rows,
+    microdata_schema,
+    table_rows,
+    table_schema,
+)
+from confide.mechanisms.swapping.people import People
+from confide.mechanisms.swapping.problem import SwappingQuestion, prepare
+from confide.mechanisms.swapping.records import check_people, read_people, variables_of
+from confide.mechanisms.swapping.spec import SwappingSpec
+from confide.mechanisms.swapping.statement import in_words, noise_facts
+from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
+from confide.privacy import Definition, Neighbours
+from confide.releases import keys
+from confide.releases.folder import ReleaseWriter
+from confide.releases.load_spec import LoadedSpec
+from confide.releases.mechanism import Check, Job
+from confide.releases.plan import Plan
+from confide.releases.run import changed
+from confide.releases.workspace import Workspace
+
+Integers = npt.NDArray[np.int64]
+BYTES_PER_BYTE = 25
+"""A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
+
+
+class Swapping:
+    """See :class:`confide.releases.unpriced.Unpriced` for the verbs."""
+
+    name = "swapping"
+    spec = SwappingSpec
+    keyed: Literal[True] = True
+
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
+        return prepare(loaded, engine)
+
+    def plan(self, question: SwappingQuestion) -> Plan:
+        """No measurement and no loss; what may be a secret is not in it."""
+        spine = tuple(level.name for level in question.spine.levels)
+        return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), spine, question.facts(), accounted=False)
+
+    def fingerprint(self, question: SwappingQuestion) -> str:
+        return question.fingerprint()
+
+    def bytes_needed(self, question: SwappingQuestion, plan: Plan) -> int:  # noqa: ARG002
+        return BYTES_PER_BYTE * question.records.path.stat().st_size
+
+    def check_inputs(self, question: SwappingQuestion, job: Job) -> list[Finding]:
+        return check_people(question, job)
+
+    def make(self, question: SwappingQuestion, job: Job) -> None:
+        """Swaps. What is kept is where everybody is afterwards, and how the swap went."""
+        folder = private_folder(job.workspace.measured)
+        if moved_file(job.workspace).exists():
+            return
+        before = records_fingerprint(question.records.path)
+        with job.progress.stage("Reading records", 1) as advance:
+            people = read_people(question, job.engine)
+            advance(1)
+        if records_fingerprint(question.records.path) != before:
+            raise changed("the records changed while they were read", job.workspace)
+        with job.progress.stage("Swapping households", 1) as advance:
+            values, age = variables_of(question, people)
+            key = keys.recall(job.workspace.key_file)
+            swap = swap_people(people, question.settings, values, age, key, bytes.fromhex(self.plan(question).hash))
+            if not swap.moved.any():
+                raise RunError(_nobody(people, swap))
+            write_text(folder / TALLY, json.dumps(_tally(question, people, swap, values, age)) + "\n")
+            write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
+            advance(1)
+
+    def statistics(self, question: SwappingQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+        """Nothing: how many households moved, and how many found no partner, would tell the rate."""
+        return {}
+
+    def stated(self, question: SwappingQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
+        words = in_words(question.facts()["swapping"])
+        return {"privacy": {"loss": None, "in_words": words}, "noise": noise_facts()}
+
+    def publish(self, question: SwappingQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
+        people, block, codes = swapped(question, job.workspace, job.engine)
+        formats = question.spec.output.formats
+        with job.progress.stage("Writing tables", len(question.tables) + 1) as advance:
+            for table in question.tables:
+                batches = (
+                    batch
+                    for level, rows in count_table(people, block, codes, table)
+                    for batch in table_rows(question, table, level, rows)
+                )
+                release.table(table.name, table_schema(table), batches, formats, table.title)
+                advance(1)
+            if question.spec.output.microdata:
+                schema, title = microdata_schema(question), "Swapped records"
+                if "parquet" in formats:
+                    release.part(MICRODATA, schema, microdata_rows(question, people, block, codes), title)
+                if "csv" in formats:
+                    rows = microdata_rows(question, people, block, codes)
+                    release.text(MICRODATA, schema, rows, title, ",", quoted=True)
+            advance(1)
+
+    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+        return verification.verify(folder, manifest)
+
+
+TALLY = "swap-confidential.json"
+
+
+def _nobody(people: People, swap: Swap) -> Finding:
+    """Tables of records that nobody swapped would be the true ones, under a statement that says otherwise."""
+    asked = sum(swap.wanted.values())
+    found = "no partner for anybody" if asked else "nobody to be swapped" if people.households else "no households"
+    return Finding(
+        code="nobody-moved",
+        what="no household was swapped: the tables would be those of the records as they are",
+        found=found,
+        expected="at least one exchange",
+        remedy="nothing was released; look at in_households, or take a higher rate, fewer variables in profiles, or "
+        "a larger area for within",
+    )
+
+
+def moved_file(workspace: Workspace) -> Path:
+    """Where it is kept which households exchanged places. Confidential."""
+    return workspace.measured / "partners.parquet"
+
+
+def swapped(
+    question: SwappingQuestion, workspace: Workspace, engine: Engine
+) -> tuple[People, Integers, dict[str, Integers]]:
+    """People as they were, and block and codes of each as they are after the swap of a run."""
+    people = read_people(question, engine)
+    swap = swap_of(workspace)
+    if recall_tally(workspace)["people"] != people.fingerprint.hex():
+        raise changed("the records changed since households were swapped", workspace)
+    codes = dict(people.codes) | {name: swap.carried(people, name) for name in question.settings.carry}
+    return people, swap.block(people), codes
+
+
+def swap_of(workspace: Workspace) -> Swap:
+    """The swap of a run, as it was kept."""
+    partner = pq.read_table(moved_file(workspace)).column("partner").to_numpy().astype(np.int64)
+    tally = recall_tally(workspace)
+    return Swap(partner, tally["wanted"], tally["without"], tally["by_stage"])
+
+
+def recall_tally(workspace: Workspace) -> dict[str, Any]:
+    """How the swap of a run went."""
+    tally: dict[str, Any] = json.loads((workspace.measured / TALLY).read_text(encoding="utf-8"))
+    return tally
+
+
+def _tally(
+    question: SwappingQuestion, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
+) -> dict[str, Any]:
+    named = looked_at(question.settings, values, age)
+    return {
+        "people": people.fingerprint.hex(),
+        "households": people.households,
+        "moved": int(swap.moved.sum()),
+        "wanted": dict(swap.wanted),
+        "without": dict(swap.without),
+        "by_stage": dict(swap.by_stage),
+        "kept": [kept.as_dict() for kept in kept_in_blocks(people, question.settings, swap, named)],
+    }

@@ -1,0 +1,274 @@
+"""What a release of swapped data is asked for: people, settings and tables; and what of it stands in the plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confide.documents import load_schema
+from confide.engines import Engine, Source
+from confide.errors import ConfideError, Finding, SpecError
+from confide.geography import Spine
+from confide.inputs.frame import AreaRule, Frame, LevelRule, read_frame
+from confide.inputs.records import records_fingerprint
+from confide.mechanisms.swapping.core import check_levels, exact_levels
+from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, settings_values, swap_settings
+from confide.mechanisms.swapping.spec import SwappingSpec
+from confide.releases.load_spec import LoadedSpec, find_sources
+from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
+
+ALL = "all"
+"""What stands in the column of a variable that a margin sums over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One table; ``margins`` has the total first and its own cross-classification last."""
+
+    name: str
+    title: str
+    query: Query
+    margins: tuple[Query, ...]
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SwappingQuestion:
+    """Everything that decides the release but the records and the key."""
+
+    spec: SwappingSpec
+    schema: Schema
+    frame: Frame
+    records: Source
+    settings: SwapSettings
+    tables: tuple[Table, ...]
+
+    @property
+    def spine(self) -> Spine:
+        return self.frame.spine
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes that are read, in the order of the schema: with microdata all of them."""
+        if self.spec.output.microdata:
+            return self.schema.attributes
+        named = {variable.attribute.name for table in self.tables for variable in table.query.variables}
+        named |= {recode.attribute.name for recode in self.variables.values()}
+        named |= {*self.settings.carry, *self.spec.data.in_households}
+        named |= {self.spec.data.age} if self.settings.needs_age else set()
+        return tuple(attribute for attribute in self.schema.attributes if attribute.name in named)
+
+    @property
+    def variables(self) -> dict[str, Recode]:
+        """What the settings look at."""
+        return {name: self.schema.variable(name) for name in self.settings.variables}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the records and of what may be a secret: it is kept with the run and never published."""
+        whole = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records.path)))
+        return hashlib.sha256(whole.digest() + self.settings.fingerprint).hexdigest()
+
+    def facts(self) -> Mapping[str, Any]:
+        """What stands in the plan: all of it public. The settings are there only if the spec says so."""
+        part = self.spec.swapping
+        return {
+            "record": "person",
+            "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
+            "frame": self.frame.fingerprint,
+            "levels": {level.name: level.units for level in (*self.spine.levels, *self.spine.areas)},
+            "attributes": {attribute.name: attribute.title for attribute in self.attributes},
+            "swapping": {
+                "variant": self.settings.variant,
+                "kept_in_blocks": [*self.settings.kept],
+                "adult_age": self.settings.adult_age if self.settings.needs_age else None,
+                "exact_levels": [*exact_levels(self.spine, self.settings)],
+                "carried": [*self.settings.carry],
+                "settings": self.settings.as_dict() if part.publish_rate else None,
+            },
+            "in_households": bool(self.spec.data.in_households),
+            "tables": [
+                {
+                    "name": table.name,
+                    "title": table.title,
+                    "levels": [*table.levels],
+                    "variables": {variable.attribute.name: variable.labels for variable in table.query.variables},
+                    "margins": {margin.name: margin.name for margin in table.margins},
+                    "codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables],
+                }
+                for table in self.tables
+            ],
+            "microdata": self._microdata() if self.spec.output.microdata else None,
+        }
+
+    def _microdata(self) -> dict[str, Any]:
+        return {
+            "levels": [level.name for level in self.spine.levels[:-1]],
+            "areas": [level.name for level in self.spine.areas],
+            "block": self.spec.geography.block,
+            "attributes": [attribute.name for attribute in self.attributes],
+        }
+
+
+# From a spec to its question: schema, frame, settings and tables, with every problem of them at once.
+
+
+MOST_CELLS = 1_000_000
+"""More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
+HOUSEHOLD = "household"
+RESERVED = {"level", "area", "count", "block", HOUSEHOLD}
+"""Columns of our own."""
+
+
+def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
+    """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
+    spec = loaded.spec
+    assert isinstance(spec, SwappingSpec)
+    sources, findings = find_sources(loaded)
+    schema = frame = settings = None
+    try:
+        schema = load_schema(spec.data.schema_, loaded.path.parent)
+    except ConfideError as error:
+        findings += error.findings
+    if "blocks" in sources:
+        levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
+        areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
+        try:
+            frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
+        except ConfideError as error:
+            findings += error.findings
+    try:
+        settings = _settings(loaded, spec)
+    except ConfideError as error:
+        findings += [_placed(loaded, finding) for finding in error.findings]
+    tables: list[Table] = []
+    geography = spec.geography
+    reserved = RESERVED | {geography.block, *(level.name for level in geography.levels)}
+    reserved |= {area.name for area in geography.areas}
+    if schema is not None:
+        if spec.output.microdata:
+            taken = [attribute.name for attribute in schema.attributes if attribute.name in reserved]
+            where = loaded.place("output", "microdata")
+            findings += [replace(_reserved(name, reserved), where=where) for name in taken]
+        for position, part in enumerate(spec.tables):
+            try:
+                query = _query(schema, part.variables, reserved)
+                margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
+                kept = tuple(margins) if part.margins == "all" else (query,)
+                tables.append(Table(part.name, part.title or part.name, query, kept, tuple(part.levels)))
+            except ConfideError as error:
+                where = loaded.place("tables", position, "variables")
+                findings += [replace(finding, where=where) for finding in error.findings]
+        if settings is not None:
+            findings += _people(loaded, spec, schema, settings)
+    if settings is not None and frame is not None:
+        findings += [_placed(loaded, finding) for finding in check_levels(frame.spine, settings)]
+    if findings or schema is None or frame is None or settings is None:
+        raise SpecError(findings)
+    return SwappingQuestion(spec, schema, frame, sources["records"], settings, tuple(tables))
+
+
+def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
+    part = spec.swapping
+    values: dict[str, Any] = {} if part.settings is None else settings_values(part.settings, loaded.path.parent)
+    values |= part.given()
+    missing = [name for name in ("variant", "rate") if name not in values]
+    if missing:
+        what = f"{missing[0]!r} is missing"
+        expected = 'a variant and a rate, or settings = "light"'
+        raise SpecError(Finding("missing-key", what, loaded.place("swapping"), "nothing", expected, "add it"))
+    foreign = [
+        name
+        for variant, names in OF_VARIANT.items()
+        for name in names
+        if variant != values["variant"] and name in values
+    ]
+    if foreign:
+        what = f"{foreign[0]!r} belongs to the other variant"
+        where = loaded.place("swapping", foreign[0])
+        raise SpecError(
+            Finding("swapping-variant", what, where, foreign[0], f"what {values['variant']} has", "remove it")
+        )
+    return swap_settings(**values)
+
+
+def _placed(loaded: LoadedSpec, finding: Finding) -> Finding:
+    """A problem of the settings at its line in the spec."""
+    path = finding.where.path
+    if finding.where.file is not None:
+        return finding
+    return replace(finding, where=loaded.place(*(path or "swapping.settings").split(".")))
+
+
+def _query(schema: Schema, variables: Sequence[str], reserved: AbstractSet[str]) -> Query:
+    query = schema.ordered_query(variables)
+    if query.cells > MOST_CELLS:
+        found, expected = f"{query.cells:,} cells", f"at most {MOST_CELLS:,}"
+        raise ConfideError(
+            Finding(
+                "table-too-large", "the table has too many cells for one area", found=found, expected=expected,
+                remedy="use coarser recodes, or split the table",
+            )
+        )  # fmt: skip
+    for variable in query.variables:
+        name = variable.attribute.name
+        if name in reserved or ALL in variable.labels:
+            raise ConfideError(_reserved(name, reserved))
+        if (variable.assignment == NO_GROUP).any():
+            raise ConfideError(_incomplete(variable.name, "a table and its margins would not agree"))
+    return query
+
+
+def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: SwapSettings) -> list[Finding]:
+    """What settings and data say of the attributes."""
+    findings = []
+    by_name = {attribute.name: attribute for attribute in schema.attributes}
+    expected = "one of " + ", ".join(by_name)
+    for name in settings.variables:
+        where = loaded.place("swapping", "risk" if name in settings.risk else "profiles")
+        try:
+            if (schema.variable(name).assignment == NO_GROUP).any():
+                findings.append(replace(_incomplete(name, "households would be compared in part"), where=where))
+        except ConfideError as error:
+            findings += [replace(finding, where=where) for finding in error.findings]
+    for name in settings.carry:
+        if name not in by_name:
+            what, where = f"the schema has no attribute {name!r}", loaded.place("swapping", "carry")
+            findings.append(Finding("unknown-attribute", what, where, name, expected, "correct the name"))
+    for name, code in spec.data.in_households.items():
+        where = loaded.place("data", "in_households")
+        if name not in by_name:
+            what = f"the schema has no attribute {name!r}"
+            findings.append(Finding("unknown-attribute", what, where, name, expected, "correct the name"))
+        elif code not in by_name[name].index:
+            what, codes = f"{name!r} has no such code", by_name[name].describe_codes()
+            findings.append(Finding("unknown-code", what, where, repr(code), codes, "correct the code"))
+    if settings.needs_age:
+        age = by_name.get(spec.data.age)
+        if age is None or not age.is_integer:
+            what = f"adults cannot be told: there is no attribute {spec.data.age!r} with whole numbers"
+            where, remedy = loaded.place("swapping", "profiles"), 'name it: [data] age = "..."; or leave adults out'
+            findings.append(Finding("no-age", what, where, spec.data.age, "an age in years", remedy))
+    return findings
+
+
+def _reserved(name: str, reserved: AbstractSet[str]) -> Finding:
+    return Finding(
+        code="reserved-name",
+        what=f"{name!r} cannot be told from a column or a label of our own",
+        found=name,
+        expected=f"a name other than {', '.join(sorted(reserved))}; no label {ALL!r}",
+        remedy="rename it in the schema, and map the column in [data] columns",
+    )
+
+
+def _incomplete(name: str, why: str) -> Finding:
+    return Finding(
+        code="incomplete-recode",
+        what=f"the recode {name!r} leaves levels out: {why}",
+        found=name,
+        expected="a recode that puts every level into a group",
+        remedy="add a group for the rest to the schema file",
+    )

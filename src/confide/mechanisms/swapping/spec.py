@@ -1,0 +1,139 @@
+"""The spec of a release of swapped data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+
+from confide.exact import exact
+from confide.releases.spec import DataPart, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+
+NOTHING = "-"
+
+
+def _share(value: Any, info: ValidationInfo) -> Fraction:
+    return exact(value, info.field_name or "share")
+
+
+Share = Annotated[
+    Fraction,
+    BeforeValidator(_share),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema(
+        {
+            "type": ["string", "integer"],
+            "pattern": r"^\+?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)$",
+            "description": 'An exact share or probability: 0, 1, "0.05" or "1/3".',
+        }
+    ),
+]
+
+
+class SwappingData(DataPart):
+    """Where the records are, what they mean, and who lives together."""
+
+    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    household: str = Field("household_id", description="The column with the id of the household.")
+    in_households: dict[str, int | str] = Field(
+        default_factory=dict,
+        description="Attribute = code of records that live in households; others never move. Default: all do.",
+    )
+    age: str = Field("age", description="The attribute with the age in years, for profiles with adults.")
+
+
+class SwappingPart(Part):
+    """Which households are swapped, how many, and with whom. All of it may be a secret."""
+
+    settings: str | None = Field(
+        None, description="Shipped settings (light, heavy) or a TOML file; keys that stand here win."
+    )
+    variant: Literal["targeted", "enhanced"] | None = Field(
+        None, description="targeted: by risk, with a household alike; enhanced: all alike, with a key that has noise."
+    )
+    rate: Share | None = Field(None, description="The share of households to be moved, both partners counted.")
+    levels: list[str] | None = Field(
+        None, description="Levels, coarsest first: those of the risk (targeted), or those paired within (enhanced)."
+    )
+    adult_age: int | None = Field(None, ge=0, le=200, description="From which age on somebody is an adult; 18.")
+    carry: list[str] | None = Field(
+        None, description="Attributes that belong to the place: they are exchanged together with it."
+    )
+    risk: list[str] | None = Field(None, description="targeted: the variables that tell people apart.")
+    k_anonymity: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="targeted: who shares these with fewer than k people must be swapped; 0: nobody.",
+    )
+    profiles: list[list[str]] | None = Field(
+        None, description="targeted: what partners have in common: size, adults, variables; tried in this order."
+    )
+    near: bool | None = Field(None, description="targeted: whether partners near by are looked for first; true.")
+    within: str | None = Field(None, description="targeted: a level whose units nobody leaves.")
+    key_noise: list[Share] | None = Field(
+        None, description="enhanced: the probabilities that -1, 0 and 1 are added to the size of a household."
+    )
+    groups: list[Share] | None = Field(
+        None, description="enhanced: the probabilities to keep the finest unit, or to mix it one, two ... levels up."
+    )
+    publish_rate: bool = Field(False, description="Whether the release states the rate and the other settings.")
+
+    def given(self) -> dict[str, Any]:
+        """What stands in the spec of the settings themselves."""
+        return {
+            name: getattr(self, name) for name in self.model_fields_set - {"settings", "publish_rate"}
+            if getattr(self, name) is not None
+        }  # fmt: skip
+
+
+class SwappingTable(Part):
+    """One table of the swapped records."""
+
+    name: Name = Field(description="The name of the table, and of its file.")
+    title: str = Field("", max_length=200, description="A title for people.")
+    variables: list[str] = Field(
+        description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
+    )
+    levels: list[str] = Field(min_length=1, description="The geolevels and areas the table is published for.")
+    margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
+
+
+class SwappingOutput(OutputPart):
+    """What is written."""
+
+    microdata: bool = Field(False, description="Whether the swapped records themselves are published.")
+    noise_margin: ClassVar[None] = None  # type: ignore[misc]
+
+
+class SwappingSpec(Spec):
+    """Tables of records of which some households have exchanged their places."""
+
+    data: SwappingData
+    swapping: SwappingPart
+    tables: list[SwappingTable] = Field(default_factory=list, description="The tables of the programme.")
+    output: SwappingOutput = SwappingOutput()
+    privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
+
+    def problems(self) -> list[Problem]:
+        found = super().problems()
+        if not self.tables and not self.output.microdata:
+            what, expected = "the release would be empty", "a table, or microdata"
+            found.append(Problem(("tables",), "no-tables", what, expected, "nothing", "add [[tables]]"))
+        known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
+        times = Counter(table.name for table in self.tables)
+        for position, table in enumerate(self.tables):
+            if times[table.name] > 1:
+                named: KeyPath = ("tables", position, "name")
+                what = "two tables have one name"
+                found.append(Problem(named, "duplicate-table", what, "names that differ", table.name))
+            for place, level in enumerate(table.levels):
+                path: KeyPath = ("tables", position, "levels", place)
+                if level not in known:
+                    what, expected = f"there is no level {level!r}", "one of " + ", ".join(known)
+                    found.append(Problem(path, "unknown-level", what, expected, repr(level)))
+                elif level in table.levels[:place]:
+                    found.append(Problem(path, "repeated-level", f"{level!r} stands twice", "each level once", level))
+        return found

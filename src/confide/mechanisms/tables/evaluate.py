@@ -1,0 +1,228 @@
+"""``evaluate``: the released tables against the truth, for the curator alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.confidential import Confidential
+from confide.errors import ParameterError
+from confide.mechanisms.tables.mechanism import counts_file, dense_counts, margin_counts, summed_axes
+from confide.mechanisms.tables.programme import Programme, Table
+from confide.noise import ReleaseNoise
+from confide.releases.evaluate import no_truth, require_sealed
+from confide.releases.plan import Plan
+from confide.releases.workspace import Workspace
+from confide.report import plots
+from confide.report.dossier import BANNER, OVER_KEYS, PAGE, Evaluated, Evaluating, no_maps, write, write_numbers
+from confide.report.render import render
+from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
+
+DEFAULT_MARGIN = Fraction(19, 20)
+
+
+@dataclass(frozen=True)
+class EvaluatedCells:
+    """The error of the cells of one margin of one table on one level, whose true counts are of one size class."""
+
+    table: str
+    level: str
+    query: str
+    size_class: str
+    margin: int
+    promised_within: float
+    promised_error: float
+    sums: ErrorSums
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "table": self.table,
+            "level": self.level,
+            "query": self.query,
+            "true_size": self.size_class,
+            "noise_margin": self.margin,
+            "promised_share_within_margin": self.promised_within,
+            "promised_root_mean_squared_error": self.promised_error,
+        } | self.sums.as_dict()
+
+
+def evaluate(programme: Programme, plan: Plan, workspace: Workspace) -> Confidential[list[EvaluatedCells]]:
+    """Compares every released count with the true one. The result tells of the truth and stays with the curator."""
+    require_sealed(workspace)
+    rows = []
+    for table in programme.tables:
+        released = _released(workspace.release, table.name)
+        position = 0
+        for level in table.levels:
+            length = level.units * table.rows_per_unit
+            counts = released[position : position + length].reshape(level.units, table.rows_per_unit)
+            position += length
+            rows += _evaluate_level(programme, plan, workspace, table, level.name, counts)
+    return Confidential(rows)
+
+
+def _evaluate_level(
+    programme: Programme, plan: Plan, workspace: Workspace, table: Table, level: str, counts: np.ndarray[Any, Any]
+) -> list[EvaluatedCells]:
+    geolevel = programme.spine.level(level)
+    file = counts_file(workspace, table, geolevel)
+    probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
+    sums: dict[tuple[str, str], ErrorSums] = {}
+    laws: dict[str, ReleaseNoise] = {
+        margin.name: plan.measure(level, programme.query_key(table, margin)).law for margin in table.margins
+    }
+    margins = {name: law.noise_margin(probability) for name, law in laws.items()}
+    for first in table.parts(geolevel):
+        units = min(table.units_per_part, geolevel.units - first)
+        true_rows = _true_rows(file, first)
+        truth = dense_counts(true_rows, first, units, table.query.shape)
+        start = 0
+        for margin in table.margins:
+            true = margin_counts(truth, summed_axes(table.query, margin), units)
+            noisy = counts[first : first + units, start : start + margin.cells].ravel()
+            start += margin.cells
+            for size_class, part in by_size_class(true, noisy, margins[margin.name]).items():
+                key = (margin.name, size_class)
+                sums[key] = sums.get(key, ErrorSums()) + part
+    return [
+        EvaluatedCells(
+            table.name,
+            level,
+            query,
+            size_class,
+            margins[query],
+            float(sum(laws[query].folded_cdf_bounds(margins[query])) / 2),
+            laws[query].variance() ** 0.5,
+            total,
+        )
+        for (query, size_class), total in sums.items()
+    ]
+
+
+def _true_rows(file: Path, first: int) -> pa.Table:
+    try:
+        return pq.read_table(file, filters=[("part", "=", first)], use_threads=False)
+    except FileNotFoundError:
+        raise no_truth(file) from None
+
+
+def _released(release: Path, name: str) -> np.ndarray[Any, Any]:
+    files = sorted((release / "tables").glob(f"{name}.*"))
+    for file in files:
+        if file.suffix == ".parquet":
+            return np.asarray(pq.read_table(file, columns=["count"]).column(0).to_numpy())
+    options = pyarrow.csv.ConvertOptions(include_columns=["count"], column_types={"count": pa.int64()})
+    return np.asarray(pyarrow.csv.read_csv(files[0], convert_options=options).column(0).to_numpy())
+
+
+# The dossier of tables: released counts against true ones, beside what the noise promises.
+
+
+FIXED = frozenset({"cells", "noise_margin", "promised_share_within_margin", "promised_root_mean_squared_error"})
+"""Names of what is the same for every key."""
+
+
+def evaluate_tables(asked: Evaluating) -> Evaluated:
+    """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
+    if findings := no_maps(asked, "tables", "tables"):
+        raise ParameterError(findings)
+    results = []
+    with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
+        for run in asked.runs:
+            cells = evaluate(asked.question, asked.plan, run.workspace)
+            advance(1)
+            rows = cells.reveal("the dossier is the curator's own report on the truth")
+            results.append({"cells": [row.as_dict() for row in rows]})
+            write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title))
+            advance(1)
+    page = asked.runs[0].workspace.dossier / PAGE
+    if len(results) == 1:
+        return Evaluated(Confidential(results[0]), page)
+    # "cells" is the list here, and in each of its rows a number that every key shares.
+    combined = combine([result["cells"] for result in results], FIXED)
+    numbers = {"runs": [run.name for run in asked.runs], "cells": combined}
+    write_numbers(asked.runs[0].workspace.dossier / OVER_KEYS, numbers, compact=True)
+    return Evaluated(Confidential(numbers), page)
+
+
+def _page(rows: Sequence[EvaluatedCells], plan: Plan, title: str) -> str:
+    by_level = [
+        _summary(part) | {"table": table, "level": level}
+        for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
+    ]
+    levels = list(dict.fromkeys(measure.level for measure in plan.measures))
+    order = [label for label, _, _ in SIZE_CLASSES]
+    by_size = [
+        _summary(part) | {"level": level, "size": size}
+        for (level, size), part in sorted(
+            _grouped(rows, lambda row: (row.level, row.size_class)).items(),
+            key=lambda item: (levels.index(item[0][0]), order.index(item[0][1])),
+        )
+    ]
+    return render(
+        "dossier.html.j2",
+        title=title,
+        banner=BANNER,
+        overall=_summary(rows),
+        levels=by_level,
+        sizes=by_size,
+        figures=_figures(by_level, by_size, levels, order) if plots.available() else [],
+    )
+
+
+def _figures(
+    by_level: list[dict[str, Any]], by_size: list[dict[str, Any]], levels: list[str], order: list[str]
+) -> list[dict[str, str]]:
+    within = [
+        {
+            "name": f"{row['table']}, {row['level']}",
+            "within": row["share_within_margin"],
+            "promised": row["promised"],
+            "cells": row["cells"],
+        }
+        for row in by_level
+    ]
+    return [
+        {
+            "svg": plots.error_by_size(by_size, levels, order),
+            "caption": "Error by the true size of the count. It does not grow with the count.",
+        },
+        {
+            "svg": plots.relative_error_by_size(by_size, levels, order),
+            "caption": "The same error as a percentage of the count: small for large counts, large for small ones.",
+        },
+        {
+            "svg": plots.share_within_margin(within),
+            "caption": "Share of counts within their noise margin (dots) and what the noise promises (bars).",
+        },
+    ]
+
+
+def _grouped(
+    rows: Sequence[EvaluatedCells], key: Callable[[EvaluatedCells], Hashable]
+) -> dict[Any, list[EvaluatedCells]]:
+    groups: dict[Any, list[EvaluatedCells]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def _summary(rows: Sequence[EvaluatedCells]) -> dict[str, Any]:
+    sums = ErrorSums()
+    for row in rows:
+        sums = sums + row.sums
+    relative = 100 * sums.mean_absolute_error / sums.mean_truth if sums.mean_truth else None
+    return sums.as_dict() | {
+        "promised": sum(row.promised_within * row.sums.cells for row in rows) / sums.cells,
+        "promised_error": (sum(row.promised_error**2 * row.sums.cells for row in rows) / sums.cells) ** 0.5,
+        "relative_number": relative,
+        "relative": "–" if relative is None else f"{relative:,.1f} %",
+    }

@@ -1,0 +1,212 @@
+"""The programme: which cross-tabulations are measured where, and with which part of the budget.
+
+A table with variables A, published on some geolevels with all its margins, is the set of the cross-classifications of
+P(A), the power set of A (Bach 2021, section 2.4). Every cross-classification is a partition of the records of a level
+into cells, so measuring it costs what one histogram costs.
+
+The budget goes down three steps, each by exact shares: to the tables by their weights, within a table to the geolevels
+by theirs, within a level to the margins in equal parts. See ``docs/proofs/tables.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from confide.engines import Source
+from confide.errors import ConfideError, Finding
+from confide.geography import Geolevel, Spine
+from confide.inputs.frame import Frame
+from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
+from confide.releases.load_spec import LoadedSpec
+from confide.releases.plan import Measure, Plan
+from confide.schema import Attribute, Query, Schema
+
+PART_CELLS = 1 << 19
+"""About how many counts one group of units has: small enough to spread over processes, large enough not to matter."""
+
+MOST_CELLS = 10_000_000
+"""More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
+
+RESERVED = {"level", "area", "count", "noise_margin"}
+"""Columns that every table has."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the programme."""
+
+    name: str
+    title: str
+    query: Query
+    margins: tuple[Query, ...]
+    levels: tuple[Geolevel, ...]
+    weight: Fraction
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many counts a geounit has in this table, margins included."""
+        return sum(margin.cells for margin in self.margins)
+
+    @property
+    def units_per_part(self) -> int:
+        """How many units are measured in one group."""
+        return max(1, PART_CELLS // self.rows_per_unit)
+
+    def parts(self, level: Geolevel) -> range:
+        """The groups of units of a level, each by its first unit."""
+        return range(0, level.units, self.units_per_part)
+
+
+@dataclass(frozen=True)
+class Programme:
+    """Everything the release depends on but the records themselves."""
+
+    spec: TablesSpec
+    schema: Schema
+    frame: Frame
+    records: Source
+    tables: tuple[Table, ...]
+
+    @property
+    def spine(self) -> Spine:
+        return self.frame.spine
+
+    @property
+    def attributes(self) -> list[Attribute]:
+        """The attributes that some table uses, in the order of the schema."""
+        used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
+        return [attribute for attribute in self.schema.attributes if attribute.name in used]
+
+    def query_key(self, table: Table, margin: Query) -> str:
+        """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,
+        the noise and the value; independent, each table has its own."""
+        return margin.name if self.spec.programme.repeated == "pooled" else f"{table.name}/{margin.name}"
+
+
+def build_tables(
+    loaded: LoadedSpec, spec: TablesSpec, schema: Schema, spine: Spine | None
+) -> tuple[list[Table], list[Finding]]:
+    """The tables of a spec, and a finding for each that cannot be. Without a spine, the findings alone."""
+    tables, findings = [], []
+    for position, part in enumerate(spec.tables):
+        try:
+            query = _query(part, schema)
+            if spine is not None:
+                tables.append(_build(part, query, spine))
+        except ConfideError as error:
+            findings += [
+                replace(found, where=loaded.place("tables", position, "variables")) for found in error.findings
+            ]
+    return tables, findings
+
+
+def _query(part: TablePart, schema: Schema) -> Query:
+    query = schema.ordered_query(part.variables)
+    incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
+    if incomplete:
+        raise ConfideError(
+            Finding(
+                code="incomplete-recode",
+                what=f"the recode {incomplete[0]!r} leaves levels out, so a table and its margins would not agree",
+                found=incomplete[0],
+                expected="a recode that puts every level into a group",
+                remedy="add a group for the rest to the schema file",
+            )
+        )
+    reserved = [variable.attribute.name for variable in query.variables if variable.attribute.name in RESERVED]
+    if reserved:
+        raise ConfideError(
+            Finding(
+                code="reserved-name",
+                what=f"an attribute cannot be called {reserved[0]!r}: every table has a column of that name",
+                found=reserved[0],
+                expected="a name other than " + ", ".join(sorted(RESERVED)),
+                remedy="rename the attribute in the schema, and map it in [data] columns",
+            )
+        )
+    return query
+
+
+def _build(part: TablePart, query: Query, spine: Spine) -> Table:
+    margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
+    rows = sum(margin.cells for margin in margins)
+    if rows > MOST_CELLS:
+        raise ConfideError(
+            Finding(
+                code="table-too-large",
+                what="the table has too many cells for one area",
+                found=f"{rows:,} cells with its margins",
+                expected=f"at most {MOST_CELLS:,}",
+                remedy="use coarser recodes, or split the table",
+            )
+        )
+    return Table(
+        part.name,
+        part.title or part.name,
+        query,
+        margins if part.margins == "all" else (query,),
+        tuple(spine.level(name) for name in part.levels),
+        part.weight,
+    )
+
+
+def plan_programme(programme: Programme) -> Plan:
+    """The measurements of a programme and their cost."""
+    spec = programme.spec
+    shares: dict[tuple[str, str], Fraction] = {}
+    asked: dict[tuple[str, str], tuple[Geolevel, Query]] = {}
+    for table in programme.tables:
+        of_table = table.weight / sum(other.weight for other in programme.tables)
+        weights = [spec.programme.level_weights.get(level.name, Fraction(1)) for level in table.levels]
+        for level, weight in zip(table.levels, weights, strict=True):
+            of_level = of_table * weight / sum(weights)
+            for margin in table.margins:
+                key = (level.name, programme.query_key(table, margin))
+                shares[key] = shares.get(key, Fraction(0)) + of_level / len(table.margins)
+                asked[key] = (level, margin)
+    choice = NoiseChoice(spec.privacy, spec.noise, spec.output.noise_margin, shares.values())
+    measures = []
+    for (name, query), share in shares.items():
+        level, margin = asked[name, query]
+        attributes = tuple(variable.attribute.name for variable in margin.variables)
+        law = choice.law(share)
+        measures.append(Measure(name, query, level.units, margin.cells, law, choice.loss(share, law), attributes))
+    spine = tuple(level.name for level in programme.spine.levels)
+    neighbours, definition = choice.neighbours, choice.definition
+    plan = Plan("tables", neighbours, definition, tuple(measures), spine, _question(programme), delta=choice.delta)
+    choice.check(plan.loss)
+    return plan
+
+
+def _question(programme: Programme) -> dict[str, object]:
+    """What decides the output besides the measurements: all of it public."""
+    data = programme.spec.data
+    return {
+        "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
+        "frame": programme.frame.fingerprint,
+        "layout": {
+            "block": programme.spec.geography.block,
+            "columns": data.columns,
+            "block_columns": data.block_columns,
+            "delimiter": data.delimiter,
+        },
+        "levels": {level.name: level.units for level in _levels(programme.tables)},
+        "attributes": {attribute.name: attribute.title for attribute in programme.attributes},
+        "tables": [
+            {
+                "name": table.name,
+                "title": table.title,
+                "levels": [level.name for level in table.levels],
+                "variables": {variable.attribute.name: variable.labels for variable in table.query.variables},
+                "margins": {margin.name: programme.query_key(table, margin) for margin in table.margins},
+            }
+            for table in programme.tables
+        ],
+        "noise_margin": None if programme.spec.output.noise_margin is None else str(programme.spec.output.noise_margin),
+    }
+
+
+def _levels(tables: Sequence[Table]) -> list[Geolevel]:
+    return list({level.name: level for table in tables for level in table.levels}.values())

@@ -1,0 +1,409 @@
+"""The descent: the root is estimated, then level by level the children of every parent.
+
+What a descent starts from is its :class:`Evidence`: measurements drawn as they are needed, from truth and noise
+(``pipeline``), or measurements that somebody published and that are looked up (``postprocess``). Everything else is the
+same code, so the same measurements give the same estimates, byte by byte.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from confide.confidential import Confidential
+from confide.engines.atomic_files import private_folder
+from confide.engines.groups import write_parquet
+from confide.engines.protocol import GroupFunction
+from confide.estimation.certificate import GAP
+from confide.estimation.node_problem import MeasuredQuery
+from confide.estimation.rounding import Outcome as RoundingOutcome
+from confide.estimation.solve import Outcome
+from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
+from confide.mechanisms.topdown.node import Limits, Node, NodeRules, NodeTally, estimate, kept_cells
+from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.spine.tree import TopDownLevel
+from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.releases.mechanism import Check, Job
+from confide.releases.workspace import Workspace
+
+# One level of the descent, as a function on groups of rows: what a process, or a cluster, maps over parents.
+#
+# A group is some consecutive parents with all their children. Its rows are of several kinds: the children (with their
+# class of shares), their true counts, the frame's counts that bound them, invariant totals, and the estimates of the
+# parents. What comes back are the estimates of the children; how they came about travels in the metadata of the
+# table.
+
+
+Integers = NDArray[np.int64]
+TALLY = b"confide.tally"
+
+
+class Kind(IntEnum):
+    """What a row says. ``unit`` is a child, except for PARENT."""
+
+    CHILD = 0
+    """cell: its class of shares."""
+    TRUTH = 1
+    """cell and n: a true count."""
+    LEAST = 2
+    """cell and n: the least count of a group of a limited query; groups are numbered through, query after query."""
+    LARGEST = 3
+    """cell and n: the largest count of such a group."""
+    PARENT = 4
+    """cell and n: an estimate of the parent."""
+    INVARIANT = 5
+    """cell and n: the official unit that the child is a part of, and the invariant total of that unit."""
+    MEASURED = 6
+    """cell, n and value: the query, the bits of its variance, and what was measured (``looking_up``)."""
+
+
+@dataclass(frozen=True, eq=False)
+class EstimateGroup(ABC):
+    """Estimates the children of a group of parents from measurements, wherever these come from."""
+
+    rules: NodeRules
+    cells: int
+
+    @abstractmethod
+    def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
+        """The measurements of the children of each node."""
+
+    def __call__(self, _: int, rows: pa.Table) -> pa.Table:
+        columns = {name: rows.column(name).to_numpy() for name in ("kind", "parent", "unit", "cell", "n")}
+        order = np.lexsort([columns["cell"], columns["unit"], columns["kind"], columns["parent"]])
+        columns = {name: values[order] for name, values in columns.items()}
+        starts = np.flatnonzero(np.diff(columns["parent"], prepend=-1))
+        ends = np.append(starts[1:], len(columns["parent"]))
+        nodes = [
+            NodeRows({name: values[start:end] for name, values in columns.items()}, self.cells)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        shared = [node for node in nodes if not node.copied]
+        measured = iter(self.measured(rows, shared))
+        parts, tally = [np.empty((0, 3), np.int64)], NodeTally()
+        for node in nodes:
+            estimated, how = node.copy() if node.copied else self._estimate(node, next(measured))
+            parts.append(estimated)
+            tally += how
+        return estimates_table(np.concatenate(parts), tally)
+
+    def _estimate(self, node: NodeRows, measured: tuple[MeasuredQuery, ...]) -> tuple[Integers, NodeTally]:
+        """The non-zero estimates of one parent's children: unit, cell, count."""
+        units, kept = node.units, node.kept
+        part_of, totals = _invariant_totals(node.cell[Kind.INVARIANT], node.n[Kind.INVARIANT])
+        limits = self._limits(node, len(units))
+        problem = Node(kept, node.parent, measured, limits, len(units), None, part_of, totals)
+        counts, tally = estimate(problem, self.rules)
+        cell, child = np.nonzero(counts)
+        return np.stack([units[child], kept[cell], counts[cell, child]], axis=1), tally
+
+    def _limits(self, node: NodeRows, children: int) -> dict[str, Limits]:
+        sizes = {name: int(groups.max()) + 1 for name, groups in self.rules.limited.items()}
+        if not sizes:
+            return {}
+        shape = (children, sum(sizes.values()))
+        least, largest = (node.n[kind].reshape(shape).T for kind in (Kind.LEAST, Kind.LARGEST))
+        ends = np.cumsum(list(sizes.values())).tolist()
+        slices = {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+        return {
+            name: Limits(np.ascontiguousarray(least[part]), np.ascontiguousarray(largest[part]))
+            for name, part in slices.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class EstimateChildren(EstimateGroup):
+    """Measures the children and estimates them."""
+
+    asked: tuple[AskedQuery, ...]
+
+    def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:  # noqa: ARG002
+        return measure(self.asked, [node.to_measure() for node in nodes])
+
+
+class NodeRows:
+    """The rows of one parent, by kind. They come in the order of kind, unit and cell."""
+
+    def __init__(self, rows: dict[str, Integers], cells: int):
+        ends = np.searchsorted(rows["kind"], [*Kind], side="right").tolist()
+        of = {kind: slice(begin, end) for kind, begin, end in zip(Kind, [0, *ends], ends, strict=False)}
+        self.cell = {kind: rows["cell"][part] for kind, part in of.items()}
+        self.n = {kind: rows["n"][part] for kind, part in of.items()}
+        self.units = rows["unit"][of[Kind.CHILD]]
+        self._unit_of_truth = rows["unit"][of[Kind.TRUTH]]
+        parent = np.zeros(cells, np.int64)
+        parent[self.cell[Kind.PARENT]] = self.n[Kind.PARENT]
+        self.kept = kept_cells(parent)
+        self.parent = parent[self.kept]
+
+    @property
+    def copied(self) -> bool:
+        """Whether there is nothing to estimate: an only child, or an empty parent."""
+        return len(self.units) == 1 or not len(self.kept)
+
+    def copy(self) -> tuple[Integers, NodeTally]:
+        """The parent's counts as those of its first child."""
+        copied = np.stack([np.full(len(self.kept), self.units[0]), self.kept, self.parent], axis=1)
+        return copied, NodeTally(nodes=1, outcomes={"copied": 1})
+
+    def to_measure(self) -> Children:
+        """The children with their true counts."""
+        position = np.searchsorted(self.units, self._unit_of_truth)
+        truth = TrueCounts(position, self.cell[Kind.TRUTH], self.n[Kind.TRUTH])
+        return Children(Confidential(truth), self.units, self.cell[Kind.CHILD], self.kept)
+
+
+def _invariant_totals(official: Integers, total: Integers) -> tuple[Integers | None, Integers | None]:
+    """For each child the number of its official unit, and the total of each; None where no totals are invariant.
+
+    Official units are numbered by their first child, whatever they are called.
+    """
+    if not len(official):
+        return None, None
+    _, first, number = np.unique(official, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return rank[number.reshape(-1)].astype(np.int64), total[np.sort(first)]
+
+
+def estimates_table(estimates: Integers, tally: NodeTally) -> pa.Table:
+    """Estimates by unit and cell, with the tally in the metadata."""
+    ordered = estimates[np.lexsort([estimates[:, 1], estimates[:, 0]])]
+    table = pa.table({"unit": ordered[:, 0], "cell": ordered[:, 1], "n": ordered[:, 2]})
+    return table.replace_schema_metadata({TALLY: json.dumps(tally.as_dict())})
+
+
+CHILDREN_PER_GROUP = 1_000
+"""About how many children one group has: enough to be worth a task, few enough to spread."""
+
+LISTED_ROWS = 1 << 14
+"""Rows with lists of measured values that are read together: some ten megabytes."""
+
+NO_VALUES = ", CAST(NULL AS BIGINT[]) AS value"
+
+
+class Evidence(Protocol):
+    """Where the measurements of a descent come from, and the totals that are known exactly."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether rows have a column ``value`` with measured values."""
+
+    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+        """The measurements of the root on all cells, and its number of records where that is known."""
+
+    def rows(self, level: TopDownLevel) -> tuple[Mapping[str, Path], str]:
+        """Files, and the rows (in SQL) that the function needs of them; ``children`` has part, parent and unit."""
+
+    def totals(self, level: TopDownLevel) -> pa.Table | None:
+        """For each unit that a known total is about: ``unit``, ``cell`` (what the total is of) and ``n``."""
+
+    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> GroupFunction:
+        """What estimates the children of a group of parents."""
+
+
+def descend(question: Question, job: Job, evidence: Evidence) -> None:
+    """Estimates of every level into the folders of the run, whole files only; what is there already stays."""
+    (asked_root, root), *below = question.levels()
+    into = estimates_folder(job.workspace, root)
+    with job.progress.stage(f"Estimating {root.name}", 1) as advance:
+        if not (into / "00000000.parquet").exists():
+            private_folder(into)
+            write_parquet(_estimate_root(question, evidence, asked_root, root), into / "00000000.parquet")
+        advance(1)
+    above = root
+    for asked_level, level in below:
+        rows = job.workspace.counts / f"{level.name}.nodes.parquet"
+        groups = _groups(above)
+        if not rows.exists():
+            _write_nodes(question, job, evidence, above, level, groups, rows)
+        function = evidence.function(asked_level, level, _rules(question, asked_level))
+        numbers = np.unique(groups).tolist()
+        with job.progress.stage(f"Estimating {level.name}", len(numbers)) as advance:
+            job.engine.map_groups(
+                function, rows, "part", numbers, estimates_folder(job.workspace, level), advance=advance
+            )
+        above = level
+
+
+def estimates_folder(workspace: Workspace, level: TopDownLevel) -> Path:
+    """Where the estimates of a level are."""
+    return workspace.measured / level.name
+
+
+def _rules(question: Question, asked_level: LevelStrategy) -> NodeRules:
+    estimation = asked_level.estimation
+    names = {name for step in estimation.least_squares for name in (*step.queries, *step.constrain)}
+    groups = {name: question.groups(name) for name in sorted(names | set(estimation.chain))}
+    constraints = question.strategy.constraints
+    return NodeRules(
+        estimation.least_squares,
+        float(estimation.slack),
+        estimation.rounding,
+        groups,
+        frozenset(name for name in estimation.chain if question.strategy.query(name).cells == question.cells),
+        {name: question.groups(name) for name in constraints.limited},
+        constraints.zero_cells(question.strategy.schema),
+    )
+
+
+def _estimate_root(question: Question, evidence: Evidence, asked_level: LevelStrategy, root: TopDownLevel) -> pa.Table:
+    """The root: every cell may be positive, and the total is what the invariants say."""
+    kept = np.arange(question.cells)
+    measured, total = evidence.root(asked_level, root)
+    limits = {name: Limits(least.T, largest.T) for name, (least, largest) in question.limits(root).items()}
+    node = Node(kept, None, measured, limits, 1, total)
+    with threadpool_limits(1):
+        counts, tally = estimate(node, _rules(question, asked_level))
+    positive = np.flatnonzero(counts[:, 0])
+    return estimates_table(np.stack([np.zeros(len(positive), np.int64), positive, counts[positive, 0]], axis=1), tally)
+
+
+def _groups(parents: TopDownLevel) -> np.ndarray[Any, Any]:
+    """For each parent the number of its group: consecutive parents with about so many children in all."""
+    return parents.first_child[:-1] // CHILDREN_PER_GROUP
+
+
+def _write_nodes(
+    question: Question,
+    job: Job,
+    evidence: Evidence,
+    above: TopDownLevel,
+    level: TopDownLevel,
+    groups: np.ndarray[Any, Any],
+    into: Path,
+) -> None:
+    """The rows that the function of a level takes, for every parent."""
+    children = private_folder(job.workspace.counts) / f"{level.name}.children.parquet"
+    units = np.arange(level.units)
+    columns = {"part": groups[level.parent], "parent": level.parent, "unit": units, "cell": level.shares.index}
+    write_parquet(pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}), children)
+    of_evidence, rows = evidence.rows(level)
+    sources = {"children": children, "estimates": estimates_folder(job.workspace, above), **of_evidence}
+    blank = NO_VALUES if evidence.listed else ""
+    selects = [
+        f"SELECT part, {Kind.CHILD:d} AS kind, parent, unit, cell, CAST(0 AS BIGINT) AS n{blank} FROM children",
+        rows,
+        f"SELECT part, {Kind.PARENT:d}, parent, estimates.unit, estimates.cell, n{blank} FROM estimates JOIN "
+        "(SELECT DISTINCT part, parent FROM children) AS parents ON estimates.unit = parents.parent",
+    ]
+
+    def joined(name: str, kind: Kind, table: pa.Table) -> None:
+        sources[name] = job.workspace.counts / f"{level.name}.{name}.parquet"
+        write_parquet(table, sources[name])
+        selects.append(
+            f"SELECT part, {kind:d}, parent, {name}.unit, {name}.cell, n{blank} FROM {name} JOIN children USING (unit)"
+        )
+
+    limits = question.limits(level)
+    for kind, side in ((Kind.LEAST, 0), (Kind.LARGEST, 1)) if limits else ():
+        values = np.concatenate([sides[side] for sides in limits.values()], axis=1)
+        flat = {
+            "unit": np.repeat(units, values.shape[1]),
+            "cell": np.tile(np.arange(values.shape[1]), level.units),
+            "n": values.ravel(),
+        }
+        joined(kind.name.lower(), kind, pa.table(flat))
+    totals = evidence.totals(level)
+    if totals is not None:
+        joined("invariant", Kind.INVARIANT, totals)
+    size = LISTED_ROWS if evidence.listed else None
+    job.engine.write(" UNION ALL ".join(selects) + " ORDER BY part", into, rows_per_group=size, **sources)
+
+
+# How the estimates came about, level by level, for the manifest: what the solvers did, and what they could not prove.
+#
+# The tallies travel with the estimates (``levels.TALLY``). They follow from measurements, frame and strategy alone,
+# as the estimates do, so publishing them is post-processing and costs nothing. Numbers are added and the largest of
+# several is taken; so neither groups, nor processes, nor an interruption shows. The gap is given as a power of ten,
+# because the last digits of a gap are rounding errors, which differ between machines.
+
+
+COPIED = "copied"
+"""An only child, or the children of an empty parent: there was nothing to estimate."""
+OUTCOMES = (COPIED, *(outcome.value for outcome in Outcome))
+
+
+def read_statistics(folders: Mapping[str, Path]) -> dict[str, Any]:
+    """The tallies of every level from its folder of estimates, and their sum."""
+    tallies = {name: [_tally(file) for file in sorted(folder.glob("*.parquet"))] for name, folder in folders.items()}
+    everything = [tally for of_level in tallies.values() for tally in of_level]
+    return {"levels": {name: _added(of_level) for name, of_level in tallies.items()}, "whole": _added(everything)}
+
+
+def solver_check(statistics: Mapping[str, Any]) -> Check:
+    """Says how many least-squares problems were solved, and how many of them without a proof.
+
+    An estimate whose optimality was not proved keeps every promise that is made exactly; it may be a little less
+    accurate than it could be. So it is told, and the release is what it says all the same.
+    """
+    levels, whole = statistics["levels"], statistics["whole"]
+    parts = [
+        {outcome: level["least_squares"][outcome] for outcome in OUTCOMES} | {"nodes": level["nodes"]}
+        for level in (*levels.values(), whole)
+    ]
+    adds_up = all(sum(part[key] for part in parts[:-1]) == parts[-1][key] for key in parts[-1])
+    return Check("least squares", adds_up, solver_words(whole) if adds_up else "the levels do not add up to the whole")
+
+
+def solver_words(whole: Mapping[str, Any]) -> str:
+    """One line on the proofs of optimality."""
+    solved, inexact, gap = problems(whole), whole["least_squares"][Outcome.INEXACT.value], whole["relative_gap_at_most"]
+    shown = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
+    if not inexact:
+        return f"all {solved:,} problems proved to be within {shown} of the optimum"
+    proved = "for some nothing is proved" if gap is None else f"the largest gap is at most {shown} of the objective"
+    return f"{inexact:,} of {solved:,} problems not proved optimal; {proved}"
+
+
+def problems(whole: Mapping[str, Any]) -> int:
+    """How many least-squares problems there were."""
+    return sum(int(number) for outcome, number in whole["least_squares"].items() if outcome != COPIED)
+
+
+def _tally(file: Path) -> dict[str, Any]:
+    tally: dict[str, Any] = json.loads(pq.read_schema(file).metadata[TALLY])
+    return tally
+
+
+def _added(tallies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    parts = list(tallies)
+    unknown = {outcome for tally in parts for outcome in tally["least_squares"]} - set(OUTCOMES)
+    assert not unknown, f"outcomes that are not counted: {unknown}"
+    roundings = [tally["rounding"] for tally in parts]
+    return {
+        "nodes": sum(tally["nodes"] for tally in parts),
+        "least_squares": {o: sum(tally["least_squares"].get(o, 0) for tally in parts) for o in OUTCOMES},
+        "fallbacks": sum(tally["fallbacks"] for tally in parts),
+        "relative_gap_at_most": power_of_ten(max((tally["largest_gap"] for tally in parts), default=0.0)),
+        "rounding": {
+            "outcomes": {
+                o.value: sum(rounding["outcomes"][o.value] for rounding in roundings) for o in RoundingOutcome
+            },
+            **{key: sum(rounding[key] for rounding in roundings) for key in ("open_cells", "pivots", "distance")},
+            "largest_gap": max((rounding["largest_gap"] for rounding in roundings), default=0.0),
+        },
+    }
+
+
+def power_of_ten(gap: float) -> float | None:
+    """The least power of ten that a gap does not exceed, never below what is accepted as proved; None for no bound."""
+    if gap <= GAP:
+        return GAP
+    if not math.isfinite(gap):
+        return None
+    exponent = Decimal(gap).adjusted()
+    power = float(f"1e{exponent}")
+    return power if gap <= power else float(f"1e{exponent + 1}")

@@ -1,0 +1,261 @@
+"""What an evaluation looks at: the characteristics of the records, and the areas in which they are counted.
+
+Characteristics are the total, every attribute and recode of the schema, the queries of the strategy, and those that the
+file of the schema under ``data/evaluation`` adds, as long as they have few cells. Areas are the units of all official
+levels, the areas beside the spine, and the units that the spine itself makes: block groups, and the parts into which
+it splits official units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.documents import load_shipped, shipped
+from confide.errors import SpecError
+from confide.geography.spine import OUTSIDE, Geolevel
+from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of, resolve
+from confide.schema import Query, Schema
+from confide.utility.metrics import (
+    COUNT_BINS,
+    POPULATION_BINS,
+    SIZE_BINS,
+    ErrorTally,
+    add_tallies,
+    bin_label,
+    bin_of,
+    tally_by,
+)
+
+MOST_CELLS = 70
+"""Queries with more cells are not looked at."""
+
+MOST_SHOWN = 16
+"""Queries with more cells are looked at as a whole, not cell by cell."""
+
+ALL_CELLS = "all cells"
+
+
+@dataclass(frozen=True)
+class Characteristic:
+    """A query, and for each cell of the histogram the cell of the query that it adds to, or ``NO_GROUP``."""
+
+    name: str
+    title: str
+    """What the query is about, for people."""
+    labels: tuple[str, ...]
+    groups: NDArray[np.int64]
+
+    @property
+    def cells(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the shipped file of a schema says of its evaluation."""
+
+    noun: str
+    queries: tuple[str, ...]
+    largest_group: tuple[str, ...]
+
+
+def measures_of(schema: Schema) -> Measures:
+    """The measures of a schema; for one of the user's own, every attribute has a largest group."""
+    attributes = tuple(a.name for a in schema.attributes if 1 < a.size <= MOST_SHOWN)
+    if schema.id not in shipped("evaluation"):
+        return Measures("records", (), attributes)
+    values: Mapping[str, Any] = load_shipped("evaluation", schema.id)
+    listed = {key: tuple(name for name in values[key] if _known(schema, name)) for key in ("queries", "largest_group")}
+    return Measures(str(values["noun"]), listed["queries"], listed["largest_group"] or attributes)
+
+
+def characteristics(strategy: Strategy, also: tuple[str, ...] = ()) -> list[Characteristic]:
+    """Everything that is looked at, the total first, each once."""
+    schema = strategy.schema
+    asked = (query.name for level in strategy.levels for query in level.queries)
+    names = dict.fromkeys(("total", *schema.variables, *also, *asked))
+    found = [(name, resolve(schema, name)) for name in names]
+    return [characteristic(schema, name, query) for name, query in found if query.cells <= MOST_CELLS]
+
+
+def characteristic(schema: Schema, name: str, query: Query) -> Characteristic:
+    """A query as a characteristic."""
+    labels = (", ".join(parts) for parts in product(*(variable.labels for variable in query.variables)))
+    return Characteristic(name, _title(query), tuple(label or "total" for label in labels), groups_of(schema, query))
+
+
+def _title(query: Query) -> str:
+    """The titles of the attributes, each with the name of its recode."""
+    titles = [
+        variable.attribute.title + (f" ({variable.name.partition(':')[2]})" if ":" in variable.name else "")
+        for variable in query.variables
+    ]
+    return " by ".join([*titles[:1], *(title[:1].lower() + title[1:] for title in titles[1:])]) or "Total"
+
+
+@dataclass(frozen=True)
+class Geography:
+    """A partition of the frame's blocks: official, or made by the spine."""
+
+    name: str
+    kind: str
+    """``level`` or ``area`` of the frame; ``made`` or ``part`` for units of the spine."""
+    codes: tuple[str, ...]
+    unit_of_block: NDArray[np.int64]
+    """For each row of the frame its unit, or ``OUTSIDE``."""
+
+    @property
+    def units(self) -> int:
+        return len(self.codes)
+
+
+def geographies(question: Question) -> list[Geography]:
+    """All areas of an evaluation: official levels, what the spine makes, areas beside it, and the blocks last. Areas
+    that are declared, but have no unit in this frame, are none."""
+    frame, spine = question.frame.spine, question.spine
+    found = [_official(level, "level") for level in frame.levels[:-1]]
+    for level in spine.levels[1:-1]:
+        official = level.official
+        made = official is None
+        if official is None or (spine.split is not None and level.units > len(np.unique(official))):
+            units = np.full(len(frame.blocks.unit_of_block), OUTSIDE, np.int64)
+            units[spine.rows] = spine.unit_of_block(level.name)
+            name = f"{level.name} ({'made' if made else 'AIAN parts'})"
+            ids = tuple(spine.ids(level.name).tolist())
+            found.append(Geography(name, "made" if made else "part", ids, units))
+    found += [_official(area, "area") for area in frame.areas if area.units]
+    return [*found, _official(frame.blocks, "level")]
+
+
+def _official(level: Geolevel, kind: str) -> Geography:
+    return Geography(level.name, kind, level.codes, level.unit_of_block)
+
+
+def _known(schema: Schema, name: str) -> bool:
+    try:
+        resolve(schema, name)
+    except SpecError:
+        return False
+    return True
+
+
+# The accuracy of one characteristic in the areas of one geography: tallies of errors, and the noise alone beside.
+
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NoiseAlone:
+    """Sums over areas, by population class, of the variance and the standard deviation that the noise alone gives."""
+
+    areas: Integers
+    variance: Floats
+    deviation: Floats
+
+    def __add__(self, other: NoiseAlone) -> NoiseAlone:
+        return NoiseAlone(self.areas + other.areas, self.variance + other.variance, self.deviation + other.deviation)
+
+    def as_dict(self, population: int | None = None) -> dict[str, float] | None:
+        """Expected errors, of all areas or of one class: of a normal error with deviation σ, |e| is √(2/π) σ."""
+        chosen = slice(None) if population is None else slice(population, population + 1)
+        areas, variance = int(self.areas[chosen].sum()), float(self.variance[chosen].sum())
+        if not areas or np.isnan(variance):
+            return None
+        return {
+            "root_mean_squared_error": sqrt(variance / areas),
+            "mean_absolute_error": sqrt(2 / pi) * float(self.deviation[chosen].sum()) / areas,
+        }
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The errors of one cell of a query (or of all its cells) in the areas of a geography, by classes of areas."""
+
+    geography: str
+    query: str
+    cell: str
+    tallies: Mapping[tuple[int, int], ErrorTally]
+    """By population class of the area, and by size class of the true count."""
+    noise: NoiseAlone
+
+    @property
+    def whole(self) -> ErrorTally:
+        """All areas."""
+        return add_tallies(self.tallies.values())
+
+    def by_population(self) -> dict[int, ErrorTally]:
+        """By the true total of the area."""
+        return {
+            number: add_tallies(t for (population, _), t in self.tallies.items() if population == number)
+            for number in sorted({population for population, _ in self.tallies})
+        }
+
+    def by_size(self, starts: tuple[int, ...] = SIZE_BINS) -> dict[int, ErrorTally]:
+        """By the true count itself, in classes that are unions of the size classes."""
+        of_class = bin_of(starts, np.array(SIZE_BINS))
+        return {
+            number: add_tallies(t for (_, size), t in self.tallies.items() if of_class[size] == number)
+            for number in sorted({int(of_class[size]) for _, size in self.tallies})
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        named = {"geography": self.geography, "query": self.query, "cell": self.cell}
+        return (
+            named
+            | self.whole.as_dict(quantiles=True)
+            | {
+                "noise_alone": self.noise.as_dict(),
+                "by_population": [
+                    {"population": bin_label(POPULATION_BINS, number)}
+                    | part.as_dict(quantiles=True)
+                    | {"noise_alone": self.noise.as_dict(number)}
+                    for number, part in self.by_population().items()
+                ],
+                "by_count": [
+                    {"count": bin_label(COUNT_BINS, number)} | part.as_dict()
+                    for number, part in self.by_size(COUNT_BINS).items()
+                ],
+                "by_true_size": [
+                    {"true_size": bin_label(SIZE_BINS, number)} | part.as_dict()
+                    for number, part in self.by_size().items()
+                ],
+            }
+        )
+
+
+def accuracy(
+    named: tuple[str, str, str], truth: Integers, released: Integers, population: Integers, variance: Floats
+) -> Accuracy:
+    """The accuracy for counts of areas in population classes, with the variance of the noise alone in each area."""
+    classes = population * len(SIZE_BINS) + bin_of(SIZE_BINS, truth)
+    tallies = {divmod(key, len(SIZE_BINS)): part for key, part in tally_by(truth, released, classes).items()}
+    bins = len(POPULATION_BINS)
+    noise = NoiseAlone(
+        np.bincount(population, minlength=bins),
+        np.bincount(population, variance, minlength=bins).astype(np.float64),
+        np.bincount(population, np.sqrt(variance), minlength=bins).astype(np.float64),
+    )
+    return Accuracy(*named, tallies, noise)
+
+
+def pooled(parts: list[Accuracy], cell: str) -> Accuracy:
+    """Several cells of one query as one: each area counts once for each cell."""
+    tallies: dict[tuple[int, int], list[ErrorTally]] = {}
+    for part in parts:
+        for key, one in part.tallies.items():
+            tallies.setdefault(key, []).append(one)
+    noise = parts[0].noise
+    for part in parts[1:]:
+        noise = noise + part.noise
+    added = {key: add_tallies(listed) for key, listed in tallies.items()}
+    return Accuracy(parts[0].geography, parts[0].query, cell, added, noise)

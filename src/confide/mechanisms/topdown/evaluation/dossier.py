@@ -1,0 +1,334 @@
+"""The dossier of a TopDown release: areas against the truth, beside what the noise alone would do.
+
+The page is made of the same plain numbers that are written beside it. For several runs every number is a mean over keys
+with its interval, and the page shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from confide.confidential import Confidential
+from confide.engines.atomic_files import write_text
+from confide.errors import Finding, ParameterError, Place
+from confide.mechanisms.topdown.evaluation.characteristics import ALL_CELLS, geographies
+from confide.mechanisms.topdown.evaluation.compare import FIXED, AreaTotals, Comparison, Evaluation, evaluate
+from confide.releases.evaluate import require_sealed
+from confide.report import plots, topdown_plots
+from confide.report.dossier import BANNER, OVER_KEYS, PAGE_OVER_KEYS, Evaluated, Evaluating, write, write_numbers
+from confide.report.geometry import Geometry, read_geometry
+from confide.report.plots import VERY_FEW
+from confide.report.render import fixed, render, signed
+from confide.utility import combine
+from confide.utility.metrics import SIZE_BINS, bin_label
+
+# The numbers of a TopDown evaluation, arranged as the dossier shows them.
+
+
+Row = dict[str, Any]
+
+AIM = 0.95
+"""The share of areas that the settings of 2020 were tuned for."""
+
+
+def mean_of(value: Any) -> float | None:
+    """A number, or the mean over keys that stands in its place."""
+    if isinstance(value, dict):
+        return float(value["mean"])
+    return None if value is None else float(value)
+
+
+def shown(value: Any, digits: int = 2, *, sign: bool = False, unit: str = "", scale: float = 1.0) -> Markup:
+    """A number for the page; where it is a mean over keys, with the half width of its interval below."""
+    mean = mean_of(value)
+    if mean is None:
+        return Markup("–")
+    text = escape((signed if sign else fixed)(scale * mean, digits) + unit)
+    if isinstance(value, dict) and value["high"] is not None:
+        text += Markup("<small>± {}</small>").format(fixed(scale * (value["high"] - mean), digits))
+    return text
+
+
+class Page:
+    """What the template of the dossier asks for."""
+
+    def __init__(self, numbers: dict[str, Any], keys: int):
+        self.keys = keys
+        self.noun: str = numbers["noun"]
+        self.units: dict[str, int] = {one["name"]: one["units"] for one in numbers["geographies"]}
+        self.kinds: dict[str, str] = {one["name"]: one["kind"] for one in numbers["geographies"]}
+        self.geographies = list(self.units)
+        self.titles: dict[str, str] = {one["name"]: one["title"] for one in numbers["queries"]}
+        self.rows: list[Row] = numbers["accuracy"]
+        self.shares: list[Row] = numbers["largest_group"]
+        self.shown = shown
+
+    @cached_property
+    def main(self) -> list[str]:
+        """The geographies of pictures and long tables: without parts of units, and without very few areas."""
+        several = [name for name in self.geographies if self.kinds[name] != "part" and self.units[name] >= VERY_FEW]
+        return several or self.geographies
+
+    def label(self, geography: str) -> str:
+        """The name of a geography for people."""
+        return geography.replace("_", " ")
+
+    @cached_property
+    def _queries(self) -> list[str]:
+        return list(dict.fromkeys(row["query"] for row in self.rows))
+
+    @cached_property
+    def key(self) -> str:
+        """The characteristic of the headlines: the total, or, where totals are exact, the first that is not."""
+        totals = [row for row in self.rows if row["query"] == "total"]
+        others = [query for query in self._queries if query != "total"]
+        exact = all(not mean_of(row["mean_absolute_error"]) for row in totals)
+        noisy = any((row["noise_alone"] or {}).get("mean_absolute_error") for row in totals)
+        return others[0] if exact and not noisy and others else "total"
+
+    @property
+    def key_label(self) -> str:
+        return "total" if self.key == "total" else f"counts by {self.titles[self.key]}"
+
+    @property
+    def key_question(self) -> str:
+        return f"How far off {'is' if self.key == 'total' else 'are'} the {self.key_label}?"
+
+    def of(self, query: str) -> list[Row]:
+        """The rows of a query as a whole, one for each geography."""
+        return [row for row in self.rows if row["query"] == query and row["cell"] in (ALL_CELLS, "total")]
+
+    @cached_property
+    def key_rows(self) -> list[Row]:
+        return self.of(self.key)
+
+    @cached_property
+    def cells(self) -> list[Row]:
+        """Every characteristic that is one set of records, in the main geographies."""
+        return [row for row in self.rows if row["cell"] != ALL_CELLS and row["geography"] in self.main]
+
+    @cached_property
+    def headlines(self) -> list[tuple[Markup, str]]:
+        """Up to four figures, each with what it says."""
+        by_name = {row["geography"]: row for row in self.key_rows}
+        wanted = [name for name, kind in self.kinds.items() if kind == "area"]
+        wanted += [name for name, kind in self.kinds.items() if kind == "made"]
+        wanted += [name for name in reversed(self.geographies) if name not in wanted and name != self.geographies[0]]
+        found = []
+        for name in [n for n in wanted if n in by_name and by_name[n]["mean_truth"]][:3]:
+            error = shown(by_name[name]["mean_absolute_error"], 2)
+            text = f"{self.noun}, mean absolute error of the {self.key_label} of a {self.label(name)}"
+            found.append((error, text))
+        for row in self.policy:
+            if row["many"] and mean_of(row["many"]["share_within"]) is not None:
+                text = f"of {row['label']} areas with 500 or more {self.noun} keep the share of their largest group"
+                found.append((shown(row["many"]["share_within"], 1, unit=" %", scale=100), text))
+                break
+        return found
+
+    @cached_property
+    def policy(self) -> list[Row]:
+        """The shares of largest groups by query and geography: all areas, and those with many people."""
+        preferred = {"area": 0, "made": 1}
+        pairs: dict[tuple[str, str], Row] = {}
+        for row in (row for row in self.shares if row["geography"] in self.main):
+            pair = pairs.setdefault(
+                (row["query"], row["geography"]),
+                {"query": self.titles[row["query"]], "label": self.label(row["geography"]), "all": None, "many": None},
+            )
+            pair["many" if row["least_people"] else "all"] = row
+        order = {query: position for position, query in enumerate(dict.fromkeys(query for query, _ in pairs))}
+        ranked = sorted(pairs, key=lambda key: (order[key[0]], preferred.get(self.kinds[key[1]], 2)))
+        return [pairs[key] for key in ranked]
+
+    def reaches_aim(self, row: Row) -> bool:
+        """Whether a share of largest groups reaches the aim of 2020."""
+        share = mean_of(row["share_within"])
+        return share is not None and share >= AIM
+
+    @cached_property
+    def matrix_geographies(self) -> list[str]:
+        """The geographies of the wide table: the main ones, but for blocks."""
+        return [name for name in self.main if name != self.geographies[-1]] or self.main
+
+    @cached_property
+    def matrix(self) -> list[tuple[str, list[tuple[str, list[Markup]]]]]:
+        """For each query its cells, each with the mean absolute error in the geographies of the wide table."""
+        found: dict[str, dict[str, dict[str, Markup]]] = {}
+        for row in self.rows:
+            cells = found.setdefault(row["query"], {})
+            cells.setdefault(row["cell"], {})[row["geography"]] = shown(row["mean_absolute_error"], 2)
+        return [
+            (
+                self.titles[query],
+                [(cell, [by.get(name, shown(None)) for name in self.matrix_geographies]) for cell, by in cells.items()],
+            )
+            for query, cells in found.items()
+        ]
+
+    @cached_property
+    def _bias_query(self) -> str | None:
+        queries = [row["query"] for row in self.shares] or [query for query in self._queries if query != "total"]
+        return queries[0] if queries else None
+
+    @property
+    def bias_label(self) -> str:
+        return "" if self._bias_query is None else self.titles[self._bias_query]
+
+    @cached_property
+    def bias_rows(self) -> list[tuple[Row, list[Row]]]:
+        """The rows of the query that shows the bias, each with its classes of the true count."""
+        if self._bias_query is None:
+            return []
+        return [(row, row["by_true_size"]) for row in self.of(self._bias_query) if row["geography"] in self.main]
+
+    def bias_points(self) -> tuple[list[str], list[Row]]:
+        """The classes of the true count, and the mean error of each geography in each."""
+        sizes = [bin_label(SIZE_BINS, number) for number in range(len(SIZE_BINS))]
+        points = [
+            {
+                "geography": self.label(row["geography"]),
+                "size": part["true_size"],
+                "mean_error": mean_of(part["mean_error"]),
+                "areas": part["areas"],
+            }
+            for row, parts in self.bias_rows
+            for part in parts
+        ]
+        return sizes, points
+
+
+def evaluate_topdown(asked: Evaluating) -> Evaluated:
+    """Each release against the truth; of several, means over their keys. Writes the dossier of each, and of all."""
+    for run in asked.runs:
+        require_sealed(run.workspace)
+    outlines = _geometry(asked)
+    comparison = Comparison(asked.question)
+    evaluations: list[Evaluation] = []
+    steps = len(comparison.geographies) * len(asked.runs)
+    with asked.progress.stage("Comparing with the truth", steps) as advance:
+        for run in asked.runs:
+            found = evaluate(comparison, run.workspace, asked.engine, totals_of=frozenset(outlines), advance=advance)
+            evaluations.append(found.reveal("the dossier is the curator's own report on the truth"))
+    numbers = [evaluation.as_dict() for evaluation in evaluations]
+    written = [
+        write(run.workspace.dossier, values, _page(values, run.title, 1, _maps(outlines, [evaluation])))
+        for run, values, evaluation in zip(asked.runs, numbers, evaluations, strict=True)
+    ]
+    if len(asked.runs) == 1:
+        return Evaluated(Confidential(numbers[0]), written[0])
+    whole = {"runs": [run.name for run in asked.runs]} | combine(numbers, FIXED)
+    folder, title = asked.runs[0].workspace.dossier, asked.runs[0].title
+    write_numbers(folder / OVER_KEYS, whole, compact=True)
+    page = folder / PAGE_OVER_KEYS
+    write_text(page, _page(whole, title, len(asked.runs), _maps(outlines, evaluations)))
+    return Evaluated(Confidential(whole), page)
+
+
+def _geometry(asked: Evaluating) -> dict[str, Geometry]:
+    """The outlines of the areas that are to be mapped."""
+    known = {geography.name: geography.codes for geography in geographies(asked.question) if asked.geometry}
+    unknown = [name for name in asked.geometry if name not in known]
+    if unknown:
+        raise ParameterError(
+            Finding(
+                code="geometry-level",
+                what=f"there is no geography {unknown[0]!r} in this release",
+                where=Place(path="--geometry"),
+                found=unknown[0],
+                expected="one of " + ", ".join(known),
+                remedy="correct the name before the equals sign",
+            )
+        )
+    return {name: read_geometry(Path(file), name, known[name]) for name, file in asked.geometry.items()}
+
+
+def _maps(outlines: dict[str, Geometry], evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+    """A map for each geometry: the signed error of the total in per cent, as a mean over keys."""
+    drawn = []
+    for name, geometry in outlines.items() if plots.available() else ():
+        totals = [evaluation.totals[name] for evaluation in evaluations]
+        percent = _percent(totals)
+        empty = sum(value is None for value in percent.values())
+        drawn.append(
+            {
+                "svg": topdown_plots.error_map(geometry, percent),
+                "name": name.replace("_", " "),
+                "areas": len(geometry.outlines),
+                "missing": geometry.missing,
+                "empty": empty,
+                "runs": len(evaluations),
+            }
+        )
+    return drawn
+
+
+def _percent(totals: Sequence[AreaTotals]) -> dict[str, float | None]:
+    truth = totals[0].truth
+    released = np.mean([one.released for one in totals], axis=0)
+    return {
+        code: float(100 * (found - true) / true) if true else None
+        for code, true, found in zip(totals[0].codes, truth.tolist(), released.tolist(), strict=True)
+    }
+
+
+def _page(numbers: dict[str, Any], title: str, keys: int, maps: list[dict[str, Any]]) -> str:
+    page = Page(numbers, keys)
+    return render(
+        "topdown_dossier.html.j2",
+        title=title,
+        banner=BANNER,
+        page=page,
+        figures=_figures(page) if plots.available() else [],
+        maps=maps,
+        pictures=plots.available(),
+    )
+
+
+def _figures(page: Page) -> list[dict[str, str]]:
+    """The pictures: the key characteristic beside the noise, all characteristics, and the bias by size."""
+    beside = [
+        {
+            "name": page.label(row["geography"]),
+            "realised": mean_of(row["root_mean_squared_error"]),
+            "noise": (row["noise_alone"] or {}).get("root_mean_squared_error"),
+        }
+        for row in page.key_rows
+    ]
+    every = [
+        {
+            "geography": page.label(row["geography"]),
+            "realised": mean_of(row["root_mean_squared_error"]),
+            "noise": (row["noise_alone"] or {}).get("root_mean_squared_error"),
+        }
+        for row in page.cells
+    ]
+    labels = [page.label(name) for name in page.main]
+    sizes, by_size = page.bias_points()
+    figures = []
+    if any(row["realised"] or row["noise"] for row in beside):
+        caption = (
+            f"The error of the {page.key_label}, realised and from the noise alone. Logarithmic scale; what is "
+            "exact is not on it."
+        )
+        figures.append({"svg": topdown_plots.beside_noise(beside, page.noun), "caption": caption})
+    if any(row["realised"] and row["noise"] for row in every):
+        caption = (
+            "Every characteristic, one mark for each geography. On the line, the error is what linear estimates "
+            "from the same measurements would have; below it, what the release gains from knowing that no "
+            "count is negative."
+        )
+        figures.append({"svg": topdown_plots.realised_and_noise(every, labels, page.noun), "caption": caption})
+    if by_size:
+        caption = (
+            f"Bias by the true size of the count: {page.bias_label}. A count of zero can only go "
+            f"up, and what it takes is missing from counts that are not zero. Over {plots.FEW} counts or more."
+        )
+        figures.append({"svg": topdown_plots.bias(by_size, labels, sizes, page.noun), "caption": caption})
+    return figures

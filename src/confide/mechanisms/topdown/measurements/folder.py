@@ -1,0 +1,221 @@
+"""A noisy measurement file as it is found: its files, its fingerprint, and the spine that its ids make.
+
+Ids are hierarchical: an id begins with that of its parent, except next to the root. So the units of all levels are a
+spine without any block table. The official code of a block is in the folder ``Unit`` (ours); in the public files of the
+2020 Census it is the last 16 characters of the id: State 2, county 3, tract 6, block group 1, block 4, of which the
+first repeats the block group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confide.errors import Finding, InputError, Place
+from confide.geography import Spine
+from confide.mechanisms.topdown.measurements.layout import CONSTRAINT, DP_QUERY, TOGETHER, UNIT, level_folder
+from confide.mechanisms.topdown.spine.tree import Shares, TopDownLevel, TopDownSpine
+from confide.releases.folder import sha256_of
+
+PUBLIC_DIGITS = 16
+"""How many last characters of a public block id are its official code, with the block group in it twice."""
+
+Integers = NDArray[np.int64]
+Texts = NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitsOfLevel:
+    """The units of one level, in the order of their ids."""
+
+    name: str
+    ids: Texts
+    measured: NDArray[np.bool_]
+    codes: Texts | None
+    """Official codes, where the file has them."""
+
+
+@dataclass(frozen=True)
+class MeasurementFolder:
+    """The files of some levels."""
+
+    path: Path
+    files: dict[str, dict[str, tuple[Path, ...]]]
+    """By level and kind (DPQuery, Constraint, Unit), in the order of their names."""
+
+    @property
+    def all_files(self) -> list[Path]:
+        """Every file that is read."""
+        return sorted({file for kinds in self.files.values() for files in kinds.values() for file in files})
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the names and contents of all files."""
+        digest = hashlib.sha256(b"confide/measurements/v1")
+        for file in self.all_files:
+            digest.update(f"{file.relative_to(self.path).as_posix()}\0{sha256_of(file)}\0".encode())
+        return digest.hexdigest()
+
+    def said(self) -> dict[str, str]:
+        """What the files say of themselves, if Confide wrote them: the release, its plan, and a stamp."""
+        said: dict[str, str] = {}
+        for file in self.all_files:
+            metadata = pq.read_schema(file).metadata or {}
+            said |= {key: metadata[key.encode()].decode() for key in SAID if key.encode() in metadata}
+        return said
+
+    def batches(self, level: str, kind: str, columns: list[str], rows: int) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        """The rows of a level, some at a time, with the file they are in."""
+        for file in self.files[level][kind]:
+            with pq.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(rows, columns=columns):
+                    yield file, batch
+
+    def units(self, level: str) -> UnitsOfLevel:
+        """The units of a level. Raises if there are none, or if ids differ in width."""
+        measured = self._distinct(level, DP_QUERY)
+        codes = None
+        if self.files[level][UNIT]:
+            listed = pa.concat_tables([pq.read_table(file, partitioning=None) for file in self.files[level][UNIT]])
+            ids = listed.column("geocode").to_numpy(zero_copy_only=False).astype(str)
+            order = np.argsort(ids)
+            ids = ids[order]
+            if not listed.column("code").null_count:
+                codes = listed.column("code").to_numpy(zero_copy_only=False).astype(str)[order]
+        else:
+            known = [id_ for id_ in self._distinct(level, CONSTRAINT).tolist() if TOGETHER not in id_]
+            ids = np.unique(np.concatenate([measured, np.array(known, np.str_)]))
+            ids = ids[np.strings.str_len(ids) == np.strings.str_len(ids).max()] if len(ids) else ids
+        where = Place(file=level_folder(level))
+        if not len(ids):
+            raise _unlike(where, "a level has no units", "no rows", "a row for each unit and query")
+        if len(np.unique(ids)) < len(ids) or np.strings.str_len(ids).min() != np.strings.str_len(ids).max():
+            raise _unlike(where, "ids are not unique texts of one length", "others", "one id for each unit")
+        inside = np.isin(measured, ids)
+        if not inside.all():
+            found = repr(str(measured[~inside][0]))
+            raise _unlike(where, "a unit is measured that is not among the units", found, "units of the level")
+        return UnitsOfLevel(level, ids, np.isin(ids, measured), codes)
+
+    def _distinct(self, level: str, kind: str) -> Texts:
+        found = [np.array([], np.str_)]
+        for file in self.files[level][kind]:
+            ids = pc.unique(pq.read_table(file, columns=["geocode"], partitioning=None).column(0))
+            found.append(ids.to_numpy(zero_copy_only=False).astype(np.str_))
+        return np.unique(np.concatenate(found))
+
+
+SAID = ("release", "plan_hash", "stamp")
+
+
+def find_measurements(path: Path, levels: tuple[str, ...], where: Place) -> MeasurementFolder:
+    """The files of these levels. Raises with a finding for each level that is not there."""
+    if not path.is_dir():
+        remedy = "correct the path; it is relative to the folder of the spec"
+        raise InputError(Finding("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy))
+    folders = {folder.name.lower(): folder for folder in sorted(path.iterdir()) if folder.is_dir()}
+    files, findings = {}, []
+    for level in levels:
+        folder = folders.get(f"{level}.parquet")
+        if folder is None or not _parquet(folder / DP_QUERY) + _parquet(folder / CONSTRAINT):
+            what, expected = f"the level {level!r} has no measurements here", f"{level_folder(level)}/{DP_QUERY}/…"
+            remedy = "give the folder that has a folder for each level of the strategy, or another root"
+            findings.append(Finding("no-level", what, where, ", ".join(folders) or "nothing", expected, remedy))
+            continue
+        files[level] = {kind: _parquet(folder / kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
+    if findings:
+        raise InputError(findings)
+    return MeasurementFolder(path, files)
+
+
+def _parquet(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(file for file in folder.rglob("*.parquet") if file.is_file() and file.name[0] not in "._"))
+
+
+def official_codes(blocks: UnitsOfLevel) -> Texts:
+    """The official codes of the blocks: as the file has them, or cut from public ids, or the ids themselves."""
+    if blocks.codes is not None:
+        return blocks.codes
+    width = int(np.strings.str_len(blocks.ids[0]))
+    if width < PUBLIC_DIGITS:
+        return blocks.ids
+    letters = np.ascontiguousarray(blocks.ids).view("U1").reshape(len(blocks.ids), -1)[:, :width]
+    last = letters[:, -PUBLIC_DIGITS:]
+    if not np.char.isdigit(last).all() or (last[:, 11] != last[:, 12]).any():
+        return blocks.ids
+    kept = np.ascontiguousarray(np.delete(last, 11, axis=1))
+    return kept.view(f"U{PUBLIC_DIGITS - 1}").reshape(-1)
+
+
+def spine_of(levels: list[UnitsOfLevel], shares: dict[str, Fraction], frame: Spine, rows: Integers) -> TopDownSpine:
+    """The spine of ids, root first. ``rows`` has for each block its row in the frame."""
+    if len(levels[0].ids) != 1:
+        place = Place(file=level_folder(levels[0].name))
+        raise _unlike(place, "the root is not one unit", f"{len(levels[0].ids):,} units", "one unit")
+    parents = [
+        np.empty(0, np.int64),
+        *(_parents(above, level) for above, level in pairwise(levels)),
+    ]
+    unit_of_block = np.arange(len(levels[-1].ids))
+    first_block = {levels[-1].name: np.arange(len(levels[-1].ids) + 1)}
+    for position in range(len(levels) - 1, 0, -1):
+        unit_of_block = parents[position][unit_of_block]
+        above = levels[position - 1]
+        first_block[above.name] = np.searchsorted(unit_of_block, np.arange(len(above.ids) + 1))
+    made = []
+    for position, level in enumerate(levels):
+        below = parents[position + 1] if position + 1 < len(levels) else None
+        units = len(level.ids)
+        first_child = np.zeros(units + 1, np.int64) if below is None else np.searchsorted(below, np.arange(units + 1))
+        share, first = _shares(shares[level.name], level.measured), first_block[level.name]
+        official = _official(frame, level.name, rows, first)
+        made.append(TopDownLevel(level.name, parents[position], first_child, first, share, official))
+    return TopDownSpine(tuple(made), frame, rows, None)
+
+
+def _official(frame: Spine, name: str, rows: Integers, first_block: Integers) -> Integers | None:
+    """For each unit the official unit that it is, or is a part of; none where units were made."""
+    if name not in frame.names:
+        return None
+    of_block = frame.level(name).unit_of_block[rows]
+    official = of_block[first_block[:-1]]
+    return official if (np.repeat(official, np.diff(first_block)) == of_block).all() else None
+
+
+def _shares(share: Fraction, measured: NDArray[np.bool_]) -> Shares:
+    """Which units are measured; the share itself stands for all, because the variances are in the file."""
+    table = tuple(dict.fromkeys(share if own else Fraction(0) for own in np.unique(measured).tolist()))
+    return Shares(table, (measured if len(table) > 1 else np.zeros(len(measured))).astype(np.int16))
+
+
+def _parents(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
+    """For each unit the unit above whose id its own begins with."""
+    if len(above.ids) == 1:
+        return np.zeros(len(level.ids), np.int64)
+    width = int(np.strings.str_len(above.ids[0]))
+    prefix = level.ids.astype(f"U{width}")
+    parent = np.minimum(np.searchsorted(above.ids, prefix), len(above.ids) - 1)
+    where = Place(file=level_folder(level.name))
+    orphans = np.flatnonzero(above.ids[parent] != prefix)
+    if len(orphans):
+        found, expected = repr(str(level.ids[orphans[0]])), f"ids that begin with one of {above.name!r}"
+        raise _unlike(where, f"{len(orphans):,} units have no parent", found, expected)
+    childless = np.setdiff1d(np.arange(len(above.ids)), parent)
+    if len(childless):
+        what = f"{len(childless):,} units of {above.name!r} have no unit of {level.name!r} in them"
+        raise _unlike(where, what, repr(str(above.ids[childless[0]])), "at least one for each")
+    return parent
+
+
+def _unlike(where: Place, what: str, found: str, expected: str) -> InputError:
+    remedy = "give the measurements as they were published, all levels of the same run"
+    return InputError(Finding("measurements", what, where, found, expected, remedy))

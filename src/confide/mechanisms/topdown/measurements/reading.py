@@ -1,0 +1,427 @@
+"""Measurements read back, checked and put in order: one row for each unit and query.
+
+Files of ours have the exact parameter of the noise, and the weight of a measurement is then the very number that the
+release was estimated with. Public files have a variance of 32 bits, and the weight is one over that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confide.engines.atomic_files import private_folder, whole_file
+from confide.errors import ConfideError, Finding, InputError, Place
+from confide.mechanisms.topdown.invariant_totals import invariant_level, known_together
+from confide.mechanisms.topdown.measure import spread
+from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
+from confide.mechanisms.topdown.measurements.layout import (
+    CONSTRAINT,
+    DP_QUERY,
+    KNOWN_TOTAL,
+    TOGETHER,
+    QueryLayout,
+    frame_name,
+    level_folder,
+    limit_names,
+    plain,
+    query_layout,
+    told_name,
+    told_queries,
+)
+from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Side
+from confide.mechanisms.topdown.strategies.strategy import DETAILED, LevelStrategy, Strategy
+from confide.noise import DiscreteGaussian
+from confide.schema import Schema
+
+ROWS_AT_ONCE = 1 << 13
+SIGMA2, VARIANCE = "sigma2", "variance"
+READ = pa.schema([("unit", pa.int64()), ("query", pa.int64()), ("n", pa.int64()), ("value", pa.list_(pa.int64()))])
+"""Unit, number of the query on its level, the bits of the variance that weights it, and the measured counts."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LevelReader:
+    """The measurements of one level, as the strategy asks for them."""
+
+    folder: MeasurementFolder
+    units: UnitsOfLevel
+    layouts: tuple[QueryLayout, ...]
+    numbers: Mapping[str, int]
+    """From a name in the file to the number of the query; names that the strategy does not measure are not here."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Queries of the file that the strategy does not measure on this level."""
+        return tuple(sorted(_names(self.folder, self.units.name) - set(self.numbers)))
+
+    def check(self) -> list[Finding]:
+        """What is wrong with the measurements of the level; the first problem of them."""
+        try:
+            for _ in self._complete():
+                pass
+        except InputError as error:
+            return list(error.findings)
+        return []
+
+    def write(self, into: Path) -> None:
+        """Everything that is asked for, into one file."""
+        private_folder(into.parent)
+        with whole_file(into) as temporary, pq.ParquetWriter(temporary, READ, compression="zstd") as writer:
+            for batch in self._complete():
+                writer.write_batch(batch)
+
+    def _complete(self) -> Iterator[pa.RecordBatch]:
+        """The rows; raises unless every measured unit has every query once."""
+        seen = np.zeros((len(self.units.ids), len(self.layouts)), np.int64)
+        for batch in self._rows():
+            np.add.at(seen, (batch.column("unit").to_numpy(), batch.column("query").to_numpy()), 1)
+            yield batch
+        wrong = seen != self.units.measured[:, None]
+        if wrong.any():
+            unit, query = (int(place[0]) for place in np.nonzero(wrong))
+            times = (
+                f"{self.layouts[query].query_name!r} {int(seen[unit, query])} times for {str(self.units.ids[unit])!r}"
+            )
+            what = f"{int(wrong.sum()):,} measurements are missing or there twice"
+            raise InputError(_finding(self.units.name, what, times, "every query once in every measured unit"))
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        ids, names = pa.array(self.units.ids), pa.array(list(self.numbers))
+        order = np.array(list(self.numbers.values()))
+        exact = self._has_sigma2()
+        noise = _Noise(exact)
+        columns = ["geocode", "query_name", "query_shape", "value", SIGMA2 if exact else VARIANCE]
+        for file, batch in self.folder.batches(self.units.name, DP_QUERY, columns, ROWS_AT_ONCE):
+            table = pa.table(batch)
+            table = table.filter(pc.is_in(table.column("query_name"), value_set=names)).combine_chunks()
+            if not table.num_rows:
+                continue
+            unit = pc.index_in(table.column("geocode"), value_set=ids).to_numpy().astype(np.int64)
+            query = order[pc.index_in(table.column("query_name"), value_set=names).to_numpy()]
+            weights = noise.bits(table.column(columns[-1]), self.units.name, file)
+            for number in np.unique(query).tolist():
+                rows = np.flatnonzero(query == number)
+                values = self._values(table.take(pa.array(rows)), self.layouts[number], file)
+                offsets = pa.array(np.arange(len(rows) + 1) * values.shape[1], pa.int32())
+                listed = pa.ListArray.from_arrays(offsets, pa.array(values.ravel()))
+                yield pa.record_batch(
+                    [pa.array(unit[rows]), pa.array(query[rows]), pa.array(weights[rows]), listed], schema=READ
+                )
+
+    def _has_sigma2(self) -> bool:
+        return all(SIGMA2 in pq.read_schema(file).names for file in self.folder.files[self.units.name][DP_QUERY])
+
+    def _values(self, table: pa.Table, layout: QueryLayout, file: Path) -> Integers:
+        """The counts of some rows of one query, in the query's own order: rows x cells."""
+        listed, shapes = table.column("value").combine_chunks(), table.column("query_shape").combine_chunks()
+        for shape in _distinct(shapes):
+            if prod(shape) != layout.cells or _sizes(shape) != _sizes(layout.shape):
+                what = f"the measurement {layout.query_name!r} has another shape"
+                raise InputError(_finding(self.units.name, what, str(list(shape)), str(list(layout.shape)), file))
+        try:
+            values = listed.flatten().cast(pa.int64())
+        except pa.ArrowInvalid:
+            values = None
+        fits = values is not None and not values.null_count and not listed.null_count
+        if not fits or not (pc.list_value_length(listed).to_numpy() == layout.cells).all():
+            what = f"the values of {layout.query_name!r} are not {layout.cells:,} whole numbers in every unit"
+            raise InputError(_finding(self.units.name, what, "others", f"{layout.cells:,} whole numbers", file))
+        assert values is not None
+        result = np.empty((len(listed), layout.cells), np.int64)
+        result[:, layout.order] = values.to_numpy().reshape(len(listed), layout.cells)
+        return result
+
+
+class _Noise:
+    """What measurements are weighted by, as the bits of a float: the same bits as in the release they come from."""
+
+    def __init__(self, exact: bool):
+        self._exact = exact
+        self._known: dict[Any, int] = {}
+
+    def bits(self, column: pa.ChunkedArray, level: str, file: Path) -> Integers:
+        """For each row the bits of its variance."""
+        coded = column.combine_chunks().dictionary_encode()
+        table = np.array([self._one(value, level, file) for value in coded.dictionary.to_pylist()], np.int64)
+        if coded.null_count:
+            raise InputError(_bad_noise(level, "nothing", file))
+        result: Integers = table[coded.indices.to_numpy()]
+        return result
+
+    def _one(self, value: Any, level: str, file: Path) -> int:
+        if value not in self._known:
+            try:
+                variance = spread(DiscreteGaussian(value)) if self._exact else float(value)
+            except (ConfideError, ValueError):
+                variance = 0.0
+            if not 0 < variance < np.inf:
+                raise InputError(_bad_noise(level, repr(value), file))
+            self._known[value] = int(np.float64(variance).view(np.int64))
+        return self._known[value]
+
+
+def level_reader(
+    folder: MeasurementFolder, units: UnitsOfLevel, asked: LevelStrategy, schema: Schema, recodes: Mapping[str, str]
+) -> LevelReader:
+    """The measurements of a level. Queries are known by their variables, in whatever order they are named."""
+    layouts = tuple(query_layout(schema, one.name, one.query) for one in asked.queries)
+    ours = {theirs: own for own, theirs in recodes.items()}
+    everything = frozenset(attribute.name for attribute in schema.attributes)
+    wanted = {_parts(layout.name, {}, everything): number for number, layout in enumerate(layouts)}
+    numbers = {
+        name: wanted[parts]
+        for name in _names(folder, units.name)
+        if (parts := _parts(plain(name), ours, everything)) in wanted
+    }
+    missing = [layouts[number] for number in set(range(len(layouts))) - set(numbers.values())]
+    if missing and units.measured.any():
+        found = ", ".join(sorted(_names(folder, units.name))) or "nothing"
+        raise InputError(
+            [
+                _finding(units.name, f"{layout.name!r} is not measured", found, repr(layout.query_name))
+                for layout in missing
+            ]
+        )
+    return LevelReader(folder, units, layouts, numbers)
+
+
+def _parts(name: str, ours: Mapping[str, str], everything: frozenset[str]) -> frozenset[str]:
+    """The variables of a query by name; recodes by our names."""
+    if name == DETAILED:
+        return everything
+    return frozenset(ours.get(part, part) for part in name.split("*"))
+
+
+def _names(folder: MeasurementFolder, level: str) -> set[str]:
+    names: set[str] = set()
+    for file in folder.files[level][DP_QUERY]:
+        column = pq.read_table(file, columns=["query_name"], partitioning=None).column(0)
+        names |= set(pc.unique(column).to_pylist())
+    return names
+
+
+def _distinct(shapes: pa.ListArray) -> set[tuple[int, ...]]:
+    return {tuple(shape or ()) for shape in shapes.to_pylist()}
+
+
+def _sizes(shape: Sequence[int]) -> list[int]:
+    """A shape without the attributes that are summed out."""
+    return [size for size in shape if size != 1]
+
+
+def _bad_noise(level: str, found: str, file: Path) -> Finding:
+    return _finding(level, "the variance of a measurement is not a positive number", found, "a positive number", file)
+
+
+def _finding(level: str, what: str, found: str, expected: str, file: Path | None = None) -> Finding:
+    where = Place(file=f"{level_folder(level)}/{DP_QUERY}" if file is None else file.name)
+    remedy = "give the measurements as they were published, or the strategy that they were made with"
+    return Finding("measurements", what, where, found, expected, remedy)
+
+
+# Constraints read back from a measurement file: counts of the frame in every block, and totals that are known.
+#
+# Limits are multiples of counts of the frame (``constraints``), so the constraints of the blocks tell these counts;
+# the limits of every level follow from them as they do in a release from records. They are compared with the file.
+
+
+CONSTRAINT_ROWS_AT_ONCE = 1 << 16
+
+Columns = dict[str, Integers]
+
+
+def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel) -> Columns:
+    """The counts of the frame that the constraints of the blocks tell, in the order of the blocks."""
+    constraints = strategy.constraints
+    known: Columns = {}
+    for invariant in constraints.invariants:
+        if (
+            invariant.frame
+            and (rows := _values(folder, blocks, _name(invariant.query) or frame_name(invariant))) is not None
+        ):
+            order = np.arange(len(invariant.frame))
+            if invariant.query is not None:
+                order = query_layout(strategy.schema, invariant.query, strategy.query(invariant.query)).order
+            known |= {invariant.frame[place]: rows[:, number] for number, place in enumerate(order.tolist())}
+    for bound in sorted(constraints.bounds, key=lambda bound: bound.side is Side.LOWER):
+        rows = _values(folder, blocks, limit_names(bound.variable.name)[bound.side is Side.UPPER])
+        if rows is not None:
+            for group, column in bound.frame.items():
+                known.setdefault(column, rows[:, group] // bound.per_unit)
+    return known
+
+
+def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel, columns: Columns) -> None:
+    """Raises unless the limits that follow from these counts are those of the file."""
+    constraints, findings = strategy.constraints, []
+    for query in constraints.limited:
+        asked = strategy.query(query)
+        layout = query_layout(strategy.schema, query, asked)
+        least, largest = constraints.limits(query, asked.cells, columns)
+        names = {told_name(query): largest} if query in told_queries(constraints) else {}
+        names = names or dict(zip(limit_names(query), (least, largest), strict=True))
+        for name, expected in names.items():
+            rows = _values(folder, blocks, name)
+            if rows is None:
+                continue
+            wrong = np.flatnonzero((rows != expected[:, layout.order]).any(axis=1))
+            if len(wrong):
+                what = f"{name!r} is not what the strategy makes of the frame in {len(wrong):,} blocks"
+                findings.append(_constraint_finding(blocks.name, what, f"the first {str(blocks.ids[wrong[0]])!r}"))
+    if findings:
+        raise InputError(findings)
+
+
+def known_totals_of(
+    folder: MeasurementFolder,
+    strategy: Strategy,
+    levels: list[UnitsOfLevel],
+    spine: TopDownSpine,
+    given: Mapping[str, int],
+) -> dict[str, pa.Table]:
+    """For each level with known numbers of records: unit, cell (what is known together) and n.
+
+    ``given`` has totals by official code, on the level of the invariant, for files that do not have them.
+    """
+    if "total" in told_queries(strategy.constraints) or not strategy.total_is_invariant:
+        return {}
+    found = {}
+    for units, level in zip(levels, spine.levels, strict=True):
+        table = _given(strategy, spine, level, given) if given else _known(folder, units)
+        if table is not None:
+            found[level.name] = table
+    return found
+
+
+def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Columns, root: str) -> int | None:
+    """The number of records, where it is an invariant."""
+    if not strategy.total_is_invariant:
+        return None
+    for invariant in strategy.constraints.invariants:
+        if invariant.query == "total" and invariant.frame:
+            return int(columns[invariant.frame[0]].sum())
+    if root in totals:
+        return int(totals[root].column("n")[0].as_py())
+    raise InputError(
+        Finding(
+            code="no-total",
+            what="the number of records is an invariant of the strategy, and nobody tells it",
+            where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"),
+            found=f"no row {KNOWN_TOTAL!r}",
+            expected="the number of records of the root",
+            remedy="give it in the spec: [data.totals], a line CODE = NUMBER for each unit that it is an invariant of",
+        )
+    )
+
+
+def _known(folder: MeasurementFolder, units: UnitsOfLevel) -> pa.Table | None:
+    """The known totals of the file. A total is of one unit, or of several with ``+`` between their ids."""
+    unit: list[int] = []
+    cell: list[int] = []
+    n: list[int] = []
+    place: dict[str, int] = {}
+    for _, batch in folder.batches(units.name, CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE):
+        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), KNOWN_TOTAL))
+        if rows.num_rows and not place:
+            place = {str(id_): number for number, id_ in enumerate(units.ids)}
+        for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
+            members = [place.get(id_, -1) for id_ in geocode.split(TOGETHER)]
+            if min(members) < 0 or len(value) != 1:
+                raise InputError(
+                    _constraint_finding(units.name, "a total is of units that are not there", repr(geocode))
+                )
+            unit += members
+            # What is known together has the number of its first unit: an order that no writer decides.
+            cell += [min(members)] * len(members)
+            n += [int(value[0])] * len(members)
+    if not unit:
+        return None
+    order = np.argsort(unit)
+    if not np.array_equal(np.array(unit)[order], np.arange(len(units.ids))):
+        raise InputError(
+            _constraint_finding(units.name, "some units have a known total, and others none or two", "some")
+        )
+    return pa.table({"unit": np.array(unit)[order], "cell": np.array(cell)[order], "n": np.array(n)[order]})
+
+
+def _given(strategy: Strategy, spine: TopDownSpine, level: TopDownLevel, given: Mapping[str, int]) -> pa.Table | None:
+    lowest = invariant_level(strategy)
+    if lowest is None or spine.level(lowest).official is None:
+        what = f"totals are given, and the frame has no level {lowest!r} that they are of"
+        expected = f"a level {lowest!r} under [geography]"
+        remedy = "declare the level, by its digits of the block code"
+        raise InputError(Finding("no-total-level", what, Place(path="data.totals"), "no level", expected, remedy))
+    codes = spine.frame.level(lowest).codes
+    missing = [
+        codes[number] for number in np.unique(spine.official_of_block(lowest)).tolist() if codes[number] not in given
+    ]
+    if missing:
+        what, found = f"{len(missing):,} units of {lowest!r} have no total", f"none for {missing[0]!r}"
+        raise InputError(Finding("no-total", what, Place(path="data.totals"), found, "a total for each", "add them"))
+    together = known_together(strategy, level)
+    if together is None:
+        return None
+    number = np.array([given.get(code, 0) for code in codes], np.int64)
+    pairs = np.unique(
+        np.stack([together[spine.unit_of_block(level.name)], spine.official_of_block(lowest)], axis=1), axis=0
+    )
+    n = np.zeros(int(together.max()) + 1, np.int64)
+    np.add.at(n, pairs[:, 0], number[pairs[:, 1]])
+    return pa.table({"unit": np.arange(level.units), "cell": together, "n": n[together]})
+
+
+def _name(query: str | None) -> str | None:
+    return None if query is None else told_name(query)
+
+
+def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Integers | None:
+    """The values of one constraint in every unit, or none if it is not in the file."""
+    result: Integers | None = None
+    seen = np.zeros(len(units.ids), np.int64)
+    ids = pa.array(units.ids)
+    for _, batch in folder.batches(units.name, CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE):
+        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), name)).combine_chunks()
+        if not rows.num_rows:
+            continue
+        unit = pc.fill_null(pc.index_in(rows.column("geocode"), value_set=ids), -1).to_numpy()
+        listed = rows.column("value").combine_chunks()
+        widths = np.unique(pc.list_value_length(listed).to_numpy())
+        if len(widths) != 1 or (unit < 0).any() or (result is not None and result.shape[1] != widths[0]):
+            raise InputError(
+                _constraint_finding(units.name, f"the rows {name!r} do not fit the units or each other", "others")
+            )
+        if result is None:
+            result = np.zeros((len(units.ids), int(widths[0])), np.int64)
+        values = pc.fill_null(listed.flatten().cast(pa.int64()), int(NO_LIMIT))
+        result[unit] = values.to_numpy().reshape(len(unit), -1)
+        np.add.at(seen, unit, 1)
+    if result is not None and (seen != 1).any():
+        raise InputError(
+            _constraint_finding(
+                units.name, f"{name!r} is not there once for every unit", f"{(seen != 1).sum():,} others"
+            )
+        )
+    return result
+
+
+def _constraint_finding(level: str, what: str, found: str) -> Finding:
+    return Finding(
+        code="measurements",
+        what=what,
+        where=Place(file=f"{level_folder(level)}/{CONSTRAINT}"),
+        found=found,
+        expected="the constraints of the strategy, one row for each unit",
+        remedy="give the measurements as they were published, or the strategy that they were made with",
+    )

@@ -1,0 +1,180 @@
+"""What ``verify`` looks at in a published measurement file: that it is what the plan says, and near the records.
+
+Every measured unit has every query once, with whole numbers in the planned shape and with the planned noise, in as many
+units as were planned. At the root the sum of a query's counts is the number of records plus noise of known variance,
+and that number itself where it is an invariant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import prod, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confide.mechanisms.topdown.measurements.layout import (
+    CONSTRAINT,
+    DP_QUERY,
+    FOLDER,
+    KNOWN_TOTAL,
+    MEASURED_SUFFIX,
+    SUMMED_OUT,
+    UNIT,
+    level_folder,
+    spelled,
+)
+from confide.mechanisms.topdown.output.settings import RECORDS
+from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.privacy import ZCDP
+from confide.releases.mechanism import Check
+from confide.releases.plan import Measure, read_plan
+
+ROWS_AT_ONCE = 1 << 14
+FURTHEST = 6
+"""How many standard deviations a sum may be away: one in a thousand million true ones is further."""
+
+Integers = NDArray[np.int64]
+
+
+def verify_measurements(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """The measurements of every level against the plan and the records."""
+    plan = read_plan(manifest["plan"])
+    codes = plan.question["output"]["codes"]
+    records = next(f["rows"] for f in manifest["files"] if f["path"].startswith(f"tables/{RECORDS}."))
+    for level in plan.spine:
+        files = {kind: _files(folder, manifest, level, kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
+        looked = _Level([m for m in plan.measures if m.level == level], {a: len(c) for a, c in codes.items()})
+        units = np.concatenate([pq.read_table(f, partitioning=None).column("geocode").to_numpy() for f in files[UNIT]])
+        for file in files[DP_QUERY]:
+            looked.read(file)
+        yield from looked.checks(level, set(units.tolist()))
+        if level == plan.spine[0]:
+            yield _near(looked, records)
+            yield from _known(files[CONSTRAINT], records)
+
+
+def _files(folder: Path, manifest: dict[str, Any], level: str, kind: str) -> list[Path]:
+    place = f"{FOLDER}/{level_folder(level)}/{kind}/"
+    return [folder / path for path in sorted(f["path"] for f in manifest["files"]) if path.startswith(place)]
+
+
+class _Level:
+    """The measurements of one level, read once."""
+
+    def __init__(self, measures: list[Measure], sizes: dict[str, int]):
+        self._sizes = sizes
+        self._planned: Counter[tuple[int, str, str, float]] = Counter()
+        self.names = list(dict.fromkeys(measure.query for measure in measures))
+        self._cells = np.array([next(m.cells for m in measures if m.query == name) for name in self.names], np.int64)
+        for m in measures:
+            assert isinstance(m.loss, ZCDP)
+            variance = float(np.float32(m.law.variance()))
+            self._planned[self.names.index(m.query), str(m.law.parameter), str(m.loss.rho), variance] += m.units
+        self._found: Counter[tuple[int, str, str, float]] = Counter()
+        self.rows = 0
+        self.whole = self.shaped = self.once = True
+        self.sums: dict[str, int] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._last = ""
+        self._ids: list[str] = []
+
+    def read(self, file: Path) -> None:
+        """All rows of a file."""
+        expected = pa.array([spelled(name) + MEASURED_SUFFIX for name in self.names])
+        with pq.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(ROWS_AT_ONCE):
+                table = pa.table(batch)
+                query = pc.fill_null(pc.index_in(table.column("query_name"), value_set=expected), -1).to_numpy()
+                if (query < 0).any():
+                    self.once = False
+                    return
+                self._read_order(query, table.column("geocode").combine_chunks())
+                self._read_shapes(query.astype(np.int64), table)
+                self._read_noise(query, table)
+                self.rows += table.num_rows
+
+    def _read_order(self, query: NDArray[Any], ids: pa.Array) -> None:
+        """Units rise, and each has all queries in the order of the plan."""
+        self.once &= bool((query == (self.rows + np.arange(len(query))) % len(self.names)).all())
+        before = pa.concat_arrays([pa.array([self._last], ids.type), ids.slice(0, len(ids) - 1)])
+        first = pa.array(query == 0)
+        self.once &= bool(pc.all(pc.if_else(first, pc.greater(ids, before), pc.equal(ids, before))).as_py())
+        self._last = ids[-1].as_py()
+        self._ids += ids.filter(first).to_pylist()
+
+    def _read_noise(self, query: NDArray[Any], table: pa.Table) -> None:
+        """How often each query has each law and loss."""
+        laws = ["sigma2", "plb", "variance"]
+        counted = table.select(laws).append_column("query", pa.array(query)).group_by(["query", *laws])
+        for row in counted.aggregate([([], "count_all")]).to_pylist():
+            self._found[row["query"], row["sigma2"], row["plb"], row["variance"]] += row["count_all"]
+
+    def _read_shapes(self, query: Integers, table: pa.Table) -> None:
+        values, shapes = (table.column(name).combine_chunks() for name in ("value", "query_shape"))
+        flat = values.flatten()
+        self.whole &= pa.types.is_int64(flat.type) and not flat.null_count and not values.null_count
+        lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy()
+        self.shaped &= bool((lengths == self._cells[query]).all())
+        widths = pc.fill_null(pc.list_value_length(shapes), -1).to_numpy()
+        self.shaped &= bool((widths == len(self._sizes)).all())
+        if not self.shaped or not self.whole:
+            return
+        starts = np.cumsum(lengths) - lengths
+        sums = np.add.reduceat(flat.to_numpy(), starts)
+        of_attributes = shapes.flatten().to_numpy().reshape(len(query), -1)
+        for number in np.unique(query).tolist():
+            rows = np.flatnonzero(query == number)
+            if number not in self._shapes:
+                self._shapes[number] = tuple(of_attributes[rows[0]].tolist())
+                self.sums[self.names[number]] = int(sums[rows[0]])
+                self.shaped &= self._fits(number, table.slice(int(rows[0]), 1).to_pylist()[0])
+            self.shaped &= bool((of_attributes[rows] == self._shapes[number]).all())
+
+    def _fits(self, number: int, row: dict[str, Any]) -> bool:
+        """Whether the shape of a query is what its columns say."""
+        shape = self._shapes[number]
+        said = {SUMMED_OUT: dict.fromkeys(self._sizes, 1), DETAILED: self._sizes}
+        fits = all(
+            said.get(row[name], {}).get(name, size) == size for name, size in zip(self._sizes, shape, strict=True)
+        )
+        return fits and prod(shape) == int(self._cells[number])
+
+    def checks(self, level: str, units: set[str]) -> Iterator[Check]:
+        """What was found of the level."""
+        measured = self.rows // max(1, len(self.names))
+        detail = f"{measured:,} of {len(units):,} units, {len(self.names)} queries"
+        known = set(self._ids) <= units
+        yield Check(f"measurements of {level}: every query once", self.once and known, detail)
+        yield Check(f"measurements of {level}: whole numbers, shapes", self.whole and self.shaped, detail)
+        same = self._found == self._planned
+        yield Check(f"measurements of {level}: noise as planned", same, f"{len(self._found):,} laws and queries")
+
+    def spread(self, name: str) -> tuple[int, float]:
+        """The cells of a query and the variance of its noise, where all units have the same."""
+        number = self.names.index(name)
+        return int(self._cells[number]), max(of[3] for of in self._planned if of[0] == number)
+
+
+def _near(root: _Level, records: int) -> Check:
+    """The sum of a query's counts at the root, in standard deviations from the number of records."""
+    furthest = 0.0
+    for name, found in root.sums.items():
+        cells, variance = root.spread(name)
+        # Without noise, or nearly so, the sum is the number itself.
+        furthest = max(furthest, abs(found - records) / sqrt(max(cells * variance, 1 / FURTHEST**2)))
+    detail = f"the furthest sum of a query is {furthest:.1f} standard deviations from the number of records"
+    return Check("measurements of the root: near the records", furthest <= FURTHEST, detail)
+
+
+def _known(files: list[Path], records: int) -> Iterator[Check]:
+    for file in files:
+        rows = pq.read_table(file, columns=["query_name", "value"], partitioning=None)
+        for (value,) in rows.filter(pc.equal(rows.column("query_name"), KNOWN_TOTAL)).column("value").to_pylist():
+            yield Check("known total of the root", value == records, f"{value:,}, and {records:,} records")

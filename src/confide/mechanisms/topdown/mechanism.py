@@ -1,0 +1,204 @@
+"""The mechanism ``topdown``, from top to bottom: consistent, whole, non-negative records from noisy measurements.
+
+    records ─► histograms ─► the root: measure, estimate ─► every parent: measure its children, estimate ─► records
+
+The estimate of a parent is final before its children are measured; children add up to it, cell by cell, exactly.
+Measurements are lazy (``measuring``), estimates are pure functions of measurements (``node``), and one level of the
+descent (``descent``) is a map over parents (``levels``) that any engine can run.
+
+Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Algorithm, HDSR (2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.confidential import Confidential
+from confide.engines import Engine
+from confide.engines.atomic_files import private_folder
+from confide.engines.groups import write_parquet
+from confide.errors import Finding
+from confide.estimation.node_problem import MeasuredQuery
+from confide.mechanisms.topdown.descent import (
+    EstimateChildren,
+    Kind,
+    descend,
+    estimates_folder,
+    read_statistics,
+    solver_check,
+)
+from confide.mechanisms.topdown.invariant_totals import known_together, known_totals
+from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
+from confide.mechanisms.topdown.measurements.verify import verify_measurements
+from confide.mechanisms.topdown.measurements.writing import measure_everything
+from confide.mechanisms.topdown.node import NodeRules
+from confide.mechanisms.topdown.output import verify as verification
+from confide.mechanisms.topdown.output.publish import publish
+from confide.mechanisms.topdown.problem import Question, plan_question, prepare
+from confide.mechanisms.topdown.records import check_input, write_histogram
+from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.mechanisms.topdown.spine.tree import TopDownLevel
+from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.noise import Law
+from confide.releases.folder import ReleaseWriter
+from confide.releases.load_spec import LoadedSpec
+from confide.releases.mechanism import Check, Job, NoiseSource
+from confide.releases.plan import Plan
+from confide.releases.workspace import Workspace
+
+BYTES_PER_BLOCK = 20_000
+"""A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
+
+BYTES_PER_MEASUREMENT = 8
+"""The same for a noisy count that is published: it is on the disk twice, compressed."""
+
+
+class TopDown:
+    """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
+
+    name = "topdown"
+    spec = TopDownSpec
+
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Question:
+        return prepare(loaded, engine)
+
+    def plan(self, question: Question) -> Plan:
+        return plan_question(question)
+
+    def bytes_needed(self, question: Question, plan: Plan) -> int:
+        measured = plan.counts * BYTES_PER_MEASUREMENT if question.spec.output.measurements else 0
+        return len(question.spine.rows) * BYTES_PER_BLOCK + measured
+
+    def records_file(self, question: Question) -> Path:
+        return question.records.path
+
+    def check_records(self, question: Question, job: Job) -> list[Finding]:
+        """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
+        return check_input(question, job, _write_frame(question, job.workspace.scratch))
+
+    def tabulate(self, question: Question, job: Job) -> None:
+        """One histogram for each block, added up along the spine."""
+        frame = _write_frame(question, job.workspace.counts)
+        histogram = job.workspace.counts / "histogram.parquet"
+        with job.progress.stage("Counting records", 1 + len(question.spine.levels)) as advance:
+            if not histogram.exists():
+                write_histogram(question, job.engine, histogram)
+            advance(1)
+            for level in question.spine.levels:
+                into = _counts_file(job.workspace, level)
+                if not into.exists():
+                    job.engine.write(
+                        f'SELECT frame."unit_{level.name}" AS unit, histogram.cell AS cell, '
+                        "CAST(sum(histogram.n) AS BIGINT) AS n "
+                        "FROM histogram JOIN frame ON histogram.code = frame.code GROUP BY 1, 2 ORDER BY 1, 2",
+                        into,
+                        histogram=histogram,
+                        frame=frame,
+                    )
+                advance(1)
+
+    def measure(self, question: Question, plan: Plan, job: Job, noise: NoiseSource) -> None:
+        """From the root down: each level is measured where its parents' estimates leave something to measure."""
+        plan.check_measured(
+            (level.name, asked.name)
+            for asked_level, level in question.levels()
+            if level.measured.any()
+            for asked in asked_level.queries
+        )
+        drawn = _Drawn(question, plan, noise, job.workspace)
+        descend(question, job, drawn)
+        if question.spec.output.measurements:
+            measure_everything(
+                question, job, drawn.asked, lambda level: _counts_file(job.workspace, level), drawn.totals
+            )
+
+    def statistics(self, question: Question, job: Job) -> dict[str, Any]:
+        """What the solvers did, level by level."""
+        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in question.spine.levels})
+
+    def publish(self, question: Question, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+        publish(question, plan, job, release)
+
+    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+        yield from verification.verify(folder, manifest)
+        if manifest["plan"]["question"]["measurements"]:
+            yield from verify_measurements(folder, manifest)
+        yield solver_check(manifest["statistics"])
+
+
+def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
+    return workspace.counts / f"{level.name}.parquet"
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Measurements drawn as the descent needs them: see :class:`confide.mechanisms.topdown.descent.Evidence`."""
+
+    question: Question
+    plan: Plan
+    noise: NoiseSource
+    workspace: Workspace
+
+    listed = False
+
+    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+        rows = pq.read_table(_counts_file(self.workspace, root))
+        cell, count = rows.column("cell").to_numpy(), rows.column("n").to_numpy()
+        truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
+        classes = root.shares.index.astype(np.int64)
+        unit = Children(truth, np.zeros(1, np.int64), classes, np.arange(self.question.cells))
+        (measured,) = measure(self.asked(asked_level, root), [unit])
+        return measured, int(count.sum()) if self.question.strategy.total_is_invariant else None
+
+    def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
+        rows = f"SELECT part, {Kind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
+        return {"truth": _counts_file(self.workspace, level)}, rows
+
+    def totals(self, level: TopDownLevel) -> pa.Table | None:
+        together = known_together(self.question.strategy, level)
+        if together is None:
+            return None
+        counted = pq.read_table(_counts_file(self.workspace, level), columns=["unit", "n"])
+        return known_totals(together, *(counted.column(name).to_numpy() for name in ("unit", "n")))
+
+    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
+        return EstimateChildren(rules, self.question.cells, self.asked(asked_level, level))
+
+    def asked(self, asked_level: LevelStrategy, level: TopDownLevel) -> tuple[AskedQuery, ...]:
+        """The queries of a level with the laws of the plan; units of a class without a share have none."""
+
+        def laws(query: str) -> tuple[Law | None, ...]:
+            planned = iter(self.plan.laws(level.name, query))
+            return tuple(next(planned) if share else None for share in level.shares.table)
+
+        return tuple(
+            AskedQuery(
+                asked.name,
+                self.question.groups(asked.name),
+                asked.query.cells,
+                self.noise.stream(level.name, asked.name),
+                laws(asked.name),
+            )
+            for asked in asked_level.queries
+        )
+
+
+def _write_frame(question: Question, folder: Path) -> Path:
+    """Every block of the frame with its units on the spine, -1 where it has no housing unit and no facility."""
+    spine = question.spine
+    path = private_folder(folder) / "frame.parquet"
+    codes = np.array(question.frame.spine.blocks.codes)[question.frame.spine.blocks.unit_of_block]
+    columns = {"code": pa.array(codes.tolist())}
+    for name in spine.names:
+        units = np.full(len(codes), -1, np.int64)
+        units[spine.rows] = spine.unit_of_block(name)
+        columns[f"unit_{name}"] = pa.array(units)
+    write_parquet(pa.table(columns), path)
+    return path

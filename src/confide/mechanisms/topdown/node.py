@@ -1,0 +1,182 @@
+"""The estimate of one node: from measurements and the parent's counts to whole counts of the children.
+
+Least squares pass by pass, then controlled rounding, as the strategy of the level says. Nothing here knows the truth:
+it is handed measurements. It is a pure function of arrays, so that any process on any machine gives the same counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
+from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
+from confide.estimation.solve import quantised, solve
+from confide.estimation.totals import estimate_totals
+from confide.mechanisms.topdown.strategies.strategy import Pass
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRules:
+    """What the strategy says of the nodes of one level, on the cells of the whole histogram."""
+
+    passes: tuple[Pass, ...]
+    slack: float
+    rounding: tuple[tuple[str, ...], ...]
+    groups: Mapping[str, Integers]
+    """The groups of histogram cells of every query that a pass or the rounding names."""
+    finest: frozenset[str]
+    """The rounding queries whose groups are the cells themselves."""
+    limited: Mapping[str, Integers]
+    """The groups of histogram cells of the queries whose counts are limited in each child."""
+    zero: Booleans
+    """The cells that no record can have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """The least and the largest count of each group of a limited query in each child: groups x children."""
+
+    least: Integers
+    largest: Integers
+
+
+@dataclass(frozen=True)
+class NodeTally:
+    """How the estimates of some nodes came about, added up for the manifest."""
+
+    nodes: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    fallbacks: int = 0
+    largest_gap: float = 0.0
+    rounding: RoundingTally = field(default_factory=RoundingTally)
+
+    def __add__(self, other: NodeTally) -> NodeTally:
+        return NodeTally(
+            self.nodes + other.nodes,
+            dict(Counter(self.outcomes) + Counter(other.outcomes)),
+            self.fallbacks + other.fallbacks,
+            max(self.largest_gap, other.largest_gap),
+            self.rounding + other.rounding,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "nodes": self.nodes,
+            "least_squares": dict(sorted(self.outcomes.items())),
+            "fallbacks": self.fallbacks,
+            "largest_gap": self.largest_gap,
+            "rounding": self.rounding.as_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One parent and its children (or the root: ``parent`` None and ``total`` given), on the cells ``kept``.
+
+    ``state_of_child`` and ``state_totals`` are for children that are parts of official units with an invariant total.
+    """
+
+    kept: Integers
+    parent: Integers | None
+    measured: tuple[MeasuredQuery, ...]
+    limits: Mapping[str, Limits]
+    children: int
+    total: int | None = None
+    state_of_child: Integers | None = None
+    state_totals: Integers | None = None
+
+
+def estimate(node: Node, rules: NodeRules) -> tuple[Integers, NodeTally]:
+    """Whole counts of the children, cells ``kept`` x children, and how they came about."""
+    problem = _problem(node, rules)
+    tally = NodeTally(nodes=1)
+    held: list[GroupBounds] = []
+    x = np.zeros((len(node.kept), node.children))
+    for number, step in enumerate(rules.passes):
+        queries = tuple(query for query in node.measured if query.name in step.queries)
+        current = replace(problem, queries=queries, bounds=(*problem.bounds, *held))
+        last = number == len(rules.passes) - 1
+        if not last and step.queries == step.constrain == ("total",) and node.parent is not None:
+            totals, report = estimate_totals(current)
+            held.append(_within("total", np.zeros(len(node.kept), np.int64), totals[None, :], rules.slack))
+        else:
+            x, report = solve(current)
+            for name in () if last else step.constrain:
+                groups, local = np.unique(rules.groups[name][node.kept], return_inverse=True)
+                answers = group_sums(local.reshape(-1), x, len(groups))
+                held.append(_within(name, local.reshape(-1), answers, rules.slack))
+        outcome = {report.outcome.value: 1}
+        tally += NodeTally(0, outcome, report.fallbacks, report.certificate.relative_gap, RoundingTally())
+    rounding = round_counts(_rounding(node, rules, problem.allowed, quantised(x)))
+    return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
+
+
+def _within(name: str, groups: Integers, answers: Floats, slack: float) -> GroupBounds:
+    return GroupBounds(f"{name}, as in an earlier pass", groups, answers - slack, answers + slack)
+
+
+def _problem(node: Node, rules: NodeRules) -> NodeProblem:
+    allowed = np.repeat(~rules.zero[node.kept][:, None], node.children, axis=1)
+    bounds = []
+    for name, limits in node.limits.items():
+        groups = rules.limited[name][node.kept]
+        allowed &= limits.largest[groups] > 0
+        lower, upper = limits.least.astype(np.float64), limits.largest.astype(np.float64)
+        bounds.append(GroupBounds(f"limits of {name}", groups, lower, upper))
+    sums: tuple[ChildSums, ...] = ()
+    if node.state_of_child is not None and node.state_totals is not None:
+        exact = node.state_totals.astype(np.float64)
+        sums = (ChildSums("invariant totals", node.state_of_child, exact, exact),)
+    return NodeProblem(node.parent, allowed, (), tuple(bounds), sums, node.total)
+
+
+def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> RoundingProblem:
+    chain: list[Partition] = []
+    cell_weight, cell_pass = 0, 0
+    for number, names in enumerate(rules.rounding):
+        for name in names:
+            if name in rules.finest:
+                cell_weight, cell_pass = cell_weight + 1, number
+            else:
+                chain.append(Partition(name, rules.groups[name][node.kept], number))
+    partitions = _with_limits(node, rules, chain)
+    child_group, group_totals = node.state_of_child, node.state_totals
+    if node.total is not None:
+        child_group, group_totals = np.zeros(1, np.int64), np.array([node.total])
+    return RoundingProblem(
+        x, node.parent, tuple(partitions), max(1, cell_weight), cell_pass, allowed, child_group, group_totals
+    )
+
+
+def _with_limits(node: Node, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
+    """The rounding queries with the limits of those that have any; a limited query that is not among them is put in
+    where it belongs from coarse to fine, and carries its limits alone."""
+    known = dict(rules.groups) | dict(rules.limited)
+    partitions = list(chain)
+    for name, limits in node.limits.items():
+        groups = rules.limited[name]
+        place = sum(_count(known[partition.name]) < _count(groups) for partition in partitions)
+        if place == len(partitions) or not np.array_equal(known[partitions[place].name], groups):
+            in_pass = partitions[place].in_pass if place < len(partitions) else len(rules.rounding) - 1
+            partitions.insert(place, Partition(name, groups[node.kept], in_pass, weight=0))
+        partitions[place] = replace(partitions[place], lower=limits.least, upper=limits.largest)
+    return partitions
+
+
+def _count(groups: Integers) -> int:
+    return int(groups.max()) + 1
+
+
+def kept_cells(parent: Integers) -> Integers:
+    """The histogram cells that a parent's children can have."""
+    return np.flatnonzero(parent > 0)

@@ -1,0 +1,287 @@
+"""Tabulations: which tables are made of the records. A table is a list of lines, a line a set of histogram cells.
+
+The set of a line is given by conditions on attributes: one of these codes in each. A line counts the records in its
+set, so a table of a unit is the product of the unit's histogram with a (cells x lines) matrix of zeros and ones, and
+adds up over units as histograms do. Tables are public definitions, in a file of their own: shipped by name, or the
+user's (``docs/concepts/topdown-output.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pydantic import Field
+
+from confide.geography import Geolevel
+from confide.geography.spine import OUTSIDE
+from confide.releases.spec import Name, Part, Problem
+from confide.schema import Code, Schema
+
+RESERVED = ("records", "units", "mdf")
+"""The other tables of a release."""
+
+Axes = Mapping[str, Sequence[Code]]
+"""The attributes of a histogram in order, each with its codes in order."""
+
+Where = dict[str, list[int | str]]
+"""Attribute = codes; ``"5..9"`` is a range of whole numbers."""
+
+
+class LinePart(Part):
+    """A line, or the lines of a list with a further condition."""
+
+    label: str = Field("", max_length=300, description="The label; with `use`, of the first line of the list.")
+    where: Where = Field(default_factory=dict, description="Attribute = codes. Without: everybody in the table.")
+    use: str | None = Field(None, description="The lines of this list, each with the condition of this one added.")
+
+
+class TablePart(Part):
+    """A table."""
+
+    name: Name
+    title: str = Field(min_length=1, max_length=200)
+    universe: str = Field("", max_length=200, description="Whom the table counts, in words.")
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}$")] = Field(
+        description="The columns are named with this and four digits of the line's number."
+    )
+    where: Where = Field(default_factory=dict, description="A condition on every line.")
+    lines: list[LinePart] = Field(min_length=1)
+
+
+class TabulationFile(Part):
+    """A tabulation file."""
+
+    id: Name
+    provenance: str = Field(min_length=1, description="One sentence: where the definitions come from.")
+    lists: dict[str, list[LinePart]] = Field(default_factory=dict, description="Lines that several tables have.")
+    tables: list[TablePart] = Field(min_length=1)
+
+    def only(self, names: Sequence[str]) -> TabulationFile:
+        """The same with these tables alone."""
+        tables = [table for table in self.tables if table.name in names]
+        used = {line.use for table in tables for line in table.lines}
+        return self.model_copy(
+            update={"tables": tables, "lists": {name: lines for name, lines in self.lists.items() if name in used}}
+        )
+
+    def problems(self, axes: Axes) -> Iterator[Problem]:
+        """What is wrong with the definitions, or keeps them from being used with a schema."""
+        names = [table.name for table in self.tables]
+        for position, table in enumerate(self.tables):
+            if table.name in RESERVED or names.count(table.name) > 1:
+                what = f"a table cannot be called {table.name!r}"
+                path: tuple[str | int, ...] = ("tables", position, "name")
+                yield Problem(path, "table-name", what, f"each name once, and none of {', '.join(RESERVED)}")
+            path = ("tables", position)
+            yield from _conditions((*path, "where"), table.where, axes)
+            for number, line in enumerate(table.lines):
+                here = (*path, "lines", number)
+                yield from _conditions((*here, "where"), line.where, axes)
+                if line.use is not None and line.use not in self.lists:
+                    what = f"there is no list {line.use!r}"
+                    yield Problem((*here, "use"), "unknown-list", what, "one of " + (", ".join(self.lists) or "none"))
+        for name, lines in self.lists.items():
+            for number, line in enumerate(lines):
+                yield from _conditions(("lists", name, number, "where"), line.where, axes)
+                if line.use is not None:
+                    what = "a list cannot use another list"
+                    yield Problem(("lists", name, number, "use"), "nested-list", what, "lines with conditions")
+
+    def build(self, axes: Axes) -> tuple[Table, ...]:
+        """The tables for a histogram. The file must have no :meth:`problems`."""
+        return tuple(_table(part, self.lists, axes) for part in self.tables)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: names and labels of its lines, and which cells they count."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    labels: tuple[str, ...]
+    matrix: Any
+    """Sparse, cells x lines, of zeros and ones."""
+
+    @property
+    def lines(self) -> int:
+        return len(self.columns)
+
+
+def axes_of(schema: Schema) -> dict[str, list[Code]]:
+    """The attributes of a schema, each with its codes."""
+    return {attribute.name: [level.code for level in attribute.levels] for attribute in schema.attributes}
+
+
+def expand(codes: Sequence[Code], listed: Sequence[Code]) -> list[Code]:
+    """The codes that a list of codes and ranges stands for. ``codes`` are those of the attribute."""
+    whole = isinstance(codes[0], int)
+    result: list[Code] = []
+    for code in listed:
+        if whole and isinstance(code, str) and ".." in code:
+            first, last = (int(bound) for bound in code.split(".."))
+            inside = [known for known in codes if first <= int(known) <= last]
+            result += inside if {first, last} <= set(inside) else [code]  # a range beyond the codes is a slip
+        else:
+            result.append(code)
+    return result
+
+
+def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArray[np.int64]:
+    """The cells of the histogram, in C order, that meet all conditions."""
+    chosen = []
+    for name, codes in axes.items():
+        kept = np.ones(len(codes), bool)
+        for condition in conditions:
+            if name in condition:
+                kept &= np.isin(np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])])
+        chosen.append(np.flatnonzero(kept))
+    cells = np.zeros(1, np.int64)
+    for codes, indices in zip(axes.values(), chosen, strict=True):
+        cells = (cells[:, None] * len(codes) + indices).ravel()
+    return cells
+
+
+def indicators(cells: int, sets: Sequence[NDArray[np.int64]]) -> Any:
+    """A sparse matrix, cells x sets: one where the cell is in the set."""
+    rows = np.concatenate([*sets, np.empty(0, np.int64)])
+    columns = np.repeat(np.arange(len(sets)), [len(chosen) for chosen in sets])
+    return sp.csr_matrix((np.ones(len(rows), np.int64), (rows, columns)), shape=(cells, len(sets)))
+
+
+def number_of_cells(axes: Axes) -> int:
+    """The cells of the histogram."""
+    return int(np.prod([len(codes) for codes in axes.values()], dtype=np.int64))
+
+
+def _table(part: TablePart, lists: dict[str, list[LinePart]], axes: Axes) -> Table:
+    labels: list[str] = []
+    sets: list[NDArray[np.int64]] = []
+    for line in part.lines:
+        used = [LinePart()] if line.use is None else lists[line.use]
+        for position, inner in enumerate(used):
+            labels.append(line.label if line.label and not position else inner.label)
+            sets.append(cells_where(axes, part.where, line.where, inner.where))
+    columns = tuple(f"{part.prefix}{number:04}" for number in range(1, len(sets) + 1))
+    title = f"{part.title}; universe: {part.universe}" if part.universe else part.title
+    return Table(part.name, title, columns, tuple(labels), indicators(number_of_cells(axes), sets))
+
+
+def _conditions(path: tuple[str | int, ...], where: Where, axes: Axes) -> Iterator[Problem]:
+    for name, listed in where.items():
+        if name not in axes:
+            what = f"the schema has no attribute {name!r}"
+            yield Problem((*path, name), "unknown-attribute", what, "one of " + ", ".join(axes), repr(name))
+            continue
+        try:
+            codes = expand(axes[name], listed)
+        except ValueError:
+            codes = [None]  # type: ignore[list-item]
+        if not codes or any(code not in axes[name] for code in codes):
+            what = f"these are not codes of {name!r}"
+            yield Problem(
+                (*path, name), "unknown-code", what, "codes of the attribute, or a range of them", str(listed)
+            )
+
+
+# From estimates, or records, to tables: histograms of blocks added up along any geography, times the lines.
+#
+# Histograms are sparse: a row for each block of the frame in the order of codes, a column for each cell. With S the
+# (units x blocks) matrix of a level or area, H the histograms and L the (cells x lines) matrix of a table, the table
+# of the level is S H L. It is made in slices of units, so that no table is ever held whole.
+
+
+UNITS_AT_ONCE = 1 << 14
+
+Integers = NDArray[np.int64]
+
+
+def histograms(blocks: int, cells: int, parts: Iterable[tuple[Integers, Integers, Integers]]) -> Any:
+    """The sparse blocks x cells matrix of counts given as (block, cell, count), in any order and number of pieces."""
+    rows, columns, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for block, cell, count in parts:
+        rows.append(block.astype(np.int32))
+        columns.append(cell.astype(np.int32))
+        counts.append(count)
+    joined = []
+    for pieces in (rows, columns, counts):  # one after the other: there may be tens of millions
+        joined.append(np.concatenate(pieces))
+        pieces.clear()
+    row, column, data = joined
+    return sp.coo_matrix((data, (row, column)), shape=(blocks, cells)).tocsr()
+
+
+def estimated(files: Sequence[Path], order: Integers) -> Iterator[tuple[Integers, Integers, Integers]]:
+    """The estimates of the blocks, as :func:`histograms` takes them. ``order`` is the row of each block."""
+    for file in files:
+        rows = pq.read_table(file, columns=["unit", "cell", "n"])
+        unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
+        yield order[unit], cell, count
+
+
+@dataclass(frozen=True)
+class Tabulator:
+    """Tables of histograms, for some levels and areas. ``unit_of_block`` of a level follows the order of the rows."""
+
+    counts: Any
+    levels: tuple[Geolevel, ...]
+
+    @cached_property
+    def _summed(self) -> dict[str, Any]:
+        return {}
+
+    def histograms(self, level: Geolevel) -> Any:
+        """The histograms of the units of a level; blocks in no area are left out."""
+        if np.array_equal(level.unit_of_block, np.arange(self.counts.shape[0])):
+            return self.counts
+        if level.name not in self._summed:
+            inside = np.flatnonzero(level.unit_of_block != OUTSIDE)
+            ones = np.ones(len(inside), np.int64)
+            members = sp.csr_matrix(
+                (ones, (level.unit_of_block[inside], inside)), shape=(level.units, self.counts.shape[0])
+            )
+            self._summed[level.name] = members @ self.counts
+        return self._summed[level.name]
+
+    def lines(self, level: Geolevel, table: Table, first: int) -> Integers:
+        """The lines of a table for a slice of units: units x lines."""
+        dense: Integers = (self.histograms(level)[first : first + UNITS_AT_ONCE] @ table.matrix).toarray()
+        return dense
+
+    def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
+        """The rows of a table, level by level."""
+        for level in self.levels:
+            yield from self.level_batches(table, level)
+
+    def level_batches(self, table: Table, level: Geolevel) -> Iterator[pa.RecordBatch]:
+        """The rows of one level in the order of the codes. Units with nobody in them are there too."""
+        schema = table_schema(table)
+        for first in range(0, level.units, UNITS_AT_ONCE):
+            lines = self.lines(level, table, first)
+            codes = pa.array(level.codes[first : first + len(lines)], pa.string())
+            names = pa.repeat(pa.scalar(level.name, pa.string()), len(lines))
+            counts = [pa.array(np.ascontiguousarray(column)) for column in lines.T]
+            yield pa.RecordBatch.from_arrays([names, codes, *counts], schema=schema)
+
+
+def table_schema(table: Table) -> pa.Schema:
+    """The columns: where, then the lines."""
+    return pa.schema(
+        [
+            pa.field("level", pa.string(), False, {"description": "geolevel, or kind of area"}),
+            pa.field("geocode", pa.string(), False, {"description": "code of the geounit or area"}),
+            *(
+                pa.field(name, pa.int64(), False, {"description": label})
+                for name, label in zip(table.columns, table.labels, strict=True)
+            ),
+        ]
+    )

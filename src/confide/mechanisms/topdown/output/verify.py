@@ -1,0 +1,376 @@
+"""What ``verify`` looks at in a TopDown release: everything that is promised exactly, from the written files alone.
+
+Records are whole and non-negative by being records. From them and the geography in the table of blocks, everything else
+is made again and compared: the lines of the other layout one by one, each table unit by unit. Bounds, structural zeros
+and what the frame tells are checked in every block. Records are read once, in batches, and kept as sparse counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confide.geography import Geolevel
+from confide.geography.spine import OUTSIDE
+from confide.mechanisms.topdown.output.layouts import Layout
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, Output
+from confide.mechanisms.topdown.output.tabulation import (
+    Table,
+    Tabulator,
+    cells_where,
+    histograms,
+    indicators,
+    number_of_cells,
+    table_schema,
+)
+from confide.mechanisms.topdown.strategies.constraints import Side
+from confide.releases.mechanism import Check
+from confide.releases.tabular import RowsInOrder
+
+# Released tables read again from their files, some rows at a time, in every format at once.
+
+
+_BATCH_BYTES = 1 << 24
+_BATCH_ROWS = 1 << 16
+
+
+class Rows:
+    """The rows of one file in order, in the columns and types that it should have."""
+
+    def __init__(self, path: Path, schema: pa.Schema):
+        self.schema = pa.schema([pa.field(field.name, field.type) for field in schema])
+        self.fits = True
+        self._rows = RowsInOrder(self._open(path), self.schema.empty_table())
+
+    def take(self, rows: int) -> pa.Table:
+        """The next ``rows`` rows, or as many as are left."""
+        return self._rows.take(rows)
+
+    def _open(self, path: Path) -> Iterator[pa.Table]:
+        if path.suffix == ".parquet":
+            file = pq.ParquetFile(path)
+            plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
+            self.fits = plain.equals(self.schema)
+            return (pa.table(batch).cast(plain) for batch in file.iter_batches(_BATCH_ROWS)) if self.fits else iter(())
+        types: dict[str, Any] = {field.name: field.type for field in self.schema}
+        self.fits = pyarrow.csv.open_csv(path).schema.names == self.schema.names
+        reader = pyarrow.csv.open_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+        )
+        return (pa.table(batch) for batch in reader) if self.fits else iter(())
+
+
+@dataclass
+class Copies:
+    """The files of one table, one for each format, read together and compared as they are read."""
+
+    files: tuple[Rows, ...]
+    formats: str
+    same: bool = True
+
+    @classmethod
+    def open(cls, folder: Path, manifest: dict[str, Any], name: str, schema: pa.Schema) -> Copies:
+        """The files that the manifest lists for a table."""
+        paths = [folder / file["path"] for file in manifest["files"] if file["path"].startswith(f"tables/{name}.")]
+        paths.sort(key=lambda path: path.suffix != ".parquet")
+        return cls(tuple(Rows(path, schema) for path in paths), ", ".join(path.suffix[1:] for path in paths))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is a file, and every file has the columns that it should have."""
+        return bool(self.files) and all(file.fits for file in self.files)
+
+    def take(self, rows: int) -> pa.Table:
+        """The next rows of the first file. The others are read along."""
+        first, *others = (file.take(rows) for file in self.files)
+        self.same = self.same and all(other.equals(first) for other in others)
+        return first
+
+    def batches(self, rows: int) -> Iterator[pa.Table]:
+        """All rows that are left."""
+        while (taken := self.take(rows)).num_rows:
+            yield taken
+
+    def at_end(self) -> bool:
+        """Whether no file has a row left."""
+        return not any(file.take(1).num_rows for file in self.files)
+
+
+# Released tables against the records: made again, and added up from children to parents, from the written rows.
+
+
+@dataclass
+class _Seen:
+    """What one pass over the rows of a table has found so far."""
+
+    rows: int = 0
+    equal: bool = True
+    negative: int = 0
+    sums: int = 0
+    unequal_sums: int = 0
+
+
+def verify_tables(
+    folder: Path, manifest: dict[str, Any], tables: Sequence[Table], tabulator: Tabulator, spine: Sequence[str]
+) -> Iterator[Check]:
+    """Every table: there, the same in every format, what the records come to, non-negative, and adding up.
+
+    ``spine`` names the tabulated levels that nest, root first; areas need not add up to anything.
+    """
+    for table in tables:
+        copies = Copies.open(folder, manifest, table.name, table_schema(table))
+        if not copies.there:
+            detail = f"files: {copies.formats or 'none'}; not with the lines of the plan"
+            yield Check(f"{table.name}: there", False, detail)
+            continue
+        seen = _pass(table, tabulator, spine, copies)
+        complete = copies.at_end()
+        yield Check(f"{table.name}: the same in every format", copies.same, copies.formats)
+        yield Check(f"{table.name}: what the records come to", seen.equal and complete, f"{seen.rows:,} rows")
+        yield Check(f"{table.name}: no negative count", not seen.negative, f"{seen.negative:,} negative counts")
+        detail = f"{seen.unequal_sums:,} of {seen.sums:,} sums over children differ from their parent"
+        yield Check(f"{table.name}: children add up to parents", not seen.unequal_sums, detail)
+
+
+def _pass(table: Table, tabulator: Tabulator, spine: Sequence[str], copies: Copies) -> _Seen:
+    seen = _Seen()
+    above: tuple[Geolevel, Integers] | None = None
+    for level in tabulator.levels:
+        nests = level.name in spine
+        sums = _SumsOfChildren(level, *above) if nests and above is not None else None
+        kept = []
+        for expected in tabulator.level_batches(table, level):
+            found = copies.take(expected.num_rows)
+            seen.rows += found.num_rows
+            seen.equal &= found.equals(pa.Table.from_batches([expected]).cast(found.schema))
+            if found.num_rows < expected.num_rows:
+                return seen
+            lines = np.stack([found.column(column).to_numpy() for column in table.columns], axis=1)
+            seen.negative += int((lines < 0).sum())
+            if sums is not None:
+                sums.add(lines)
+            if nests and level.name != spine[-1]:  # the blocks are nobody's parents, and too many to keep
+                kept.append(lines)
+        if sums is not None:
+            seen.sums += sums.wanted.size
+            seen.unequal_sums += sums.different
+        if kept:
+            above = level, np.concatenate(kept)
+    return seen
+
+
+class _SumsOfChildren:
+    """The lines of a level's units, added up over the units of a level above, as they come."""
+
+    def __init__(self, level: Geolevel, above: Geolevel, wanted: Integers):
+        self.wanted = wanted
+        self._parent = np.zeros(level.units, np.int64)
+        self._parent[level.unit_of_block] = above.unit_of_block
+        self._sums = np.zeros_like(wanted)
+        self._done = 0
+
+    def add(self, lines: Integers) -> None:
+        """The next units of the level."""
+        parents = self._parent[self._done : self._done + len(lines)]
+        np.add.at(self._sums, parents, lines)
+        self._done += len(lines)
+
+    @property
+    def different(self) -> int:
+        """How many sums are not what the level above has."""
+        return int((self._sums != self.wanted).sum())
+
+
+ROWS_AT_ONCE = 1 << 18
+
+Integers = NDArray[np.int64]
+
+
+def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """Every constraint of the strategy, block by block, and every table."""
+    facts = manifest["plan"]["question"]
+    output = Output.from_dict(facts["output"])
+    block = facts["layout"]["block"]
+    geography = [*facts["levels"][:-1], *facts["areas"]]
+    opened = _open(folder, manifest, block, geography, facts["frame_columns"], output)
+    for name, copies in opened.items():
+        if not copies.there:
+            yield Check(f"{name}: there", False, f"files: {copies.formats or 'none'}; not with the columns they had")
+    if not all(copies.there for copies in opened.values()):
+        return
+    units = pa.concat_tables(opened[UNITS].batches(ROWS_AT_ONCE)).combine_chunks()
+    yield _same(UNITS, opened[UNITS])
+    codes = units.column(block).to_numpy(zero_copy_only=False).astype(str)
+    rising = bool((codes[1:] > codes[:-1]).all())
+    yield Check("units: each block once, in order", rising, f"{len(codes):,} blocks")
+    if not rising:
+        return
+    read = _Records(block, codes, output)
+    counts = read.count(opened[RECORDS], opened.get(MDF), units)
+    yield _same(RECORDS, opened[RECORDS])
+    yield Check("records: in blocks of the frame", read.in_frame, f"{read.rows:,} records")
+    yield Check("records: codes of the schema", read.in_schema, ", ".join(output.axes))
+    if MDF in opened:
+        yield _same(MDF, opened[MDF])
+        yield Check("mdf: says what the records say", read.agree, f"{read.lines:,} lines")
+    if not read.in_frame or not read.in_schema:
+        return
+    yield from _constraints(facts, output, counts, units)
+    levels = {name: _level(name, units) for name in geography} | {"block": _blocks(codes)}
+    yield _nested([levels[name] for name in facts["levels"]])
+    tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
+    spine = [name for name in facts["levels"] if name in output.levels]
+    yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
+
+
+def _open(
+    folder: Path, manifest: dict[str, Any], block: str, geography: list[str], counts: list[str], output: Output
+) -> dict[str, Copies]:
+    """The tables that the plan says are there, but the tabulated ones."""
+    texts = [(name, pa.string()) for name in (block, *geography)]
+    schemas = {UNITS: pa.schema([*texts, *((name, pa.int64()) for name in counts)])}
+    kinds = [(name, pa.int64() if isinstance(codes[0], int) else pa.string()) for name, codes in output.axes.items()]
+    schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
+    if output.microdata is not None:
+        schemas[MDF] = output.microdata.schema
+    return {name: Copies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
+
+
+def _same(name: str, copies: Copies) -> Check:
+    return Check(f"{name}: the same in every format", copies.same and copies.at_end(), copies.formats)
+
+
+@dataclass
+class _Records:
+    """One pass over the records, and over their lines in another layout beside them."""
+
+    block: str
+    codes: NDArray[np.str_]
+    output: Output
+    rows: int = 0
+    lines: int = 0
+    in_frame: bool = True
+    in_schema: bool = True
+    agree: bool = True
+
+    def count(self, records: Copies, other: Copies | None, units: pa.Table) -> Any:
+        """The histograms of the blocks."""
+        counts = histograms(len(self.codes), number_of_cells(self.output.axes), self._parts(records, other))
+        layout = self.output.microdata
+        if layout is not None and other is not None:
+            self._appended(layout, other, units)
+        return counts
+
+    def _parts(self, records: Copies, other: Copies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
+        cells = number_of_cells(self.output.axes)
+        for batch in records.batches(ROWS_AT_ONCE):
+            place, cell = self._place(batch), self._cell(batch)
+            self._compare(batch, other)
+            self.rows += batch.num_rows
+            known = (place >= 0) & (cell >= 0)
+            keys, times = np.unique(place[known] * cells + cell[known], return_counts=True)
+            yield keys // cells, keys % cells, times
+
+    def _place(self, batch: pa.Table) -> Integers:
+        """For each record the position of its block, or -1."""
+        coded = batch.column(self.block).combine_chunks().dictionary_encode()
+        used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
+        found = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
+        found = np.where(self.codes[found] == used, found, -1)
+        self.in_frame &= bool((found >= 0).all())
+        place: Integers = found[coded.indices.to_numpy()]
+        return place
+
+    def _cell(self, batch: pa.Table) -> Integers:
+        """For each record its cell of the histogram, or a negative number."""
+        cell, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, bool)
+        for name, codes in self.output.axes.items():
+            index = pc.index_in(batch.column(name), value_set=pa.array(codes))
+            index = pc.fill_null(index, -1).to_numpy().astype(np.int64)
+            known &= index >= 0
+            cell = cell * len(codes) + index
+        self.in_schema &= bool(known.all())
+        return np.where(known, cell, -1)
+
+    def _compare(self, batch: pa.Table, other: Copies | None) -> None:
+        layout = self.output.microdata
+        if layout is None or other is None or not self.in_schema:
+            return
+        self._expect(layout.encode(batch, self.block, self.rows + 1), other)
+
+    def _appended(self, layout: Layout, other: Copies, units: pa.Table) -> None:
+        if layout.file.appended is not None:
+            times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
+            blocks = units.column(self.block).combine_chunks()
+            for batch in layout.appended(blocks, times, self.rows + 1):
+                self._expect(batch, other)
+        self.agree &= other.at_end()
+
+    def _expect(self, batch: pa.RecordBatch, other: Copies) -> None:
+        found = other.take(batch.num_rows)
+        self.agree &= found.equals(pa.Table.from_batches([batch]).cast(found.schema))
+        self.lines += found.num_rows
+
+
+def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.Table) -> Iterator[Check]:
+    """Structural zeros, bounds and what the frame tells, in every block."""
+
+    def of(*conditions: dict[str, list[Any]]) -> Integers:
+        """How many records of each block meet each condition: blocks x conditions."""
+        chosen = [cells_where(output.axes, where) for where in conditions]
+        dense: Integers = (counts @ indicators(counts.shape[1], chosen)).toarray()
+        return dense
+
+    for zero in facts["strategy"]["constraints"]["zeros"]:
+        found = int(of(zero["where"]).sum())
+        yield Check(f"structural zero {zero['name']}", not found, f"{found:,} records")
+    for bound in facts["bounds"]:
+        found_in = of(*({bound["attribute"]: group["codes"]} for group in bound["groups"]))
+        limit = bound["per_unit"] * _columns(units, [group["column"] for group in bound["groups"]])
+        broken = int((found_in < limit if bound["side"] == Side.LOWER.value else found_in > limit).sum())
+        yield Check(f"bound {bound['name']}", not broken, f"{broken:,} blocks out of bounds")
+    for told in facts["told"]:
+        found_in = of(*(cell["where"] for cell in told["cells"]))
+        broken = int((found_in != _columns(units, [cell["column"] for cell in told["cells"]])).sum())
+        yield Check(f"invariant {told['name']}", not broken, f"{broken:,} blocks with another count than the frame's")
+
+
+def _columns(units: pa.Table, names: Sequence[str]) -> Integers:
+    return np.stack([units.column(name).to_numpy() for name in names], axis=1)
+
+
+def _level(name: str, units: pa.Table) -> Geolevel:
+    """A level or area as the released table of blocks has it; an empty code is in none."""
+    coded = units.column(name).combine_chunks().dictionary_encode()
+    used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
+    order = np.array([position for position in np.argsort(used).tolist() if used[position]], np.int64)
+    number = np.full(len(used), OUTSIDE, np.int64)
+    number[order] = np.arange(len(order))
+    return Geolevel(name, tuple(used[order].tolist()), number[coded.indices.to_numpy()])
+
+
+def _blocks(codes: NDArray[np.str_]) -> Geolevel:
+    return Geolevel("block", tuple(codes.tolist()), np.arange(len(codes)))
+
+
+def _nested(levels: Sequence[Geolevel]) -> Check:
+    """Whether each unit of a level lies in one of the level above, so that sums over children mean something."""
+    nested = all((level.unit_of_block >= 0).all() for level in levels)
+    for above, level in pairwise(levels):
+        parent = np.zeros(level.units, np.int64)
+        parent[level.unit_of_block] = above.unit_of_block
+        nested &= bool((parent[level.unit_of_block] == above.unit_of_block).all())
+    detail = ", ".join(f"{level.units:,} {level.name}" for level in levels)
+    return Check("units: levels nest", nested, detail)

@@ -1,0 +1,324 @@
+"""The question of a TopDown release: strategy, frame and spine, and the plan that follows from them.
+
+Units of one level can have different shares of the budget (the one-child bypass), so a query is one measurement for
+each class of shares. A record lies on one path from the root to its block and takes part in the measurements of that
+path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdown.md``, section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.documents import load_shipped
+from confide.engines import Engine, Source
+from confide.errors import ConfideError, Finding, InputError, Place, SpecError
+from confide.geography import Spine
+from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
+from confide.mechanisms.topdown.counted import check_kinds
+from confide.mechanisms.topdown.invariant_totals import check_invariant_level
+from confide.mechanisms.topdown.output.settings import Output, prepare_output
+from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
+from confide.mechanisms.topdown.spine.build import Optimisation, build_topdown_spine
+from confide.mechanisms.topdown.spine.off_spine import (
+    aian_flags,
+    divisions_or_places,
+    off_spine_entities,
+    parse_area_types,
+    parse_strong_mcd_states,
+    split_areas,
+)
+from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategies.accounting import law_of
+from confide.mechanisms.topdown.strategies.constraints import Bound
+from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, Strategy, check_levels, groups_of
+from confide.privacy import ZCDP
+from confide.releases.load_spec import LoadedSpec, find_sources
+from confide.releases.plan import Measure, Plan
+from confide.schema import Query
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything the release depends on but the records themselves."""
+
+    spec: TopDownSpec
+    strategy: Strategy
+    frame: Frame
+    spine: TopDownSpine
+    columns: Mapping[str, Integers]
+    """Columns of the block table that constraints use, in the order of the spine's blocks."""
+    records: Source
+    blocks_file: str
+    """The name of the block table, for messages."""
+    output: Output = field(default_factory=Output)
+    """What the release contains besides the records."""
+
+    @cached_property
+    def cells(self) -> int:
+        """The cells of the histogram."""
+        return int(np.prod([attribute.size for attribute in self.strategy.schema.attributes], dtype=np.int64))
+
+    def groups(self, query: str) -> Integers:
+        """The groups of histogram cells of a query."""
+        if query not in self._groups:
+            self._groups[query] = groups_of(self.strategy.schema, self.strategy.query(query))
+        return self._groups[query]
+
+    @cached_property
+    def _groups(self) -> dict[str, Integers]:
+        return {}
+
+    def limits(self, level: TopDownLevel) -> dict[str, tuple[Integers, Integers]]:
+        """For each query that the frame limits, the least and the largest counts in each unit: units x groups."""
+        constraints = self.strategy.constraints
+        summed = {name: self.spine.roll_up(level.name, values) for name, values in self.columns.items()}
+        return {name: constraints.limits(name, self.strategy.query(name).cells, summed) for name in constraints.limited}
+
+    def levels(self) -> list[tuple[LevelStrategy, TopDownLevel]]:
+        """Strategy and spine, level by level, the root first."""
+        return [(self.strategy.level(level.name), level) for level in self.spine.levels]
+
+
+def plan_question(question: Question) -> Plan:
+    """Every measurement of the release and its price."""
+    strategy = question.strategy
+    measures: list[Measure] = []
+    numbers: dict[tuple[str, int], list[int]] = {}
+    for asked_level, level in question.levels():
+        units = np.bincount(level.shares.index, minlength=len(level.shares.table))
+        for share_class, share in enumerate(level.shares.table):
+            numbers[level.name, share_class] = []
+            if not share:
+                continue
+            for asked in asked_level.queries:
+                numbers[level.name, share_class].append(len(measures))
+                measures.append(
+                    Measure(
+                        level.name,
+                        asked.name,
+                        int(units[share_class]),
+                        asked.query.cells,
+                        law_of(strategy, asked_level, asked, share),
+                        ZCDP(strategy.budget * share * asked.share),
+                        tuple(variable.attribute.name for variable in asked.query.variables),
+                    )
+                )
+    paths = tuple(
+        tuple(number for name, share_class in kind for number in numbers[name, share_class])
+        for kind in _kinds_of_path(question.spine)
+    )
+    spine = tuple(question.spine.names)
+    facts = facts_of(question)
+    return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
+
+
+def facts_of(question: Question) -> dict[str, Any]:
+    """What decides a release besides its measurements, and what a reader needs to check it."""
+    strategy = question.strategy
+    return {
+        "strategy": strategy.as_dict(),
+        "record": strategy.record,
+        "frame": question.frame.fingerprint,
+        "spine": question.spine.fingerprint(),
+        "spine_settings": question.spec.topdown.model_dump(exclude={"strategy", "root"}),
+        "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
+        "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
+        "told": [
+            _told(invariant.name, strategy.query(invariant.query), invariant.frame)
+            for invariant in strategy.constraints.invariants
+            if invariant.frame and invariant.query is not None
+        ],
+        "frame_columns": list(question.columns),
+        "levels": [level.name for level in question.frame.spine.levels],
+        "areas": [area.name for area in question.frame.spine.areas],
+        "output": question.output.as_dict(),
+        "measurements": question.spec.output.measurements,
+        "layout": {
+            "block": question.spec.geography.block,
+            "columns": question.spec.data.columns,
+            "block_columns": question.spec.data.block_columns,
+            "delimiter": question.spec.data.delimiter,
+            "counted": [part.model_dump() for part in question.spec.data.counted],
+            "presence": question.spec.data.presence,
+        },
+    }
+
+
+def _stated(bound: Bound) -> dict[str, Any]:
+    """A bound in codes and columns, as a reader of the release needs it."""
+    groups = bound.variable.groups
+    listed = [{"codes": list(groups[index].codes), "column": column} for index, column in sorted(bound.frame.items())]
+    return {
+        "name": bound.name,
+        "side": bound.side.value,
+        "per_unit": bound.per_unit,
+        "attribute": bound.variable.attribute.name,
+        "groups": listed,
+    }
+
+
+def _told(name: str, query: Query, frame: Sequence[str]) -> dict[str, Any]:
+    """An invariant that the frame tells: for each cell of the query its codes, and the column that is its count."""
+    cells = []
+    for groups, column in zip(product(*(variable.groups for variable in query.variables)), frame, strict=True):
+        chosen = zip(query.variables, groups, strict=True)
+        cells.append({"where": {v.attribute.name: list(group.codes) for v, group in chosen}, "column": column})
+    return {"name": name, "cells": cells}
+
+
+def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
+    """The distinct sequences of share classes from the root to a block."""
+    classes = [level.shares.index[spine.unit_of_block(level.name)] for level in spine.levels]
+    # One number for each sequence sorts much faster than rows, in the same order.
+    number = np.zeros(len(spine.rows), np.int64)
+    for level, share_class in zip(spine.levels, classes, strict=True):
+        number = np.unique(number * len(level.shares.table) + share_class, return_inverse=True)[1].reshape(-1)
+    _, first = np.unique(number, return_index=True)
+    return [
+        [(name, int(share_class[block])) for name, share_class in zip(spine.names, classes, strict=True)]
+        for block in first.tolist()
+    ]
+
+
+# From a TopDown spec to its question: strategy, frame, spine. Every problem is a finding; no record is read.
+
+
+STATE, TRACT_GROUP, BLOCK_GROUP = "state", "tract_group", "block_group"
+
+
+def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
+    """The question of a spec. Raises with all findings of a stage."""
+    spec = loaded.spec
+    assert isinstance(spec, TopDownSpec)
+    sources, findings = find_sources(loaded)
+    try:
+        strategy = load_strategy(
+            spec.topdown.strategy, loaded.path.parent, root=spec.topdown.root, budget=spec.privacy.budget
+        )
+    except ConfideError as error:
+        place = loaded.place("topdown", "strategy")
+        raise SpecError(
+            [*findings, *(replace(f, where=f.where if f.where.file else place) for f in error.findings)]
+        ) from None
+    findings += _levels(loaded, spec, strategy)
+    findings += check_kinds(loaded, spec, strategy)
+    findings += _presence(loaded, spec, strategy)
+    findings += _around(loaded, spec)
+    if findings:
+        raise SpecError(findings)
+    levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
+    blocks = sources["blocks"]
+    present = engine.kinds(blocks)
+    areas = [
+        AreaRule(area.name, area.column, area.none, area.within)
+        for area in spec.geography.areas
+        if not area.optional or blocks.theirs(area.column) in present
+    ]
+    frame = read_frame(engine, blocks, spec.geography.block, levels, areas)
+    counts = read_counts(engine, blocks, strategy.frame_columns)
+    counts |= {name: np.minimum(counts[name], 1) for name in spec.data.presence if name in counts}
+    try:
+        spine = spine_of(spec.topdown, strategy, frame.spine, counts)
+    except InputError as error:
+        place = Place(file=blocks.file)
+        raise InputError(replace(f, where=f.where if f.where.file else place) for f in error.findings) from None
+    if findings := check_invariant_level(strategy, spine, loaded.place("topdown", "strategy")):
+        raise SpecError(findings)
+    columns = {name: values[spine.rows] for name, values in counts.items()}
+    output = prepare_output(loaded, strategy, frame.spine)
+    return Question(spec, strategy, frame, spine, columns, sources["records"], blocks.file, output)
+
+
+def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
+    """The levels of the frame must be those of the strategy; levels that the spine makes need not be there."""
+    names = [level.name for level in spec.geography.levels]
+    place = loaded.place("geography", "levels")
+    if spec.topdown.spine == "optimised":
+        for made in (name for name in (TRACT_GROUP, BLOCK_GROUP) if name in strategy.level_names and name not in names):
+            names.insert(strategy.level_names.index(made), made)
+        if STATE not in names or BLOCK_GROUP not in names:
+            return [
+                Finding(
+                    code="spine-levels",
+                    what="an optimised spine makes block groups around places or divisions, State by State",
+                    where=place,
+                    found=" > ".join(names) or "no levels",
+                    expected=f"levels {STATE!r} and {BLOCK_GROUP!r}",
+                    remedy='take spine = "plain" under [topdown]',
+                )
+            ]
+    return [replace(finding, where=place) for finding in check_levels(strategy, [*names, "block"])]
+
+
+def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
+    declared = [area.name for area in spec.geography.areas]
+    return [
+        Finding(
+            code="unknown-area",
+            what=f"block groups cannot be made around {name!r}",
+            where=loaded.place("topdown", "around", position),
+            found=repr(name),
+            expected="one of "
+            + (", ".join(declared) or "the areas under [[geography.areas]]")
+            + ", none of them optional",
+            remedy="declare the area, or leave it out",
+        )
+        for position, name in enumerate(spec.topdown.around or [])
+        if name not in declared
+    ]
+
+
+def _presence(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
+    known = strategy.frame_columns
+    return [
+        Finding(
+            code="unknown-column",
+            what=f"the strategy uses no column {name!r} of the block table",
+            where=loaded.place("data", "presence", position),
+            found=repr(name),
+            expected="one of " + ", ".join(known),
+            remedy="correct the name",
+        )
+        for position, name in enumerate(spec.data.presence)
+        if name not in known
+    ]
+
+
+def spine_of(
+    settings: TopDownPart, strategy: Strategy, frame: Spine, counts: Mapping[str, NDArray[np.int64]]
+) -> TopDownSpine:
+    """The spine that the settings make of a frame; ``counts`` are the columns of the block table."""
+    with_units = np.any([counts[name] > 0 for name in strategy.blocks_with], axis=0) if strategy.blocks_with else None
+    if settings.spine == "plain":
+        return build_topdown_spine(frame, strategy.shares, with_units=with_units)
+    names = frame.names
+    split = None
+    if settings.split_aian and "aiannh" in names:
+        split = aian_flags(frame.level("aiannh"), parse_area_types(load_shipped("geography", "aiannh-types")))
+    if settings.around is None:
+        strong = parse_strong_mcd_states(load_shipped("geography", "strong-mcd-states"))
+        division, place = (frame.level(name) if name in names else None for name in ("cousub", "place"))
+        kinds = [divisions_or_places(frame.level(STATE), strong, division=division, place=place, split=split)]
+    else:
+        kinds = [frame.level(name) for name in settings.around if name in names]
+    if split is not None:
+        kinds.append(split_areas(frame.level("aiannh"), split))
+    presence = np.stack([counts[name] > 0 for name in strategy.apart], axis=1) if strategy.apart else None
+    optimisation = Optimisation(
+        off_spine_entities(kinds, presence, blocks=len(frame.blocks.unit_of_block)),
+        BLOCK_GROUP,
+        TRACT_GROUP if TRACT_GROUP in strategy.level_names and TRACT_GROUP not in names else None,
+        settings.fanout,
+        settings.entity_threshold,
+    )
+    return build_topdown_spine(frame, strategy.shares, with_units=with_units, split=split, optimise=optimisation)

@@ -1,0 +1,130 @@
+"""The spec of a TopDown release."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from confide.mechanisms.topdown.spine.optimised import ENTITY_THRESHOLD, FANOUT
+from confide.releases.spec import AreaPart, DataPart, GeographyPart, OutputPart, Part, Problem, Spec
+
+
+class CountedPart(Part):
+    """One column of records that come counted by block: how many records of the block are of this kind."""
+
+    where: dict[str, int | str] = Field(description="The kind: a code for every attribute of the schema.")
+    column: str = Field(description="The column with the counts.")
+    less: str | None = Field(None, description="A column to take off first: the counts are what is left.")
+
+
+class TopDownData(DataPart):
+    """Where the records and the frame are."""
+
+    counted: list[CountedPart] = Field(
+        default_factory=list,
+        description="For records that come counted, one row for each block: the columns and what they count. Without "
+        "it, the file has one row for each record.",
+    )
+    presence: list[str] = Field(
+        default_factory=list,
+        description="Counts of the block table of which only zero or not is used and published, such as persons in "
+        "group quarters where facilities are not counted.",
+    )
+
+
+class TopDownArea(AreaPart):
+    """Off-spine areas, such as places or districts."""
+
+    optional: bool = Field(False, description="Whether the area may be missing from the block table.")
+
+
+class TopDownGeography(GeographyPart):
+    """The spine and the areas beside it."""
+
+    areas: list[TopDownArea] = Field(default_factory=list, description="Partitions that do not nest in the spine.")  # type: ignore[assignment]
+
+
+class TopDownPart(Part):
+    """What is measured, and along which spine."""
+
+    strategy: str = Field(description="The strategy: a shipped name (pl94-persons, pl94-units), or a TOML file.")
+    root: str | None = Field(None, description="The root of the strategy: us, pr or state; default: the file's own.")
+    spine: Literal["optimised", "plain"] = Field(
+        "optimised",
+        description="optimised: block groups are made around off-spine entities (the areas place, cousub and aiannh, "
+        "where they are declared) and group quarters; plain: the levels of the frame as they are.",
+    )
+    split_aian: bool = Field(
+        True, description="Whether units below the root are split by American Indian and Alaska Native areas (aiannh)."
+    )
+    around: list[str] | None = Field(
+        None,
+        description="The areas that no made block group is cut by; default, as in 2020: county subdivisions in States "
+        "where these are governments and places elsewhere (the areas cousub and place, where they are declared).",
+    )
+    fanout: int = Field(FANOUT, ge=0, le=10_000, description="A made group of n units has about √n + fanout children.")
+    entity_threshold: int = Field(
+        ENTITY_THRESHOLD, ge=0, le=10_000, description="Tract groups look at entities farther from the spine than this."
+    )
+
+
+class TopDownOutput(OutputPart):
+    """What is made of the estimates, and where it is written."""
+
+    microdata: list[Literal["records", "mdf"]] | None = Field(
+        None,
+        description="records: one line for each record, in the codes of the schema; always there. mdf: the same lines "
+        "in the layout of the microdata detail file. Default: both where the strategy has a layout.",
+    )
+    layout: str | None = Field(
+        None, description="The layout of mdf: a shipped name, or a TOML file; default: the strategy's own."
+    )
+    tabulation: str | None = Field(
+        None, description="The definitions of the tables: a shipped name, or a TOML file; default: the strategy's own."
+    )
+    tables: list[str] | None = Field(None, description="The tables that are made; default: all of the tabulation.")
+    table_levels: list[str] | None = Field(
+        None, description="The levels and areas they are made for; default: all of the frame."
+    )
+    measurements: bool = Field(
+        False, description="Whether the noisy measurements themselves are published too, all that the plan has."
+    )
+
+
+class TopDownSpec(Spec):
+    """Consistent, whole, non-negative records from noisy measurements along a spine (Abowd et al. 2022)."""
+
+    data: TopDownData
+    geography: TopDownGeography = TopDownGeography()
+    topdown: TopDownPart
+    output: TopDownOutput = TopDownOutput()
+
+    def problems(self) -> list[Problem]:
+        found = super().problems()
+        what = "a TopDown release is accounted in zcdp, for neighbours that change one record"
+        for key, asked, known in (
+            ("definition", self.privacy.definition, "zcdp"),
+            ("neighbours", self.privacy.neighbours, "change-one"),
+        ):
+            if asked != known:
+                found.append(Problem(("privacy", key), "topdown-definition", what, f'{key} = "{known}"', repr(asked)))
+        if self.output.microdata is not None and "records" not in self.output.microdata:
+            what, expected = "the records are not asked for, and everything else is checked against them", '"records"'
+            found.append(Problem(("output", "microdata"), "no-records", what, expected, "not in the list"))
+        return found + self._table_levels()
+
+    def _table_levels(self) -> list[Problem]:
+        geography = self.geography
+        known = ["block", *(level.name for level in geography.levels), *(area.name for area in geography.areas)]
+        return [
+            Problem(
+                ("output", "table_levels", position),
+                "unknown-level",
+                f"there is no level {name!r}",
+                "one of " + ", ".join(known),
+                repr(name),
+            )
+            for position, name in enumerate(self.output.table_levels or [])
+            if name not in known
+        ]

@@ -1,0 +1,281 @@
+"""The strategy of a TopDown release: what is measured where, with which share, and how it becomes an estimate.
+
+A strategy is public and known before a record is read. Every geolevel has a share of the budget, every query of a level
+a share of the level's; both sum to one exactly. So a query with share q on a level with share s of a budget ρ costs
+ρ·s·q. ``strategy_file`` reads one from its file, ``accounting`` prices it. Settings of 2020: Abowd et al., The 2020
+Census Disclosure Avoidance System TopDown Algorithm, HDSR (2022), and the production certificates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact, positive
+from confide.mechanisms.topdown.strategies.constraints import Constraints
+from confide.privacy import Definition, Neighbours
+from confide.schema import NO_GROUP, Query, Schema
+
+DETAILED = "detailed"
+"""The name of the query that keeps every attribute as it is: the histogram."""
+
+
+@dataclass(frozen=True)
+class QueryShare:
+    """A query that is measured on a level, and its exact share of the level's budget."""
+
+    name: str
+    query: Query
+    share: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One least-squares pass: the queries of its objective, and those whose answers later passes have to keep."""
+
+    queries: tuple[str, ...]
+    constrain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """How the units of one level are estimated from their measurements and their parent.
+
+    ``least_squares`` runs pass by pass; the answers to ``constrain`` stay within ``slack`` in all later passes.
+    ``rounding`` runs pass by pass too, and what a pass has made whole is fixed for the next. All rounding queries
+    together are a chain, each refining the one before: then the sets they count are nested in a unit, and rounding is
+    a network flow with whole solutions.
+    """
+
+    name: str
+    least_squares: tuple[Pass, ...]
+    rounding: tuple[tuple[str, ...], ...]
+    slack: Fraction = Fraction(0)
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The rounding queries of all passes in order, coarse to fine."""
+        return tuple(name for names in self.rounding for name in names)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "least_squares": [{"queries": list(p.queries), "constrain": list(p.constrain)} for p in self.least_squares],
+            "rounding": [list(names) for names in self.rounding],
+            "slack": str(self.slack),
+        }
+
+
+@dataclass(frozen=True)
+class LevelStrategy:
+    """What is measured on one geolevel, and how its units are estimated."""
+
+    name: str
+    share: Fraction
+    queries: tuple[QueryShare, ...]
+    estimation: Estimation
+
+    def query(self, name: str) -> QueryShare:
+        """The measured query of that name."""
+        for asked in self.queries:
+            if asked.name == name:
+                return asked
+        raise KeyError(name)
+
+    @property
+    def cells(self) -> int:
+        """How many noisy counts one unit has."""
+        return sum(asked.query.cells for asked in self.queries)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "share": str(self.share),
+            "queries": {asked.name: str(asked.share) for asked in self.queries},
+            "estimation": self.estimation.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """The strategy for one root: levels from the root to the blocks, the budget, and what every estimate keeps."""
+
+    id: str
+    title: str
+    provenance: str
+    root: str
+    schema: Schema
+    definition: Definition
+    neighbours: Neighbours
+    budget: Fraction
+    levels: tuple[LevelStrategy, ...]
+    constraints: Constraints
+    record: str = "person"
+    """What one record describes: the word that the promise uses."""
+    blocks_with: tuple[str, ...] = ()
+    """Columns of the block table: a block where all of these are zero has no records and is not on the spine."""
+    apart: tuple[str, ...] = ()
+    """Columns of the block table: a made block group has no blocks that differ in which of these are zero."""
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The names of the levels, the root first."""
+        return tuple(level.name for level in self.levels)
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """The share of each level, the root first: what a path from the root to a block adds up to one."""
+        return {level.name: level.share for level in self.levels}
+
+    def level(self, name: str) -> LevelStrategy:
+        """The level of that name."""
+        for level in self.levels:
+            if level.name == name:
+                return level
+        raise KeyError(name)
+
+    def query(self, name: str) -> Query:
+        """The query that a measurement, a pass or a chain names."""
+        return resolve(self.schema, name)
+
+    @property
+    def frame_columns(self) -> tuple[str, ...]:
+        """The columns of counts that the block table must have, each once."""
+        return tuple(dict.fromkeys((*self.constraints.frame_columns, *self.blocks_with, *self.apart)))
+
+    @property
+    def total_is_invariant(self) -> bool:
+        """Whether the number of records at the root is published as it is."""
+        return any(not query.variables for query in invariant_queries(self.constraints, self.schema))
+
+    def with_budget(self, budget: Exact) -> Strategy:
+        """The same shares of another budget."""
+        return replace(self, budget=positive(budget, "budget"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that decides measurements and estimates, as plain exact text: part of the plan's question."""
+        return {
+            "id": self.id,
+            "root": self.root,
+            "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
+            "definition": self.definition.value,
+            "neighbours": self.neighbours.value,
+            "budget": str(self.budget),
+            "levels": [level.as_dict() for level in self.levels],
+            "constraints": self.constraints.as_dict(),
+            "blocks_with": list(self.blocks_with),
+            "apart": list(self.apart),
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of :meth:`as_dict`."""
+        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def resolve(schema: Schema, name: str) -> Query:
+    """The query that ``name`` stands for: as in :meth:`Schema.query`, or ``detailed`` for the histogram."""
+    if name == DETAILED:
+        return schema.query("*".join(attribute.name for attribute in schema.attributes))
+    return schema.query(name)
+
+
+def groups_of(schema: Schema, query: Query) -> NDArray[np.int64]:
+    """For each cell of the histogram, in C order, the cell of ``query`` that it adds to, or ``NO_GROUP``."""
+    shape = tuple(attribute.size for attribute in schema.attributes)
+    order = [attribute.name for attribute in schema.attributes]
+    indices = np.indices(shape, sparse=True)
+    result, left_out = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for variable in query.variables:
+        assigned = variable.assignment[indices[order.index(variable.attribute.name)]]
+        result = result * variable.size + assigned
+        left_out = left_out | (assigned == NO_GROUP)
+    result[left_out] = NO_GROUP
+    return result.ravel()
+
+
+def refines(fine: Query, coarse: Query) -> bool:
+    """Whether every cell of ``fine`` lies in one cell of ``coarse``.
+
+    Cells are products of groups, so this holds if and only if it holds attribute by attribute.
+    """
+    grouped = {variable.attribute.name: variable.assignment for variable in fine.variables}
+    for variable in coarse.variables:
+        groups = grouped.get(variable.attribute.name)
+        if groups is None:
+            if variable.size > 1:
+                return False
+        elif np.unique(np.stack([groups, variable.assignment]), axis=1).shape[1] > len(np.unique(groups)):
+            return False
+    return True
+
+
+def same_cells(one: Query, other: Query) -> bool:
+    """Whether two queries count the same sets of records, in whatever order."""
+    return refines(one, other) and refines(other, one)
+
+
+def invariant_queries(constraints: Constraints, schema: Schema) -> list[Query]:
+    """The queries whose answers are known at the root: an invariant of a lower level adds up to it."""
+    return [resolve(schema, invariant.query) for invariant in constraints.invariants if invariant.query is not None]
+
+
+def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, renormalise: bool = False) -> Strategy:
+    """The strategy for one unit of the level ``top`` as a root of its own.
+
+    The levels above fall away, and with them their invariants. What the other invariants tell about the new root is not
+    measured there. The remaining shares keep their proportions and are divided by their sum k, so that they sum to one
+    again. With the budget k·ρ every remaining measurement has the very noise that it has under ``strategy``; this is
+    the budget unless ``renormalise``, which spends the whole ρ on the part that is left.
+    """
+    position = strategy.level_names.index(top)
+    first, *below = strategy.levels[position:]
+    names = strategy.level_names[position:]
+    kept_invariants = tuple(i for i in strategy.constraints.invariants if i.level in names)
+    constraints = replace(strategy.constraints, invariants=kept_invariants)
+    known = invariant_queries(constraints, strategy.schema)
+    asked = [a for a in first.queries if not any(same_cells(a.query, query) for query in known)]
+    kept = sum((a.share for a in asked), Fraction(0))
+    if not kept:
+        raise ParameterError(
+            Finding(
+                code="nothing-measured",
+                what=f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
+                found=", ".join(a.name for a in first.queries),
+                expected="a query that no invariant answers",
+                remedy=f"measure a finer query on {top!r}, or cut at another level",
+            )
+        )
+    queries = tuple(replace(a, share=a.share / kept) for a in asked)
+    weights = [first.share * kept, *(level.share for level in below)]
+    whole = sum(weights, Fraction(0))
+    rooted = replace(first, queries=queries, estimation=estimation)
+    levels = (replace(level, share=w / whole) for level, w in zip((rooted, *below), weights, strict=True))
+    budget = strategy.budget if renormalise else strategy.budget * whole
+    return replace(strategy, root=name, levels=tuple(levels), budget=budget, constraints=constraints)
+
+
+def check_levels(strategy: Strategy, spine: Iterable[str]) -> list[Finding]:
+    """What keeps a strategy from being used on a spine with these level names, root first."""
+    names = tuple(spine)
+    if names == strategy.level_names:
+        return []
+    return [
+        Finding(
+            code="strategy-levels",
+            what=f"the strategy {strategy.id!r} for the root {strategy.root!r} is not made for this spine",
+            where=Place(path="geography.levels"),
+            found=" > ".join(names),
+            expected=" > ".join(strategy.level_names),
+            remedy="choose another root of the strategy, or give the spine the levels of the strategy",
+        )
+    ]

@@ -1,0 +1,314 @@
+"""Perturbation tables as text, in the columns of tau-ARGUS, of the R package ``ptable``, of SAS, and in our own.
+
+One interval for each line, rows of ascending count one after the other:
+
+* ``i`` count, ``j`` target, ``v`` noise, ``p`` probability, ``p_int_ub`` (older: ``p_ij_ub``) upper and ``p_int_lb``
+  lower bound of the interval, ``type`` for magnitudes; decimals, separated by semicolons or commas;
+* our own form has the bounds as whole numbers, ``key_from`` and ``key_below`` of ``keys``, and so needs no decimals.
+
+Bounds decide. A probability that is stated beside them must agree with them as far as its digits go; it is kept as it
+was written, so that a file that was read can be written again byte by byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from confide.errors import Finding, InputError, ParameterError, Place
+from confide.noise.ptables.parse import MOST_FINDINGS, Draft, Layout, parse
+from confide.noise.ptables.ptable import LookupRow, PTable, table_findings
+
+# The form of the Office for National Statistics: a line for each count and key, ``pcv,ckey,pvalue``.
+#
+# ``pcv`` goes from 1 to 750 and larger counts use the last 250 rows in turn; ``ckey`` goes from 0 to 255, or to 4095.
+# A table with one last row fills the lines above it with that row. Reference: the package ``cell-key-perturbation``.
+
+
+COLUMNS = ("pcv", "ckey", "pvalue")
+ROWS, CYCLE = 750, 250
+KEYS = 256
+MOST_KEYS = 4096
+MOST_ROWS = 10_000
+_INTEGER = re.compile(r"[+-]?\d{1,12}")
+
+Integers = npt.NDArray[np.int64]
+
+
+def export_ons(table: PTable) -> str:
+    """A table for counts over at most 4,096 keys as ``pcv,ckey,pvalue``."""
+    fits = table.for_counts and table.whole <= MOST_KEYS and table.top <= ROWS and table.cycle in (1, CYCLE)
+    if not fits or (table.cycle == CYCLE and table.top != ROWS):
+        raise ParameterError(
+            Finding(
+                code="not-ons",
+                what="this table has no form with a line for each count and key",
+                where=Place(path="--format"),
+                found=f"{table.whole} keys, rows up to {table.top}, noise in steps of 1/{table.step}",
+                expected=f"counts, at most {MOST_KEYS} keys and {ROWS} rows",
+                remedy=f"make the table for counts with --keys {KEYS} or --keys {MOST_KEYS}",
+            )
+        )
+    keys = np.arange(table.whole)
+    parts = [",".join(COLUMNS) + "\n"]
+    for count in range(1, ROWS + 1):
+        noise = table.lookup(np.full(table.whole, count), keys).tolist()
+        parts += [f"{count},{key},{value}\n" for key, value in enumerate(noise)]
+    return "".join(parts)
+
+
+def read_ons(text: str, file: str) -> tuple[PTable, tuple[Finding, ...]]:
+    """The table of such a file, in its shortest form, and warnings. Lines may be in any order."""
+    numbers, lines = _numbers(text, file)
+    pcv, ckey, pvalue = numbers.T
+    bad = np.flatnonzero((pcv < 1) | (pcv > MOST_ROWS) | (ckey < 0) | (ckey >= MOST_KEYS))
+    if len(bad):
+        expected = f"pcv from 1 to {MOST_ROWS} and ckey from 0 to {MOST_KEYS - 1}"
+        raise _problems("bad-place", "count or key is out of range", file, numbers, lines, bad, expected)
+    whole, top = int(ckey.max()) + 1, int(pcv.max())
+    places = (pcv - 1) * whole + ckey
+    times = np.bincount(places, minlength=whole * top)
+    if times.max() > 1:
+        bad = np.flatnonzero(times[places] > 1)[1:]
+        expected = "one line for each count and key"
+        raise _problems("twice", "count and key occur more than once", file, numbers, lines, bad, expected)
+    if times.min() == 0:
+        missing = divmod(int(np.argmin(times)), whole)
+        found = f"no line for {missing[0] + 1}, {missing[1]}"
+        expected = f"every count from 1 to {top} with every key from 0 to {whole - 1}"
+        raise InputError(_finding("missing-key", "a count has no noise for a key", file, 1, found, expected))
+    order = np.argsort(places, kind="stable")
+    noise, line_of = pvalue[order].reshape(top, whole), lines[order].reshape(top, whole)
+    rows = [LookupRow(0, (0,), (whole,)), *(_row(k + 1, noise[k]) for k in range(top))]
+    last = {(row.noise, row.bounds) for row in rows[-CYCLE:]}
+    cycle = CYCLE if top == ROWS and len(last) > 1 else 1
+    draft = Draft(tuple(rows), whole, 1, "all", cycle, Layout(COLUMNS, ","), (), ())
+
+    def where(row: int, interval: int) -> Place:
+        key = rows[row].bounds[interval - 1] if interval else 0
+        return Place(file=file, line=int(line_of[row - 1, key]) if row else 1, column="pvalue")
+
+    checked = list(table_findings(draft, where))
+    errors = [finding for finding in checked if finding.severity == "error"]
+    if errors:
+        raise InputError(errors[:MOST_FINDINGS])
+    return PTable(tuple(rows), whole, cycle=cycle).compact(), tuple(checked)
+
+
+def _numbers(text: str, file: str) -> tuple[Integers, Integers]:
+    """The three columns and the line of each row. What the quick reader refuses is read again, line by line."""
+    header, _, rest = text.partition("\n")
+    names = [name.strip().strip('"').lower() for name in header.split(",")]
+    if not rest.strip():
+        expected = "a line for each count and key"
+        raise InputError(_finding("no-rows", "the file has no rows", file, 1, "a header alone", expected))
+    try:
+        read = pacsv.read_csv(
+            pa.py_buffer(rest.encode()),
+            read_options=pacsv.ReadOptions(column_names=names),
+            parse_options=pacsv.ParseOptions(ignore_empty_lines=False),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(COLUMNS, pa.int64()), include_columns=list(COLUMNS), null_values=[]
+            ),
+        )
+    except pa.ArrowInvalid:
+        return _slowly(rest, names, file)
+    columns = [read.column(name).to_numpy() for name in COLUMNS]
+    return np.column_stack(columns), np.arange(2, len(columns[0]) + 2)
+
+
+def _slowly(rest: str, names: list[str], file: str) -> tuple[Integers, Integers]:
+    places = [names.index(name) for name in COLUMNS]
+    findings, rows, lines = [], [], []
+    for number, line in enumerate(rest.splitlines(), start=2):
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.split(",")]
+        chosen = [cells[place] for place in places] if len(cells) == len(names) else []
+        if not chosen or not all(_INTEGER.fullmatch(cell) for cell in chosen):
+            expected = f"{len(names)} values, those of {', '.join(COLUMNS)} whole numbers"
+            findings.append(_finding("not-a-number", "a value is not a whole number", file, number, line, expected))
+            if len(findings) == MOST_FINDINGS:
+                break
+            continue
+        rows.append([int(cell) for cell in chosen])
+        lines.append(number)
+    if findings:
+        raise InputError(findings)
+    return np.array(rows, np.int64), np.array(lines, np.int64)
+
+
+def _problems(
+    code: str, what: str, file: str, numbers: Integers, lines: Integers, bad: Integers, expected: str
+) -> InputError:
+    return InputError(
+        _finding(code, what, file, int(lines[k]), f"{numbers[k, 0]}, {numbers[k, 1]}", expected)
+        for k in bad[:MOST_FINDINGS]
+    )
+
+
+def _row(pcv: int, noise: Integers) -> LookupRow:
+    """Runs of the same noise become intervals."""
+    ends = [*(np.flatnonzero(np.diff(noise)) + 1).tolist(), len(noise)]
+    return LookupRow(pcv, tuple(int(noise[end - 1]) for end in ends), tuple(ends))
+
+
+def _finding(code: str, what: str, file: str, line: int, found: str, expected: str) -> Finding:
+    return Finding(code, what, Place(file=file, line=line), found[:40], expected, "correct the file, or export it anew")
+
+
+Form = Literal["tau-argus", "sas", "csv"]
+
+LARGEST_FILE = 1 << 28
+MOST_DECIMALS = 15
+
+
+@dataclass(frozen=True)
+class PTableFile:
+    """A table as it was read: with its layout, the probabilities as they were written, and warnings."""
+
+    table: PTable
+    layout: Layout
+    stated: tuple[tuple[str, ...], ...]
+    findings: tuple[Finding, ...] = ()
+
+    def text(self) -> str:
+        """The file again: the same characters if it was written by one of the programs named above."""
+        return _written(self.table, self.layout, self.stated)
+
+
+def read_table(path: Path | str, kind: str | None = None) -> PTableFile:
+    """Read a table of any of the forms; all mistakes are reported, with their line and column.
+
+    ``kind`` chooses among the types of a file that has several.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(_unreadable(path, "the file is too large", "at most 256 MiB"))
+        # newline="" keeps the line ends, which are part of the layout.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except OSError as problem:
+        raise InputError(_unreadable(path, problem.strerror or "the file cannot be read", "a readable file")) from None
+    except UnicodeDecodeError:
+        raise InputError(_unreadable(path, "the file is not text", "UTF-8 text")) from None
+    header = [name.strip().strip('"').lower() for name in text.partition("\n")[0].strip().split(",")]
+    if set(COLUMNS) <= set(header):
+        table, warnings = read_ons(text, str(path))
+        return PTableFile(table, Layout(COLUMNS, ","), (), warnings)
+    draft: Draft = parse(text, str(path), kind)
+    table = PTable(draft.rows, draft.whole, draft.step, draft.kind)
+    return PTableFile(table, draft.layout, draft.stated, draft.warnings)
+
+
+def export_text(table: PTable, form: Form = "tau-argus") -> str:
+    """A table as text. Decimal forms need a number of keys that is a power of ten, up to 10**15."""
+    extra = ("type",) if table.step > 1 or table.kind != "all" else ()
+    layouts = {
+        "tau-argus": Layout(("i", "j", "p", "v", "p_int_ub", *extra), ";", padded=True),
+        "sas": Layout(("i", "j", "p", "v", "p_int_lb", "p_int_ub", *extra), ";", padded=True),
+        "csv": Layout(("i", "j", "v", "p", "key_from", "key_below", "keys", "type"), ","),
+    }
+    if form != "csv" and (10 ** (len(str(table.whole)) - 1) != table.whole or table.whole > 10**MOST_DECIMALS):
+        raise ParameterError(
+            Finding(
+                code="not-decimal",
+                what="the bounds of this table are not decimals",
+                where=Place(path="--format"),
+                found=f"{table.whole} keys",
+                expected="10, 100, ... or 10**15 keys",
+                remedy="make the table with 100000000 keys, or use the csv form, which has whole numbers",
+            )
+        )
+    if table.cycle != 1:
+        raise ParameterError(
+            Finding(
+                code="no-such-rule",
+                what="this form has no rule for large counts that use several rows in turn",
+                where=Place(path="--format"),
+                found=f"the last {table.cycle} rows in turn",
+                expected="one last row for all larger counts",
+                remedy="use the ons form",
+            )
+        )
+    return _written(table, layouts[form], None)
+
+
+def _written(table: PTable, layout: Layout, stated: tuple[tuple[str, ...], ...] | None) -> str:
+    if layout.columns == COLUMNS:
+        return export_ons(table)
+    lines = list(_cells(table, layout, stated))
+    if layout.padded:
+        columns = [_justified(list(column)) for column in zip(*lines, strict=True)]
+        lines = [list(line) for line in zip(*columns, strict=True)]
+    header = layout.separator.join(f'"{name}"' if layout.quoted else name for name in layout.columns)
+    rows = [layout.separator.join(line) for line in lines]
+    return layout.newline.join([header, *rows]) + (layout.newline if layout.ends else "")
+
+
+def _cells(table: PTable, layout: Layout, stated: tuple[tuple[str, ...], ...] | None) -> Iterator[list[str]]:
+    digits = len(str(table.whole)) - 1 if layout.padded else None
+    for number, row in enumerate(table.rows):
+        below = 0
+        for k, (value, bound) in enumerate(zip(row.noise, row.bounds, strict=True)):
+            cells = {
+                "i": str(row.i),
+                "j": _noise(row.i * table.step + value, table.step),
+                "v": _noise(value, table.step),
+                "p": stated[number][k] if stated else _decimal(bound - below, table.whole, digits),
+                "p_int_lb": _decimal(below, table.whole, digits),
+                "p_int_ub": _decimal(bound, table.whole, digits),
+                "p_ij_ub": _decimal(bound, table.whole, digits),
+                "key_from": str(below),
+                "key_below": str(bound),
+                "keys": str(table.whole),
+                "type": f'"{table.kind}"' if layout.quoted else table.kind,
+            }
+            yield [cells[name] for name in layout.columns]
+            below = bound
+
+
+def _justified(column: list[str]) -> list[str]:
+    """Right-justified to a common width, with a common number of decimals."""
+    decimals = max(len(text.partition(".")[2]) for text in column)
+    if decimals and all(text.lstrip("-").replace(".", "").isdigit() for text in column):
+        column = [f"{Decimal(text):.{decimals}f}" for text in column]
+    width = max(map(len, column))
+    return [text.rjust(width) for text in column]
+
+
+def _decimal(keys: int, whole: int, digits: int | None) -> str:
+    """A number of keys as a share: with all digits, or without trailing zeros; a finite decimal, or 17 digits of it."""
+    share = Fraction(keys, whole)
+    if digits is not None:
+        return f"{Decimal(keys).scaleb(-digits):.{digits}f}"
+    denominator = share.denominator
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    if denominator != 1 or share.denominator > 10**MOST_DECIMALS:
+        return repr(float(share))
+    return _trimmed(f"{Decimal(share.numerator) / Decimal(share.denominator):f}")
+
+
+def _noise(units: int, step: int) -> str:
+    return str(units // step) if units % step == 0 else _trimmed(f"{units / step:.8f}")
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _unreadable(path: Path, what: str, expected: str) -> Finding:
+    return Finding("unreadable-ptable", what, Place(file=str(path)), None, expected, "check the path and the file")

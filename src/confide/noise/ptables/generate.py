@@ -1,0 +1,327 @@
+"""Make a perturbation table: every row of maximum entropy, certified, or a refusal that says which V is feasible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact
+from confide.noise.ptables.max_entropy import Certificate, RowLaw, free_variance, solve_row
+from confide.noise.ptables.ptable import DECIMAL, LookupRow, PTable, cumulated
+from confide.noise.ptables.ptable_settings import RowProblem, Settings, count_settings
+
+# Which variances a row can have at all: exactly, by a linear program with three rows.
+#
+# The laws that keep the conditions of a row, the variance aside, are mixtures of a few building blocks: a point each,
+# or with monotonicity the uniform laws on ``v .. 0`` and the points above zero. So the extreme variances are those of
+#
+#     min or max  sum c_g s_g   with   sum c_g = 1,   sum c_g m_g = 0,   sum c_g z_g - slack = p_stay,   c, slack >= 0
+#
+# over the blocks ``g`` with mean ``m_g``, second moment ``s_g`` and probability ``z_g`` of zero. It is solved by the
+# simplex method in rational numbers with Bland's rule, which ends; that no reduced cost has the wrong sign is the
+# certificate. Derivation: ``docs/proofs/ptables.md``, section 3.
+
+
+Column = tuple[Fraction, Fraction, Fraction]
+_NONE = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceRange:
+    """The smallest and the largest variance, in squared units, of a law that keeps the other conditions of a row."""
+
+    smallest: Fraction
+    largest: Fraction
+
+
+def variance_range(problem: RowProblem) -> VarianceRange | None:
+    """The range of a row, or none if no law at all has mean zero on its values."""
+    return _range(problem.noise, problem.stay, problem.tied)
+
+
+@lru_cache(maxsize=4096)
+def _range(noise: tuple[int, ...], stay: Fraction, tied: int) -> VarianceRange | None:
+    if 0 not in noise and not noise[0] < 0 < noise[-1]:
+        return None
+    if all(value >= 0 for value in noise) or all(value <= 0 for value in noise):
+        return VarianceRange(_NONE, _NONE)
+    columns, costs = _blocks(noise, tied)
+    columns.append((_NONE, _NONE, Fraction(-1)))
+    costs.append(_NONE)
+    start = _first_basis(columns, stay)
+    smallest, largest = (sign * _simplex(columns, [sign * c for c in costs], start, stay) for sign in (1, -1))
+    return VarianceRange(smallest, largest)
+
+
+def _blocks(noise: tuple[int, ...], tied: int) -> tuple[list[Column], list[Fraction]]:
+    """The columns (1, mean, probability of zero) and the second moments of the building blocks."""
+    members = [noise[k:tied] for k in range(tied)] + [(value,) for value in noise[tied:]]
+    columns = [(Fraction(1), Fraction(sum(m), len(m)), Fraction(m.count(0), len(m))) for m in members]
+    return columns, [Fraction(sum(value**2 for value in m), len(m)) for m in members]
+
+
+def _first_basis(columns: list[Column], stay: Fraction) -> list[int]:
+    """Everything at zero, with room below; or, where zero is not a value, its two neighbours. The slack is basic."""
+    means = [column[1] for column in columns[:-1]]
+    slack = len(columns) - 1
+    for place, column in enumerate(columns[:-1]):
+        if column[1] == 0 and column[2] == 1:
+            return [place, max(range(slack), key=lambda k: means[k]), slack]
+    assert stay == 0, "where zero is not a value, nothing is asked of its probability"
+    below = max((k for k in range(slack) if means[k] < 0), key=lambda k: means[k])
+    above = min((k for k in range(slack) if means[k] > 0), key=lambda k: means[k])
+    return [below, above, slack]
+
+
+def _simplex(columns: list[Column], costs: list[Fraction], start: list[int], stay: Fraction) -> Fraction:
+    """The least cost. Bland's rule: the first column that improves enters, the first that limits leaves."""
+    right: Column = (Fraction(1), _NONE, stay)
+    basis = list(start)
+    while True:
+        chosen = [columns[k] for k in basis]
+        own = (costs[basis[0]], costs[basis[1]], costs[basis[2]])
+        weights = _solve(chosen, right)
+        prices = _solve([(c[0], c[1], c[2]) for c in zip(*chosen, strict=True)], own)
+        enters = next((k for k, c in enumerate(columns) if costs[k] < _product(prices, c) and k not in basis), None)
+        if enters is None:
+            return _product(weights, own)
+        moves = _solve(chosen, columns[enters])
+        ratios = [(weights[r] / moves[r], basis[r], r) for r in range(3) if moves[r] > 0]
+        assert ratios, "probabilities are bounded"
+        basis[min(ratios)[2]] = enters
+
+
+def _solve(columns: list[Column], right: Column) -> Column:
+    """The solution of a 3 by 3 system given by its columns, by Cramer's rule."""
+    whole = _determinant(columns)
+    one, two, three = columns
+    return (
+        _determinant([right, two, three]) / whole,
+        _determinant([one, right, three]) / whole,
+        _determinant([one, two, right]) / whole,
+    )
+
+
+def _determinant(c: list[Column]) -> Fraction:
+    return (
+        c[0][0] * (c[1][1] * c[2][2] - c[2][1] * c[1][2])
+        - c[1][0] * (c[0][1] * c[2][2] - c[2][1] * c[0][2])
+        + c[2][0] * (c[0][1] * c[1][2] - c[1][1] * c[0][2])
+    )
+
+
+def _product(left: Column, right: Column) -> Fraction:
+    return sum((a * b for a, b in zip(left, right, strict=True)), _NONE)
+
+
+_ATTAINED = 1e-9
+
+
+@dataclass(frozen=True)
+class DesignedRow:
+    """One row: its law to floating-point precision, the variance it has and those it could have.
+
+    ``units`` is the noise in units of ``1 / step``. ``largest_variance`` is what the row has however large V is; where
+    the variance is an equality, the largest that any law could have. ``range`` are the smallest and the largest
+    variance of laws that keep the other conditions, exactly. ``attained`` says whether the variance is V, but for zero.
+    """
+
+    i: int
+    step: int
+    problem: RowProblem | None
+    solved: RowLaw | None
+    variance: float
+    attained: bool | None
+    largest_variance: float
+    range: VarianceRange
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        return (0,) if self.problem is None else self.problem.noise
+
+    @property
+    def noise(self) -> tuple[Fraction, ...]:
+        return tuple(Fraction(value, self.step) for value in self.units)
+
+    @property
+    def p(self) -> tuple[float, ...]:
+        return (1.0,) if self.solved is None else self.solved.p
+
+    @property
+    def certificate(self) -> Certificate:
+        return Certificate(0.0, 0.0, 0.0) if self.solved is None else self.solved.certificate
+
+    @property
+    def on_the_boundary(self) -> bool:
+        """Whether V is the smallest feasible one, so that the row has two values and nothing is left to choose."""
+        return self.solved is not None and self.solved.multipliers is None
+
+    def as_dict(self) -> dict[str, object]:
+        multipliers = None if self.solved is None else self.solved.multipliers
+        return {
+            "i": self.i,
+            "noise": [_number(value) for value in self.noise],
+            "p": list(self.p),
+            "mean": math.fsum(p * v for p, v in zip(self.p, self.units, strict=True)) / self.step,
+            "variance": self.variance,
+            "attained": self.attained,
+            "largest_variance": self.largest_variance,
+            "variance_range": [float(self.range.smallest), float(self.range.largest)],
+            "entropy_bits": 0.0 if self.solved is None else self.solved.entropy,
+            "active": self.active,
+            "b": None if multipliers is None else multipliers.b * self.step**2,
+            "certificate": self.certificate.as_dict(),
+        }
+
+    @property
+    def active(self) -> list[str]:
+        """The conditions that decide the law: those with a multiplier other than zero."""
+        found = None if self.solved is None else self.solved.multipliers
+        if found is None:
+            return ["variance"] if self.on_the_boundary else []
+        named = {"variance": found.b != 0, "stay": found.nu > 0, "monotone": any(m > _ATTAINED for m in found.mono)}
+        return [name for name, active in named.items() if active]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A generated table: its settings and its rows."""
+
+    settings: Settings
+    rows: tuple[DesignedRow, ...]
+
+    @property
+    def symmetric(self) -> DesignedRow:
+        """The last row, which serves all larger counts."""
+        return self.rows[-1]
+
+    @property
+    def certified(self) -> bool:
+        return all(row.certificate.holds for row in self.rows)
+
+    def table(self, whole: int = DECIMAL) -> PTable:
+        """The table for lookups over ``whole`` keys: bounds cumulated and rounded, so the sum is exactly one."""
+        rows = tuple(LookupRow(row.i, row.units, cumulated(row.p, whole)) for row in self.rows)
+        return PTable(rows, whole, self.settings.step, self.settings.kind)
+
+    def findings(self) -> Iterator[Finding]:
+        """Warnings: rows whose variance is not V, and rows with two values only."""
+        asked = float(self.settings.variance)
+        for row in self.rows:
+            if row.attained is False:
+                yield Finding(
+                    code="variance-not-attained",
+                    what=f"the noise of count {row.i} has a smaller variance than V",
+                    where=Place(path=f"row {row.i}"),
+                    found=f"{row.variance:.6g}",
+                    expected=f"V = {asked:g}; with these conditions the row has {row.largest_variance:.6g} at most",
+                    remedy=_remedy(row),
+                    severity="warning",
+                )
+            elif row.on_the_boundary:
+                yield Finding(
+                    code="variance-on-the-boundary",
+                    what=f"V is the smallest that count {row.i} can have, which leaves two noise values",
+                    where=Place(path=f"row {row.i}"),
+                    found=f"V = {asked:g}",
+                    expected=f"a V greater than {asked:g}, if every value is to be possible",
+                    remedy="take a larger V or a smaller js",
+                    severity="warning",
+                )
+
+    def as_dict(self) -> dict[str, object]:
+        smallest = max(row.range.smallest for row in self.rows)
+        return {
+            **self.settings.as_dict(),
+            "smallest_feasible_V": float(smallest),
+            "symmetric_from": self.symmetric.i,
+            "certified": self.certified,
+            "rows": [row.as_dict() for row in self.rows],
+        }
+
+
+def generate(settings: Settings) -> Design:
+    """The table of maximum entropy with these settings; infeasible ones are refused."""
+    ranges = feasible(settings)
+    rows = [DesignedRow(0, settings.step, None, None, 0.0, None, 0.0, VarianceRange(Fraction(0), Fraction(0)))]
+    square = settings.step**2
+    for place, (i, found) in enumerate(zip(settings.counts[1:], ranges, strict=True), start=1):
+        problem = settings.problem(place)
+        solved = solve_row(problem, found.smallest * square)
+        assert solved.certificate.holds, "a row that is not certified is not a table"
+        variance = math.fsum(p * v * v for p, v in zip(solved.p, problem.noise, strict=True)) / square
+        asked = float(settings.variance)
+        largest = float(found.largest) if settings.equality else free_variance(problem) / square
+        attained = variance >= asked * (1 - _ATTAINED)
+        rows.append(DesignedRow(i, settings.step, problem, solved, variance, attained, largest, found))
+    return Design(settings, tuple(rows))
+
+
+def symmetric_law(max_noise: int, variance: Exact) -> RowLaw:
+    """The law of the last row alone, on the values from ``-D`` to ``D``: what large counts get."""
+    settings = count_settings(max_noise, variance)
+    return solve_row(settings.problem(len(settings.counts) - 1), Fraction(0))
+
+
+def feasible(settings: Settings) -> tuple[VarianceRange, ...]:
+    """The exact variance ranges of the rows above zero; refuses settings that some row cannot keep."""
+    square = settings.step**2
+    ranges = []
+    for place in range(1, len(settings.counts)):
+        found = variance_range(settings.problem(place))
+        assert found is not None, "js is below D, so every row has values on both sides"
+        ranges.append(VarianceRange(found.smallest / square, found.largest / square))
+    needs = max(range(len(ranges)), key=lambda k: ranges[k].smallest)
+    allows = min(range(len(ranges)), key=lambda k: ranges[k].largest)
+    low, high, asked = ranges[needs].smallest, ranges[allows].largest, settings.variance
+    first, last = settings.counts[needs + 1], settings.counts[allows + 1]
+    if settings.equality and low >= high:
+        raise ParameterError(
+            _infeasible(
+                f"no V is feasible as an equality: count {first} needs more than count {last} can have",
+                settings,
+                f"at least {_text(low)} for count {first}, but less than {_text(high)} for count {last}",
+                "let the variance be a bound, or change D, js, pstay or the monotonicity",
+            )
+        )
+    if asked < low:
+        raise ParameterError(
+            _infeasible(
+                f"no noise for count {first} has mean zero and a variance of V or less",
+                settings,
+                f"the smallest feasible V is {_text(low)}; count {first} needs it",
+                f"take V = {_text(low)} or more" + (f", or a js below {settings.js}" if settings.js else ""),
+            )
+        )
+    if settings.equality and asked >= high:
+        below = f"V below {_text(high)}, which count {last} cannot reach"
+        expected = f"{below}; the smallest feasible V is {_text(low)}" if low else below
+        what = f"no noise for count {last} keeps the conditions and has a variance of V"
+        raise ParameterError(_infeasible(what, settings, expected, "take a smaller V, or let the variance be a bound"))
+    return tuple(ranges)
+
+
+def _infeasible(what: str, settings: Settings, expected: str, remedy: str) -> Finding:
+    found = f"D = {settings.max_noise}, V = {_text(settings.variance)}, js = {settings.js}"
+    return Finding("ptable-infeasible", what, Place(path="-V"), found, expected, remedy)
+
+
+def _remedy(row: DesignedRow) -> str:
+    ways = ["lower V"]
+    if row.problem is not None and row.problem.tied:
+        ways.append("lift the monotonicity of this row")
+    if row.problem is not None and row.problem.stay:
+        ways.append("ask for a smaller pstay")
+    return ", ".join([*ways, "or ask for V as an equality"]) + "; or know that this count has less noise"
+
+
+def _text(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 else f"{value} (about {float(value):.6g})"
+
+
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)

@@ -1,0 +1,422 @@
+"""The perturbation table in the form that noise is looked up in: whole numbers only.
+
+A row belongs to a count ``i`` and divides the keys ``0 .. whole - 1`` into half-open intervals, one after the other;
+the noise of a key is that of the first interval with ``key < bound``. All keys are equally likely, hence the
+probability of a noise value is the length of its intervals, divided by ``whole``: exactly. Counts above the last row
+``n`` use row ``n``, or in turn the last ``cycle`` rows: row ``((i - 1) mod cycle) + n - cycle + 1``. Zero stays zero.
+
+Noise is held in units of ``1 / step``; for counts ``step`` is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.errors import CONFIDENTIAL, Finding, ParameterError, Place
+from confide.exact import Exact, exact
+from confide.noise import NoiseStream, ReleaseKey, derive_stream
+
+# What can be wrong with a perturbation table, whoever made it: errors, and warnings about bias.
+
+
+LARGEST_WHOLE = 1 << 53
+TYPES = ("all", "even", "odd")
+
+Where = Callable[[int, int], Place]
+"""The place, in a file, of an interval: row of the table and number of the interval."""
+
+
+class Row(Protocol):
+    """A row as it is checked."""
+
+    @property
+    def i(self) -> int: ...
+    @property
+    def noise(self) -> tuple[int, ...]: ...
+    @property
+    def bounds(self) -> tuple[int, ...]: ...
+    @property
+    def lengths(self) -> tuple[int, ...]: ...
+
+
+class Parts(Protocol):
+    """What is checked: a table, or what a file says that it is."""
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
+    @property
+    def whole(self) -> int: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def cycle(self) -> int: ...
+
+
+def in_table(row: int, interval: int) -> Place:
+    """The place of an interval where there is no file."""
+    return Place(path=f"row {row}, interval {interval + 1}")
+
+
+def table_findings(table: Parts, where: Where = in_table) -> Iterator[Finding]:
+    """Everything that is wrong with a table as a whole, then row by row."""
+    if not 1 <= table.whole <= LARGEST_WHOLE or table.whole * (len(table.rows) + 1) >= 1 << 63:
+        yield _finding("bad-whole", "the number of keys is out of range", str(table.whole), "from 1 to 2**53", Place())
+    if not 1 <= table.step <= 1_000 or table.kind not in TYPES:
+        expected = "a step from 1 to 1,000 and the type all, even or odd"
+        yield _finding("bad-step", "step or type is wrong", f"{table.step}, {table.kind[:20]}", expected, Place())
+    if not table.rows or table.rows[0].i != 0 or any(a.i >= b.i for a, b in pairwise(table.rows)):
+        found = ", ".join(str(row.i) for row in table.rows[:8]) or "no rows"
+        expected = "row 0, then rows of ascending counts"
+        yield _finding("bad-rows", "the rows of the table are not in order", found, expected, where(0, 0))
+        return
+    if not 1 <= table.cycle <= max(1, len(table.rows) - 1):
+        expected = "between one and the number of rows above zero"
+        yield _finding("bad-cycle", "counts above the last row use no row", str(table.cycle), expected, Place())
+    for number, row in enumerate(table.rows):
+        yield from _row_findings(table, number, row, where)
+
+
+def _row_findings(table: Parts, number: int, row: Row, where: Where) -> Iterator[Finding]:
+    if not row.noise or len(row.noise) != len(row.bounds):
+        yield _finding("bad-row", f"row {row.i} has no intervals", str(len(row.noise)), "one or more", where(number, 0))
+        return
+    before = 0
+    for k, (value, bound) in enumerate(zip(row.noise, row.bounds, strict=True)):
+        if bound < before:
+            what = f"the upper bounds of row {row.i} do not increase"
+            found = f"{_share(bound, table)} after {_share(before, table)}"
+            yield _finding(
+                "bounds-not-increasing", what, found, "an upper bound not below the one before", where(number, k)
+            )
+        if value < -row.i * table.step:
+            what = f"noise of row {row.i} makes a negative result"
+            found = _signed(value, table)
+            yield _finding("negative-result", what, found, f"noise of at least {-row.i}", where(number, k))
+        before = bound
+    if row.bounds[-1] != table.whole:
+        what = f"the probabilities of row {row.i} do not sum to one"
+        found = _share(row.bounds[-1], table)
+        yield _finding("not-one", what, found, "a last upper bound of exactly 1", where(number, len(row.bounds) - 1))
+        return
+    if row.i == 0:
+        if any(value for value, keys in zip(row.noise, row.lengths, strict=True) if keys):
+            yield _finding("zero-perturbed", "a count of zero gets noise", "noise in row 0", "none", where(number, 0))
+        return
+    bias = sum(value * keys for value, keys in zip(row.noise, row.lengths, strict=True))
+    # Each inner bound was rounded by at most a half and moves the mean by that times the step between its neighbours.
+    if 2 * abs(bias) > sum(abs(b - a) for a, b in pairwise(row.noise)):
+        yield Finding(
+            code="biased-row",
+            what=f"the noise of row {row.i} has a mean that rounding does not explain",
+            where=where(number, 0),
+            found=f"a mean of {float(Fraction(bias, table.whole * table.step)):.6g}",
+            expected="a mean of zero",
+            remedy="expect totals over many small cells to be biased, or make the table anew",
+            severity="warning",
+        )
+
+
+def _share(bound: int, table: Parts) -> str:
+    return f"{bound / table.whole:.12g}"
+
+
+def _signed(value: int, table: Parts) -> str:
+    return f"{float(Fraction(value, table.step)):+g}"
+
+
+def _finding(code: str, what: str, found: str, expected: str, where: Place) -> Finding:
+    return Finding(code, what, where, found, expected, "correct the table, or make it anew with confide ptable")
+
+
+Integers = npt.NDArray[np.int64]
+
+DECIMAL = 10**8
+"""The default number of keys: bounds with eight decimals, as other programs have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRow:
+    """The intervals of one count: ``noise[k]`` for the keys with ``bounds[k - 1] <= key < bounds[k]``."""
+
+    i: int
+    noise: tuple[int, ...]
+    bounds: tuple[int, ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many keys each interval has."""
+        return tuple(after - before for before, after in zip((0, *self.bounds), self.bounds, strict=False))
+
+    def law(self) -> dict[int, int]:
+        """Each noise value of the row, ascending, with its number of keys; values without keys are left out."""
+        found: dict[int, int] = {}
+        for value, length in sorted(zip(self.noise, self.lengths, strict=True)):
+            if length:
+                found[value] = found.get(value, 0) + length
+        return found
+
+
+@dataclass(frozen=True)
+class PTable:
+    """A perturbation table: rows of ascending count, the first of them zero, over the keys ``0 .. whole - 1``."""
+
+    rows: tuple[LookupRow, ...]
+    whole: int = DECIMAL
+    step: int = 1
+    kind: str = "all"
+    cycle: int = 1
+
+    def __post_init__(self) -> None:
+        errors = [finding for finding in table_findings(self) if finding.severity == "error"]
+        if errors:
+            raise ParameterError(errors)
+
+    @property
+    def top(self) -> int:
+        """The count of the last row."""
+        return self.rows[-1].i
+
+    @property
+    def for_counts(self) -> bool:
+        """Whether every count from zero to the last has a row and the noise is whole."""
+        return self.step == 1 and all(row.i == place for place, row in enumerate(self.rows))
+
+    @property
+    def largest_noise(self) -> Fraction:
+        """The largest absolute noise, D."""
+        return Fraction(max(abs(value) for row in self.rows for value in row.noise), self.step)
+
+    def probabilities(self, place: int) -> dict[Fraction, Fraction]:
+        """The law of a row, exactly: noise value and probability."""
+        law = self.rows[place].law()
+        return {Fraction(value, self.step): Fraction(keys, self.whole) for value, keys in law.items()}
+
+    def mean(self, place: int) -> Fraction:
+        """The exact mean of the noise of a row; that of a rounded table is zero up to its rounding."""
+        return sum((value * p for value, p in self.probabilities(place).items()), Fraction(0))
+
+    def variance(self, place: int) -> Fraction:
+        """The exact variance of the noise of a row."""
+        second = sum((value**2 * p for value, p in self.probabilities(place).items()), Fraction(0))
+        return second - self.mean(place) ** 2
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that decides a lookup."""
+        content = [
+            "confide/ptable/v1",
+            self.whole,
+            self.step,
+            self.kind,
+            self.cycle,
+            [[row.i, list(row.noise), list(row.bounds)] for row in self.rows],
+        ]
+        return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+
+    def row_of(self, counts: npt.ArrayLike) -> Integers:
+        """The places of the rows that counts of zero or more use."""
+        if not self.for_counts:
+            raise ParameterError(
+                Finding(
+                    code="not-for-counts",
+                    what="this perturbation table has no row for every count",
+                    found=f"rows {', '.join(str(row.i) for row in self.rows[:8])}, noise in steps of 1/{self.step}",
+                    expected="rows 0, 1, 2, ... and whole noise",
+                    remedy="use a table for counts, or give the rows yourself to lookup_rows",
+                )
+            )
+        given = _whole_numbers(counts)
+        _check_range(given, None, "a count is negative")
+        return np.where(given <= self.top, given, (given - 1) % self.cycle + self.top - self.cycle + 1)
+
+    def lookup(self, counts: npt.ArrayLike, keys: npt.ArrayLike) -> Integers:
+        """The noise of true counts with cell keys from ``0 .. whole - 1``, element by element; zero gets zero."""
+        return self.lookup_rows(self.row_of(counts), keys)
+
+    def lookup_rows(self, places: npt.ArrayLike, keys: npt.ArrayLike) -> Integers:
+        """The noise, in units of ``1 / step``, of keys in the rows with these places: ``0 .. len(rows) - 1``."""
+        rows, given = _whole_numbers(places), _whole_numbers(keys)
+        _check_range(rows, len(self.rows), "there is no such row")
+        _check_range(given, self.whole, "a cell key is not one of the table's keys")
+        flat_bounds, flat_noise = self._flat
+        # The rows lie one behind the other; "right" passes over every bound that is at most the key.
+        return flat_noise[np.searchsorted(flat_bounds, rows * self.whole + given, side="right")]
+
+    def compact(self) -> PTable:
+        """The same lookups with the fewest intervals and rows: none empty, none with the noise of its neighbour, and,
+        where one row serves all larger counts, none before it that says the same."""
+        rows = [_merged(row) for row in self.rows]
+        while (
+            self.cycle == 1
+            and len(rows) > 2
+            and rows[-1].noise == rows[-2].noise
+            and rows[-1].bounds == rows[-2].bounds
+        ):
+            rows.pop()
+        return PTable(tuple(rows), self.whole, self.step, self.kind, self.cycle)
+
+    @cached_property
+    def _flat(self) -> tuple[Integers, Integers]:
+        bounds = [place * self.whole + bound for place, row in enumerate(self.rows) for bound in row.bounds]
+        noise = [value for row in self.rows for value in row.noise]
+        return np.array(bounds, np.int64), np.array(noise, np.int64)
+
+
+def cumulated(probabilities: Iterable[Fraction | float], whole: int) -> tuple[int, ...]:
+    """Upper bounds of intervals with these probabilities: cumulated exactly, divided by their sum, then rounded.
+
+    The last is ``whole``, so the lengths sum to it; each bound is within a half of where it would be without rounding.
+    """
+    parts = [Fraction(p) for p in probabilities]
+    total = sum(parts, Fraction(0))
+    running, bounds = Fraction(0), []
+    for part in parts:
+        running += part
+        bounds.append(round(running / total * whole))
+    return tuple(bounds)
+
+
+def _merged(row: LookupRow) -> LookupRow:
+    kept: list[tuple[int, int]] = []
+    for value, bound, length in zip(row.noise, row.bounds, row.lengths, strict=True):
+        if length and kept and kept[-1][0] == value:
+            kept[-1] = (value, bound)
+        elif length:
+            kept.append((value, bound))
+    return LookupRow(row.i, tuple(value for value, _ in kept), tuple(bound for _, bound in kept))
+
+
+def _whole_numbers(values: npt.ArrayLike) -> Integers:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ParameterError(
+            Finding(
+                code="not-whole-numbers",
+                what="counts and cell keys are whole numbers",
+                found=f"an array of type {array.dtype}",
+                expected="integers",
+                remedy="scale keys to whole numbers; never convert them through floating point",
+            )
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def _check_range(values: Integers, end: int | None, what: str) -> None:
+    if values.size and (int(values.min()) < 0 or (end is not None and int(values.max()) >= end)):
+        raise ParameterError(
+            Finding(
+                code="out-of-range",
+                what=what,
+                found=CONFIDENTIAL,
+                expected="a number of at least zero" + ("" if end is None else f" and below {end}"),
+                remedy="check how counts and keys were made; keys are taken modulo the table's number of keys",
+            )
+        )
+
+
+# Modified tables: the same law in another layout, so that keys that lie close together say less about each other.
+#
+# Every interval of at least ``threshold * whole`` keys is cut into pieces of that many keys and a remainder; the
+# pieces of a row are put into an order that a key decides. Lengths are whole numbers, so the law of every row stays,
+# exactly.
+#
+# The order is a Fisher-Yates shuffle: for ``k = m - 1 .. 1`` the pieces ``k`` and ``j`` change places, ``j`` uniform
+# on ``0 .. k``, read from the first bits of the extension words of coordinate ``k``; a number above ``k`` is passed
+# over.
+
+
+LAYOUT = "confide/ptable/modified/v1"
+_WORD = 64
+
+
+def key_of(seed: str | None) -> ReleaseKey:
+    """The key of a seed of up to 64 hexadecimal digits, zeros before it; without one, from the operating system."""
+    return ReleaseKey.from_system() if seed is None else ReleaseKey.choose(seed.strip().rjust(64, "0"))
+
+
+def modify(table: PTable, threshold: Exact, key: ReleaseKey) -> PTable:
+    """The table with its intervals cut at ``threshold`` and put into the order that the key decides."""
+    share = exact(threshold, "threshold")
+    piece = share * table.whole
+    if not 0 < share < 1 or piece < 1:
+        raise _refused("the threshold is out of range", str(threshold), f"at least 1/{table.whole} and below one")
+    if piece.denominator != 1:
+        raise _refused(
+            "the threshold does not divide the keys into whole pieces",
+            f"{share} of {table.whole} keys",
+            "a threshold that is a whole number of keys",
+        )
+    rows = []
+    for row in table.rows:
+        stream = derive_stream(
+            key,
+            records_fingerprint=bytes.fromhex(table.fingerprint),
+            plan_hash=LAYOUT.encode(),
+            mechanism="cellkey",
+            level="ptable",
+            query=f"row {row.i}, threshold {share}",
+        )
+        pieces = _pieces(row, int(piece), table.whole)
+        order = _permutation(len(pieces), stream)
+        noise, lengths = zip(*(pieces[k] for k in order), strict=True)
+        rows.append(LookupRow(row.i, noise, tuple(int(bound) for bound in np.cumsum(lengths))))
+    return PTable(tuple(rows), table.whole, table.step, table.kind, table.cycle)
+
+
+def _pieces(row: LookupRow, piece: int, whole: int) -> list[tuple[int, int]]:
+    """Noise and length of each piece; intervals without keys are left out."""
+    found: list[tuple[int, int]] = []
+    for value, length in zip(row.noise, row.lengths, strict=True):
+        if length == whole:
+            return [(value, length)]
+        cut, rest = divmod(length, piece)
+        found += [(value, piece)] * cut
+        if rest:
+            found.append((value, rest))
+    return found
+
+
+def _permutation(size: int, stream: NoiseStream) -> list[int]:
+    order = list(range(size))
+    for k in range(size - 1, 0, -1):
+        j = _uniform(k + 1, k, stream)
+        order[k], order[j] = order[j], order[k]
+    return order
+
+
+def _uniform(below: int, coordinate: int, stream: NoiseStream) -> int:
+    bits = (below - 1).bit_length()
+    number = 0
+    while True:
+        word = int(stream.extension(np.array([coordinate], np.uint64), number)[0])
+        drawn = word >> (_WORD - bits)
+        if drawn < below:
+            return drawn
+        number += 1
+
+
+def _refused(what: str, found: str, expected: str) -> ParameterError:
+    return ParameterError(Finding("bad-threshold", what, Place(path="--modify"), found, expected, "correct --modify"))
+
+
+def same_law(one: PTable, other: PTable) -> bool:
+    """Whether two tables have the same law in every row, exactly, whatever their layout."""
+    if one.step != other.step or [row.i for row in one.rows] != [row.i for row in other.rows]:
+        return False
+    return all(
+        {value: Fraction(keys, one.whole) for value, keys in a.law().items()}
+        == {value: Fraction(keys, other.whole) for value, keys in b.law().items()}
+        for a, b in zip(one.rows, other.rows, strict=True)
+    )

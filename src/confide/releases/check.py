@@ -1,0 +1,265 @@
+"""``check``: every problem of a spec and its inputs at once, and the price. Nothing is spent, nothing is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confide.engines import Engine
+from confide.errors import ConfideError, Finding, InputError, Place
+from confide.noise import Truncated, check_width
+from confide.privacy import Definition, Neighbours, price
+from confide.releases.ledger import Account, Ledger
+from confide.releases.load_spec import LoadedSpec
+from confide.releases.mechanism import Job, Mechanism
+from confide.releases.plan import Plan
+from confide.releases.progress import Progress
+from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
+
+
+class Charge(NamedTuple):
+    """What a ledger takes for a release: epsilon or rho and, where it is kept in approximate, a delta."""
+
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __str__(self) -> str:
+        return f"{number(self.amount)} with delta {number(self.delta)}" if self.delta else number(self.amount)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is known once a spec was checked: the question, the plan, its price, and what is wrong."""
+
+    question: Any
+    plan: Plan | None
+    cost: Charge | None
+    account: Account | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that stand in the way of a run."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+
+def check(
+    loaded: LoadedSpec, mechanism: Mechanism, engine: Engine, workspace: Workspace, progress: Progress
+) -> Checked:
+    """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records."""
+    findings: list[Finding] = []
+    account = _read_ledger(loaded, findings)
+    begun = _read_run(workspace, account, findings)
+    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun)
+    try:
+        question = mechanism.prepare(loaded, engine)
+        plan = mechanism.plan(question)
+    except ConfideError as error:
+        return Checked(None, None, None, account, (*findings, *error.findings))
+    findings += _too_wide(loaded, plan)
+    cost = None
+    if account is not None:
+        cost = _price(loaded, plan, account, begun, findings)
+    if begun is None:
+        findings += room(workspace, mechanism.bytes_needed(question, plan))
+    job = Job(loaded, engine, workspace, progress)
+    with progress.stage("Checking records", 1) as advance:
+        try:
+            findings += mechanism.check_records(question, job)
+        except InputError as error:
+            findings += error.findings
+        advance(1)
+    return Checked(question, plan, cost, account, tuple(findings))
+
+
+@contextmanager
+def throwaway_workspace() -> Iterator[Workspace]:
+    """A workspace for a check, gone afterwards."""
+    with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", "/tmp"))):  # noqa: S108 - for a message
+        folder = Path(tempfile.mkdtemp(prefix="confide-check-"))
+        try:
+            yield Workspace(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def ledger_path(loaded: LoadedSpec) -> Path:
+    """The ledger that a spec names."""
+    return loaded.resolve(loaded.spec.privacy.ledger)
+
+
+def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
+    where = loaded.place("privacy", "ledger")
+    if not ledger_path(loaded).exists():
+        spec = loaded.spec.privacy
+        findings.append(
+            Finding(
+                code="no-ledger",
+                what="there is no ledger at this path",
+                where=where,
+                found=spec.ledger,
+                expected="the ledger of the data set",
+                remedy="open one, once, with the data set's whole budget: confide ledger open "
+                f"{spec.ledger} --data-set NAME --budget ... --definition {spec.definition} "
+                + ("--delta ... " if spec.definition == "approximate" else "")
+                + f"--neighbours {spec.neighbours}",
+            )
+        )
+        return None
+    try:
+        return Ledger(ledger_path(loaded)).account()
+    except ConfideError as error:
+        findings += error.findings
+        return None
+
+
+def _price(
+    loaded: LoadedSpec, plan: Plan, account: Account, begun: RunIdentity | None, findings: list[Finding]
+) -> Charge | None:
+    """What the ledger will charge: the plan priced by the ledger's own definition and neighbours."""
+    where = loaded.place("privacy", "budget")
+    delta = plan.delta or loaded.spec.privacy.delta
+    try:
+        loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition), delta)
+    except ConfideError as error:
+        asked = loaded.spec.privacy.definition
+        findings += [
+            Finding(
+                code="ledger-definition",
+                what=f"the ledger of {account.data_set!r} is kept in {account.definition}, and this plan is not",
+                where=loaded.place("privacy", "definition"),
+                found=f"a plan in {asked}: {finding.what}",
+                expected=f"a plan in {account.definition}",
+                remedy=f'write definition = "{account.definition}" with a budget in it, or name a ledger in {asked}',
+            )
+            for finding in error.findings[:1]
+        ]
+        return None
+    cost = Charge(*loss.parameters().values())
+    if not account.holds(*cost) and not (begun and begun.run_id in account.runs):
+        findings.append(
+            Finding(
+                code="budget-exceeded",
+                what=f"the release does not fit into what is left of the budget of {account.data_set!r}",
+                where=where,
+                found=f"asked {cost}; spent {Charge(account.spent, account.spent_delta)} of "
+                f"{Charge(account.budget, account.delta)}",
+                expected=f"at most {Charge(account.left, account.left_delta)} "
+                f"({account.definition}, {account.neighbours})",
+                remedy="ask for less; a budget is for ever and is not raised",
+            )
+        )
+    return cost
+
+
+def _read_run(workspace: Workspace, account: Account | None, findings: list[Finding]) -> RunIdentity | None:
+    """The run that the folder holds, and whether the ledger goes on with it."""
+    try:
+        begun = workspace.identity()
+    except ConfideError as error:
+        findings += error.findings
+        return None
+    if begun is None or account is None:
+        return begun
+    where = Place(file=str(workspace.root))
+    held = account.runs.get(begun.run_id)
+    if held is None and begun.reservation_hash is not None:
+        findings.append(
+            Finding(
+                code="run-not-in-ledger",
+                what="the run in this folder was charged, and the ledger does not know of it",
+                where=where,
+                found=f"a ledger of {account.data_set!r} without the run {begun.run_id}",
+                expected="the ledger in which the run was reserved",
+                remedy="name the right ledger; if this is the one, it is an older copy: see `confide ledger reconcile`",
+            )
+        )
+    elif held is not None and held.state == "void":
+        findings.append(
+            Finding(
+                code="run-void",
+                what="the run in this folder was given up: its reservation is void",
+                where=where,
+                found=f"void, because: {held.void_reason}",
+                expected="a run that can go on",
+                remedy="remove the folder, in which nothing was drawn, or name another; then run again",
+            )
+        )
+    return begun
+
+
+ANOTHER_FOLDER = 'name another folder: [output] folder = "..."'
+
+
+def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
+    """A finding if the folder of the run cannot be made or written."""
+    existing = _existing(workspace.root)
+    if not existing.is_dir():
+        what, found, remedy = "the folder of the run cannot be made", f"{existing} is a file", ANOTHER_FOLDER
+    elif not os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        what, found = "the folder of the run cannot be written", f"{existing} may not be written"
+        remedy = f"correct the permissions, or {ANOTHER_FOLDER}"
+    else:
+        return []
+    return [Finding("run-folder", what, _folder_place(loaded), found, "a folder that can be written", remedy)]
+
+
+def taken_folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
+    """A finding if the folder holds a release of a run that is gone."""
+    if begun is not None or not workspace.release.exists():
+        return []
+    what = "there is a release in the folder already, of a run that is not there any more"
+    remedy = f"move the folder away, or {ANOTHER_FOLDER}"
+    return [Finding("run-folder", what, _folder_place(loaded), "release/", "a folder for each run", remedy)]
+
+
+def _folder_place(loaded: LoadedSpec) -> Place:
+    return loaded.place("output", "folder") if loaded.spec.output.folder else loaded.place("release", "name")
+
+
+def _existing(folder: Path) -> Path:
+    """The folder itself, or the nearest around it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
+    """The first measurement whose noise cannot be drawn. It has to be known before anything is spent."""
+    for measure in plan.measures:
+        try:
+            if not isinstance(measure.law, Truncated):
+                check_width(measure.law)
+        except ConfideError as error:
+            what = f"the noise of {measure.query!r} on level {measure.level!r} would be too wide to be drawn"
+            return [replace(found, what=what, where=loaded.place("privacy", "budget")) for found in error.findings]
+    return []
+
+
+def room(workspace: Workspace, needed: int) -> list[Finding]:
+    """A finding if the disk has not so many bytes."""
+    free = shutil.disk_usage(_existing(workspace.root)).free
+    if free >= needed:
+        return []
+    return [
+        Finding(
+            code="disk-full",
+            what="the release would not fit on the disk",
+            where=Place(file=str(workspace.root)),
+            found=f"{free / 1e6:,.2f} MB free",
+            expected=f"about {needed / 1e6:,.2f} MB",
+            remedy="free some space, name another folder under [output], or publish less detail",
+        )
+    ]
+
+
+def number(value: Fraction) -> str:
+    """A number for a finding: exact, and as a decimal where it is long."""
+    return str(value) if value.denominator < 10**6 else f"{value} (about {float(value):.6g})"

@@ -1,0 +1,243 @@
+"""The release: a sealed folder. What is written here may leave the building, so no confidential type gets in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.confidential import Confidential
+from confide.engines.atomic_files import flush
+from confide.errors import Finding, Place, ReleaseError
+from confide.releases.keys import STAMP
+
+MANIFEST = "manifest.json"
+PUBLIC_FILE = 0o644
+ROWS_PER_GROUP = 1 << 19
+VALUES_PER_GROUP = 1 << 23
+"""A wide table has fewer rows in a group, so that what is held of it stays below some hundred megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedFile:
+    """One file of a release, as its manifest has it."""
+
+    path: str
+    sha256: str
+    bytes: int
+    rows: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"path": self.path, "sha256": self.sha256, "bytes": self.bytes}
+        if self.rows is not None:
+            plain |= {"rows": self.rows, "columns": dict(self.columns)}
+        return plain
+
+
+class ReleaseWriter:
+    """Writes a release beside its final place; :meth:`seal` gives it its name, whole or not at all."""
+
+    def __init__(self, final: Path, *, stamped: bool, metadata: Mapping[str, str]):
+        self._final = final
+        self._partial = final.with_name(final.name + ".partial")
+        self._stamped = stamped
+        self._metadata = dict(metadata) | ({"stamp": STAMP} if stamped else {})
+        self.files: list[ReleasedFile] = []
+        self._open: list[Any] = []
+        shutil.rmtree(self._partial, ignore_errors=True)
+        self._partial.mkdir(parents=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever is not sealed by now is not kept."""
+        for writer in self._open:
+            with suppress(OSError, pa.ArrowException):
+                writer.close()
+        shutil.rmtree(self._partial, ignore_errors=True)
+
+    def table(
+        self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], formats: Iterable[str], title: str
+    ) -> None:
+        """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest."""
+        paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
+        self._write(paths, schema, batches, title)
+
+    def part(
+        self,
+        place: str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        title: str,
+        rows_per_group: int | None = None,
+    ) -> None:
+        """One Parquet file at a place of its own (a path without ending), such as a part of a data set in folders."""
+        self._write({"parquet": self._path(place, "parquet")}, schema, batches, title, rows_per_group)
+
+    def text(
+        self,
+        place: str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        title: str,
+        delimiter: str,
+        *,
+        quoted: bool = False,
+    ) -> None:
+        """One text file at a place of its own, with ``delimiter`` between values. Unless ``quoted`` there are no quotes
+        anywhere: for layouts whose values never need them."""
+        separator = None if quoted and delimiter == "," else delimiter
+        self._write({"csv": self._path(place, "csv")}, schema, batches, title, delimiter=separator)
+
+    def _write(
+        self,
+        paths: Mapping[str, str],
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        title: str,
+        size: int | None = None,
+        delimiter: str | None = None,
+    ) -> None:
+        """The same rows to a file for each format, ``size`` at a time."""
+        if isinstance(batches, Confidential):
+            raise TypeError("a confidential value cannot be released")
+        schema = schema.with_metadata({**(schema.metadata or {}), **self._metadata, "title": title})
+        writers = self._open = []
+        for format_, path in paths.items():
+            writers.append(_open_writer(format_, self._partial / path, schema, delimiter))
+        rows = 0
+        for batch in _same_size(batches, size or min(ROWS_PER_GROUP, VALUES_PER_GROUP // len(schema))):
+            rows += batch.num_rows
+            for writer in writers:
+                writer.write_batch(batch)
+        for writer in writers:
+            writer.close()
+        self._open = []
+        columns = {name: _description(schema.field(name)) for name in schema.names}
+        for path in paths.values():
+            self._note(path, rows, columns)
+
+    def document(self, name: str, content: str) -> None:
+        """A text for people, such as the certificate."""
+        (self._partial / name).write_text(content, encoding="utf-8")
+        self._note(name)
+
+    def seal(self, manifest: Mapping[str, Any]) -> str:
+        """Writes the manifest, makes everything durable and gives the folder its name. Returns the manifest's hash."""
+        if self._stamped:
+            self.document("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
+        content = dict(manifest) | {
+            "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
+        }
+        path = self._partial / MANIFEST
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for file in self._partial.rglob("*"):
+            file.chmod(0o755 if file.is_dir() else PUBLIC_FILE)
+            flush(file)
+        flush(self._partial)
+        self._partial.replace(self._final)
+        flush(self._final.parent)
+        return sha256_of(self._final / MANIFEST)
+
+    def _path(self, stem: str, format_: str) -> str:
+        stamp = ".NOT-FOR-RELEASE" if self._stamped else ""
+        (self._partial / stem).parent.mkdir(parents=True, exist_ok=True)
+        return f"{stem}{stamp}.{format_}"
+
+    def _note(self, path: str, rows: int | None = None, columns: Mapping[str, str] | None = None) -> None:
+        file = self._partial / path
+        self.files.append(ReleasedFile(path, sha256_of(file), file.stat().st_size, rows, columns or {}))
+
+
+def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of one size: the bytes of a file depend on its rows, not on how they came."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise TypeError(f"a release takes record batches, not {type(batch).__name__}")
+        held.append(batch)
+        rows += batch.num_rows
+        while rows >= size:
+            whole = pa.Table.from_batches(held).combine_chunks()
+            yield from whole.slice(0, size).to_batches()
+            held = whole.slice(size).to_batches()
+            rows -= size
+    if rows:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a release folder."""
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not _has_form(manifest):
+            raise ValueError
+    except FileNotFoundError:
+        expected = "a release folder of Confide"
+        raise _not_a_release(path, "the folder has no manifest.json", "no such file", expected) from None
+    except (ValueError, RecursionError, OSError) as error:
+        found = getattr(error, "strerror", None) or "another content"
+        expected = "the manifest as Confide wrote it"
+        raise _not_a_release(path, "the manifest cannot be read", found, expected) from None
+    return manifest
+
+
+def _has_form(manifest: Any) -> bool:
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), list):
+        return False
+    if not isinstance(manifest.get("plan"), dict):
+        return False
+    texts = [manifest.get(key) for key in ("confide", "release", "mechanism")]
+    for file in manifest["files"]:
+        if not isinstance(file, dict) or not isinstance(file.get("bytes"), int):
+            return False
+        texts += [file.get("path"), file.get("sha256")]
+    return all(isinstance(text, str) and "\0" not in text for text in texts)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _open_writer(format_: str, path: Path, schema: pa.Schema, delimiter: str | None) -> Any:
+    if format_ == "parquet":
+        return pq.ParquetWriter(path, schema, compression="zstd")
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    if delimiter is not None:
+        options = pyarrow.csv.WriteOptions(delimiter=delimiter, quoting_style="none", quoting_header="none")
+    return pyarrow.csv.CSVWriter(path, schema, write_options=options)
+
+
+def _description(column: pa.Field) -> str:
+    return str((column.metadata or {}).get(b"description", b"").decode())
+
+
+def _not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseError:
+    return ReleaseError(
+        Finding(
+            code="not-a-release",
+            what=what,
+            where=Place(file=str(path)),
+            found=found,
+            expected=expected,
+            remedy="give the path of a release folder; if this is one, get the release again from its office",
+        )
+    )

@@ -1,0 +1,336 @@
+"""The state of a ledger: the budget, and what the ledger holds about each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
+from confide.releases.ledger.chain import Entry, stamp
+from confide.releases.ledger.entries import (
+    Definition,
+    KeyDestroyed,
+    Measured,
+    Neighbours,
+    Opened,
+    Reserved,
+    RunEvent,
+    Sealed,
+    Voided,
+    shown,
+    written,
+)
+
+RunState: TypeAlias = Literal["reserved", "measured", "sealed", "void"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What the ledger holds about one run. ``reservation_hash`` is the hash of the entry that reserved it."""
+
+    run_id: str
+    release: str
+    plan_hash: str
+    records_fingerprint: str = field(repr=False)
+    cost: Fraction
+    delta: Fraction = Fraction(0)
+    reservation_hash: str
+    reserved_at: datetime
+    changed_at: datetime
+    state: RunState = "reserved"
+    manifest_sha256: str | None = None
+    void_reason: str | None = None
+    key_destroyed: bool = False
+
+    @property
+    def charged(self) -> Fraction:
+        """What counts against the budget: the whole cost, unless the run is void."""
+        return Fraction(0) if self.state == "void" else self.cost
+
+    @property
+    def charged_delta(self) -> Fraction:
+        """What counts against the delta of the budget."""
+        return Fraction(0) if self.state == "void" else self.delta
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for ``--json``. The fingerprint of the records is left out: it is confidential."""
+        return {
+            "run_id": self.run_id,
+            "release": self.release,
+            "state": self.state,
+            "cost": written(self.cost),
+            "charged": written(self.charged),
+            "plan_hash": self.plan_hash,
+            "reservation_hash": self.reservation_hash,
+            "reserved_at": stamp(self.reserved_at),
+            "changed_at": stamp(self.changed_at),
+            "manifest_sha256": self.manifest_sha256,
+            "void_reason": self.void_reason,
+            "key_destroyed": self.key_destroyed,
+        } | ({"delta": written(self.delta)} if self.delta else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The state of a ledger: the budget and every run, in the order in which they were reserved."""
+
+    data_set: str
+    definition: Definition
+    neighbours: Neighbours
+    budget: Fraction
+    note: str
+    opened_at: datetime
+    runs: Mapping[str, Reservation]
+    delta: Fraction = Fraction(0)
+    """The delta of the budget, which deltas of runs are taken from; zero unless the definition is approximate."""
+
+    @property
+    def spent(self) -> Fraction:
+        """What is charged: all runs that are reserved, measured or sealed."""
+        return sum((run.charged for run in self.runs.values()), Fraction(0))
+
+    @property
+    def reserved(self) -> Fraction:
+        """The part of :attr:`spent` that could still be voided."""
+        return sum((run.cost for run in self.runs.values() if run.state == "reserved"), Fraction(0))
+
+    @property
+    def left(self) -> Fraction:
+        return self.budget - self.spent
+
+    @property
+    def spent_delta(self) -> Fraction:
+        return sum((run.charged_delta for run in self.runs.values()), Fraction(0))
+
+    @property
+    def left_delta(self) -> Fraction:
+        return self.delta - self.spent_delta
+
+    def holds(self, cost: Fraction, delta: Fraction) -> bool:
+        """Whether a cost fits into what is left, in both of its parts."""
+        return cost <= self.left and delta <= self.left_delta
+
+    def run(self, run_id: str) -> Reservation:
+        """The reservation of ``run_id``, or a LedgerError."""
+        try:
+            return self.runs[run_id]
+        except KeyError:
+            raise LedgerError(
+                Finding(
+                    code="ledger-unknown-run",
+                    what="the ledger has no such run",
+                    found=repr(run_id),
+                    expected="a run that was reserved",
+                    remedy="reserve it first; if it was, this ledger is an older copy or another data set's: reconcile",
+                )
+            ) from None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for ``--json``; numbers as exact fractions."""
+        return {
+            "data_set": self.data_set,
+            "definition": self.definition,
+            "neighbours": self.neighbours,
+            "note": self.note,
+            "opened_at": stamp(self.opened_at),
+            "budget": written(self.budget),
+            "spent": written(self.spent),
+            "reserved": written(self.reserved),
+            "left": written(self.left),
+            "runs": [run.as_dict() for run in self.runs.values()],
+        } | self._deltas()
+
+    def _deltas(self) -> dict[str, str]:
+        if not self.delta:
+            return {}
+        deltas = {"delta": self.delta, "spent_delta": self.spent_delta, "left_delta": self.left_delta}
+        return {name: written(delta) for name, delta in deltas.items()}
+
+
+# The rules of the ledger: which entry may follow, and the state as a pure fold over the entries.
+#
+# A run goes ``reserved -> measured -> sealed``; only ``reserved``, when nothing has been drawn yet, can become
+# ``void``. With :math:`c_r` the cost of run :math:`r` and :math:`B` the budget, every state of the ledger satisfies
+# exactly
+#
+# .. math:: \sum_{r \text{ reserved, measured or sealed}} c_r \le B,
+#
+# and the same for the deltas of an approximate ledger. Costs add up because the definitions the ledger knows compose
+# by addition, also when a later release is chosen in the light of an earlier one: epsilon of pure differential
+# privacy, and epsilon and delta of approximate (Dwork and Roth 2014, theorem 3.16), and rho of zCDP (Bun and Steinke
+# 2016, lemma 1.7). That the costs themselves may be chosen on the way, as long as the budget was fixed beforehand, is
+# the theorem of the privacy filter (Rogers et al. 2016; for zCDP, Feldman and Zrnic 2021).
+#
+# The same function :func:`apply` decides whether a new entry may be written and computes the state from written ones,
+# so that a ledger whose entries break a rule, with hashes however correct, does not open.
+
+
+def fold(entries: Iterable[Entry]) -> Account:
+    """The state after ``entries``; a LedgerError that names the first entry that breaks a rule."""
+    account: Account | None = None
+    for entry in entries:
+        try:
+            account = apply(account, entry)
+        except LedgerError as error:
+            raise LedgerError(_broken(entry, error.findings[0])) from None
+    if account is None:
+        raise _refused("ledger-broken", "the ledger has no entries", "none", "an entry that opens it", "restore a copy")
+    return account
+
+
+def apply(account: Account | None, entry: Entry) -> Account:
+    """The state after ``entry``, or a LedgerError that says why it cannot follow."""
+    event = entry.event
+    if account is None:
+        if isinstance(event, Opened):
+            return _open(event, entry)
+        raise _refused("ledger-order", "the ledger is not open", event.kind, "open", "restore a copy")
+    if isinstance(event, Opened):
+        raise _refused(
+            "ledger-order", "the ledger is open", event.kind, "one budget, for ever", "nothing is added to it"
+        )
+    changed = _reserve(account, event, entry) if isinstance(event, Reserved) else _advance(account, event, entry)
+    return replace(account, runs=MappingProxyType({**account.runs, changed.run_id: changed}))
+
+
+def already(account: Account, event: RunEvent) -> Reservation | None:
+    """The run as it stands if ``event`` is recorded already: asking again costs nothing and writes nothing.
+
+    A process that dies after its entry was written, and before it heard so, asks again when it is run again.
+    """
+    run = account.runs.get(event.run_id)
+    if run is None:
+        return None
+    match event:
+        case Reserved():
+            same = run.state != "void" and not _differences(run, event)
+        case Measured():
+            same = run.state == "measured"
+        case Sealed():
+            same = run.state == "sealed" and run.manifest_sha256 == event.manifest_sha256
+        case Voided():
+            same = run.state == "void"
+        case KeyDestroyed():
+            same = run.key_destroyed
+    return run if same else None
+
+
+def _open(event: Opened, entry: Entry) -> Account:
+    return Account(
+        data_set=event.data_set,
+        definition=event.definition,
+        neighbours=event.neighbours,
+        budget=event.budget,
+        note=event.note,
+        delta=event.delta,
+        opened_at=entry.time,
+        runs=MappingProxyType({}),
+    )
+
+
+def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
+    if (run := account.runs.get(event.run_id)) is not None:
+        raise LedgerError(_taken(run, event))
+    if not account.holds(event.cost, event.delta):
+        raise BudgetExceededError(_exceeded(account, event))
+    return Reservation(
+        run_id=event.run_id,
+        release=event.release,
+        plan_hash=event.plan_hash,
+        records_fingerprint=event.records_fingerprint,
+        cost=event.cost,
+        delta=event.delta,
+        reservation_hash=entry.hash,
+        reserved_at=entry.time,
+        changed_at=entry.time,
+    )
+
+
+def _advance(account: Account, event: Measured | Sealed | Voided | KeyDestroyed, entry: Entry) -> Reservation:
+    run = replace(account.run(event.run_id), changed_at=entry.time)
+    match event:
+        case Measured():
+            _require(run, ("reserved",), "a run is measured once; if this one is void, start a new run")
+            return replace(run, state="measured")
+        case Sealed():
+            _require(run, ("measured",), "a run is sealed once, after it was measured, with one manifest")
+            return replace(run, state="sealed", manifest_sha256=event.manifest_sha256)
+        case Voided():
+            _require(run, ("reserved",), "noise was drawn, so the run stays charged; finish it, at no further cost")
+            return replace(run, state="void", void_reason=event.reason)
+        case KeyDestroyed():
+            _require(run, ("sealed", "void"), "seal the run first: without its key it can never be finished")
+            if run.key_destroyed:
+                raise _refused("ledger-state", "the key is destroyed", "a second time", "once", "nothing is to be done")
+            return replace(run, key_destroyed=True)
+
+
+def _require(run: Reservation, states: tuple[RunState, ...], remedy: str) -> None:
+    if run.state not in states:
+        wanted = " or ".join(states)
+        raise _refused("ledger-state", f"run {run.run_id!r} is {run.state}, not {wanted}", run.state, wanted, remedy)
+
+
+def _differences(run: Reservation, event: Reserved) -> list[str]:
+    pairs = {
+        "release": (run.release, event.release),
+        "plan": (run.plan_hash, event.plan_hash),
+        "records": (run.records_fingerprint, event.records_fingerprint),
+        "cost": ((run.cost, run.delta), (event.cost, event.delta)),
+    }
+    return [name for name, (held, asked) in pairs.items() if held != asked]
+
+
+def _taken(run: Reservation, event: Reserved) -> Finding:
+    differences = _differences(run, event)
+    how = f"with another {', '.join(differences)}" if differences else f"and is {run.state}"
+    return Finding(
+        code="ledger-run-differs" if differences else "ledger-run-exists",
+        what=f"run {run.run_id!r} is in the ledger already, {how}",
+        found=CONFIDENTIAL if differences == ["records"] else _described(event),
+        expected=f"{_described(run)}, over the same records",
+        remedy="changed inputs are a new release: start a new run, with a new run id, new noise and a new charge",
+    )
+
+
+def _described(what: Reservation | Reserved) -> str:
+    return f"release {what.release!r}, plan {what.plan_hash[:16]}…, cost {_both(what.cost, what.delta)}"
+
+
+def _both(cost: Fraction, delta: Fraction) -> str:
+    return f"{shown(cost)} with delta {shown(delta)}" if delta else shown(cost)
+
+
+def _exceeded(account: Account, event: Reserved) -> Finding:
+    void = f", or void reserved runs that will not be made ({shown(account.reserved)})" if account.reserved else ""
+    return Finding(
+        code="budget-exceeded",
+        what=f"the cost of release {event.release!r} does not fit into the budget of {account.data_set!r}",
+        found=f"asked {_both(event.cost, event.delta)}; left {_both(account.left, account.left_delta)}; "
+        f"spent {_both(account.spent, account.spent_delta)}; "
+        f"total {_both(account.budget, account.delta)} ({account.definition}, {account.neighbours})",
+        expected=f"a cost of at most {_both(account.left, account.left_delta)}"
+        if account.left
+        else "nothing: the budget is used up",
+        remedy=f"plan a cheaper release{void}",
+    )
+
+
+def _broken(entry: Entry, why: Finding) -> Finding:
+    return Finding(
+        code="ledger-broken",
+        what=f"entry {entry.sequence} ({entry.kind}) breaks the rules of the ledger: {why.what}",
+        where=Place(path=f"entry {entry.sequence}"),
+        found=why.found,
+        expected=why.expected,
+        remedy="Confide did not write this entry: release nothing from this data set; restore the newest intact copy, "
+        "then reconcile it with the run folders",
+    )
+
+
+def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:
+    return LedgerError(Finding(code=code, what=what, found=found, expected=expected, remedy=remedy))

@@ -1,0 +1,349 @@
+"""The verbs of the ledger.
+
+A :class:`Ledger` is a handle: it holds a path and no open file. Each verb is one transaction that reads the whole
+chain, verifies it, folds it into the state, and adds at most one entry (a ledger has a few entries for each run, so
+this takes milliseconds). State is never kept between two calls; the last entry seen is, to notice an older copy put
+back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from confide.errors import Finding, LedgerError, Place, Severity
+from confide.exact import Exact, exact
+from confide.releases.ledger import store
+from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
+from confide.releases.ledger.chain import CLOCK_TOLERANCE, Entry, following, moment_after
+from confide.releases.ledger.entries import (
+    Definition,
+    KeyDestroyed,
+    Measured,
+    Neighbours,
+    Opened,
+    Reserved,
+    RunEvent,
+    Sealed,
+    Voided,
+    shown,
+)
+
+# The ledger compared with the run folders: what a hash chain cannot tell about itself.
+#
+# Somebody who may write the file can cut entries off its end, or put an older copy in its place, and the chain that
+# is left is whole. But each run folder keeps the hash of the entry that reserved it. A folder whose reservation is
+# not in the chain proves that the ledger has forgotten; a folder that is further on than the ledger proves it too.
+
+
+_FORGOTTEN = (
+    "release nothing from this data set: the ledger is an older copy, was cut off, or is another data set's. Find the "
+    "copy that holds this run; if there is none, remember that its cost is spent all the same"
+)
+_STEPS: dict[RunState, int] = {"void": 0, "reserved": 1, "measured": 2, "sealed": 3}
+_IF_LOST: dict[RunState, str] = {
+    "reserved": "look for the folder; if nothing was drawn and the run will not be made, void it to free its cost",
+    "measured": "look for the folder: with it the run is finished at no further cost; without it the cost stays spent",
+    "sealed": "if the folder was archived on purpose, nothing; otherwise restore it from a copy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run folder says about itself.
+
+    ``state`` is how far the files in the folder show the run to be: ``measured`` as soon as anything noisy was kept,
+    ``sealed`` once the release is complete; None if that was not looked at. ``manifest_sha256`` is computed from the
+    manifest in the folder, if there is one.
+    """
+
+    run_id: str
+    plan_hash: str
+    reservation_hash: str
+    folder: Path
+    state: RunState | None = None
+    manifest_sha256: str | None = None
+
+
+def compare(account: Account, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
+    """Everything in which the run folders and the ledger disagree; nothing if they agree."""
+    findings: list[Finding] = []
+    folders: dict[str, Path] = {}
+    for record in records:
+        if record.run_id in folders:
+            findings.append(_twice(record, folders[record.run_id]))
+        else:
+            folders[record.run_id] = record.folder
+        findings += _disagreements(record, account.runs.get(record.run_id))
+    charged = (run for run in account.runs.values() if run.state != "void")
+    return tuple(findings + [_without_folder(run) for run in charged if run.run_id not in folders])
+
+
+def _disagreements(record: RunRecord, run: Reservation | None) -> Iterator[Finding]:
+    if run is None:
+        yield _finding(
+            record,
+            "reconcile-not-in-ledger",
+            "the run has a folder and is not in the ledger",
+            found=f"run {record.run_id!r}",
+            expected="a ledger that holds every run",
+            remedy=_FORGOTTEN,
+        )
+        return
+    if record.reservation_hash != run.reservation_hash:
+        yield _finding(
+            record,
+            "reconcile-other-reservation",
+            "the run was reserved by an entry that is not in the ledger",
+            found=f"reservation {record.reservation_hash[:16]}…",
+            expected=f"reservation {run.reservation_hash[:16]}…",
+            remedy=_FORGOTTEN,
+        )
+    if record.plan_hash != run.plan_hash:
+        yield _finding(
+            record,
+            "reconcile-other-plan",
+            "the run folder holds another plan than the one that was charged",
+            found=f"plan {record.plan_hash[:16]}…",
+            expected=f"plan {run.plan_hash[:16]}…",
+            remedy="publish nothing from this folder; restore its plan, or start a new run with a new charge",
+        )
+    if run.manifest_sha256 and record.manifest_sha256 and run.manifest_sha256 != record.manifest_sha256:
+        yield _finding(
+            record,
+            "reconcile-other-manifest",
+            "the manifest is not the one that was sealed",
+            found=f"manifest {record.manifest_sha256[:16]}…",
+            expected=f"manifest {run.manifest_sha256[:16]}…",
+            remedy="publish nothing from this folder; restore the sealed release from a copy",
+        )
+    if record.state is not None and record.state != run.state:
+        yield from _states(record, record.state, run.state)
+
+
+def _states(record: RunRecord, folder: RunState, ledger: RunState) -> Iterator[Finding]:
+    """A folder may be behind its ledger, where each step is recorded first; only a release is sealed first."""
+    found, expected = f"the folder is {folder}", f"{ledger}, as in the ledger"
+    if (folder, ledger) == ("reserved", "void"):
+        what, remedy = "the folder of a void run is still there", "remove it: a void run does not go on"
+        yield _finding(record, "reconcile-void", what, found, expected, remedy, "warning")
+    elif (folder, ledger) == ("sealed", "measured"):
+        what, remedy = "the release is sealed and the ledger does not say so", "run it again, which records it"
+        yield _finding(record, "reconcile-not-recorded", what, found, expected, remedy, "warning")
+    elif _STEPS[folder] > _STEPS[ledger]:
+        what = "the folder is further on than the ledger, which is written first"
+        yield _finding(record, "reconcile-ahead", what, found, expected, _FORGOTTEN)
+    elif ledger == "sealed" or folder == "void":
+        what, remedy = "the folder is behind the ledger", "restore it from a copy, or run it again if its key is there"
+        yield _finding(record, "reconcile-behind", what, found, expected, remedy, "warning")
+
+
+def _twice(record: RunRecord, first: Path) -> Finding:
+    return _finding(
+        record,
+        "reconcile-twice",
+        "two folders are the same run",
+        found=f"run {record.run_id!r} is also in {first}",
+        expected="one folder for each run",
+        remedy="keep the folder in which the run goes on, and put the other away",
+    )
+
+
+def _without_folder(run: Reservation) -> Finding:
+    return Finding(
+        code="reconcile-no-folder",
+        what=f"run {run.run_id!r} of release {run.release!r} has no folder; it stays charged with {shown(run.cost)}",
+        where=Place(path=f"run {run.run_id}"),
+        found=f"a run that is {run.state}",
+        expected="a run folder",
+        remedy=_IF_LOST[run.state],
+        severity="warning",
+    )
+
+
+def _finding(
+    record: RunRecord, code: str, what: str, found: str, expected: str, remedy: str, severity: Severity = "error"
+) -> Finding:
+    place = Place(file=str(record.folder), path=f"run {record.run_id}")
+    return Finding(code, what, place, found=found, expected=expected, remedy=remedy, severity=severity)
+
+
+Clock = Callable[[], datetime]
+LOCK_TIMEOUT = 60.0
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """The ledger of one data set.
+
+    ``lock_timeout`` is how many seconds to wait for another process; ``clock_tolerance`` how far the clock may be
+    behind the last entry. Making the handle verifies the chain.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        clock: Clock = utc_now,
+        lock_timeout: float = LOCK_TIMEOUT,
+        clock_tolerance: timedelta = CLOCK_TOLERANCE,
+    ):
+        self.path = Path(path)
+        self._clock = clock
+        self._timeout = lock_timeout
+        self._tolerance = clock_tolerance
+        self._seen: Entry | None = None
+        self._read()
+
+    @classmethod
+    def open_new(
+        cls,
+        path: Path | str,
+        *,
+        data_set: str,
+        definition: Definition,
+        neighbours: Neighbours,
+        budget: Exact,
+        delta: Exact = 0,
+        note: str = "",
+        clock: Clock = utc_now,
+    ) -> Ledger:
+        """Open the ledger of ``data_set`` with its whole budget, once. Refuses a path where anything is."""
+        event = Opened(
+            ledger_id=secrets.token_hex(32),
+            data_set=data_set,
+            definition=definition,
+            neighbours=neighbours,
+            budget=exact(budget, "budget"),
+            note=note,
+            delta=exact(delta, "delta"),
+        )
+        store.create(Path(path), following(None, event, moment_after(None, clock())))
+        return cls(path, clock=clock)
+
+    def reserve(
+        self, run_id: str, *, release: str, plan_hash: str, records_fingerprint: str, cost: Exact, delta: Exact = 0
+    ) -> Reservation:
+        """Take ``cost`` (and ``delta``, where the ledger has one) from the budget, or refuse and take nothing.
+
+        Asked again for the same run, plan, records and cost it returns what is reserved and takes nothing: that is how
+        a run goes on after a crash. Look at ``state``: a run that is ``sealed`` has nothing left to do.
+        """
+        return self._record(
+            Reserved(
+                run_id=run_id,
+                release=release,
+                plan_hash=plan_hash,
+                records_fingerprint=records_fingerprint,
+                cost=exact(cost, "cost"),
+                delta=exact(delta, "delta"),
+            )
+        )
+
+    def mark_measured(self, run_id: str) -> Reservation:
+        """Record, before the first draw, that the run draws. From here on its cost cannot be given back."""
+        return self._record(Measured(run_id=run_id))
+
+    def mark_sealed(self, run_id: str, manifest_sha256: str) -> Reservation:
+        """Record that the release of the run is complete."""
+        return self._record(Sealed(run_id=run_id, manifest_sha256=manifest_sha256))
+
+    def void(self, run_id: str, reason: str) -> Reservation:
+        """Give up a run of which nothing was drawn; its cost goes back to the budget."""
+        return self._record(Voided(run_id=run_id, reason=reason))
+
+    def mark_key_destroyed(self, run_id: str) -> Reservation:
+        """Record that the key of a sealed or void run is gone."""
+        return self._record(KeyDestroyed(run_id=run_id))
+
+    def status(self, run_id: str) -> Reservation:
+        """One run; a LedgerError if the ledger does not hold it."""
+        return self.account().run(run_id)
+
+    def account(self) -> Account:
+        """The budget, what is spent and left, and every run."""
+        return fold(self._read())
+
+    def history(self) -> tuple[Entry, ...]:
+        """Every entry, in order."""
+        return self._read()
+
+    def verify(self, noted: Iterable[str] = ()) -> Entry:
+        """Check the chain and the rules, and return the last entry.
+
+        Its hash stands for the whole ledger up to here: note it where the file cannot reach (a certificate, a signed
+        report). ``noted`` are hashes noted earlier; one that is no longer in the chain raises a LedgerError.
+        """
+        entries = self._read()
+        known = {entry.hash for entry in entries}
+        lost = [hash_ for hash_ in noted if hash_ not in known]
+        if lost:
+            raise LedgerError(self._rolled_back(f"no entry with hash {lost[0][:80]}", entries[-1]))
+        return entries[-1]
+
+    def reconcile(self, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
+        """Compare with the run folders; every disagreement is a finding."""
+        findings = compare(self.account(), records)
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        return findings + ((self._exposed(mode),) if mode & 0o077 else ())
+
+    def back_up(self, target: Path | str) -> None:
+        """Copy the ledger, verified, to a file that does not exist yet; safe while runs use the ledger."""
+        store.copy(self.path, Path(target), self._timeout)
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def _read(self) -> tuple[Entry, ...]:
+        with store.reading(self.path, self._timeout) as transaction:
+            self._recognise(transaction.entries)
+            fold(transaction.entries)
+        return transaction.entries
+
+    def _record(self, event: RunEvent) -> Reservation:
+        with store.writing(self.path, self._timeout) as transaction:
+            self._recognise(transaction.entries)
+            account = fold(transaction.entries)
+            if (standing := already(account, event)) is not None:
+                return standing
+            time = moment_after(transaction.last, self._clock(), self._tolerance)
+            entry = following(transaction.last, event, time)
+            after = apply(account, entry)
+            transaction.append(entry)
+        self._seen = entry
+        return after.runs[event.run_id]
+
+    def _recognise(self, entries: tuple[Entry, ...]) -> None:
+        """Check that the chain goes on from the last entry that this handle saw, and remember its end."""
+        seen = self._seen
+        if seen is not None and (len(entries) < seen.sequence or entries[seen.sequence - 1].hash != seen.hash):
+            raise LedgerError(self._rolled_back(f"no longer the entry {seen.sequence} that was there", entries[-1]))
+        self._seen = entries[-1]
+
+    def _rolled_back(self, found: str, last: Entry) -> Finding:
+        return Finding(
+            code="ledger-rolled-back",
+            what="the ledger has forgotten entries: it was cut off or replaced by another copy",
+            where=Place(file=str(self.path), path=f"entry {last.sequence}"),
+            found=found,
+            expected="a chain that goes on from what was known",
+            remedy="release nothing from this data set; find the copy that holds those entries and reconcile it",
+        )
+
+    def _exposed(self, mode: int) -> Finding:
+        return Finding(
+            code="ledger-exposed",
+            what="others than the owner may open the ledger, which is confidential",
+            where=Place(file=str(self.path)),
+            found=f"permissions {mode:04o}",
+            expected="0600",
+            remedy=f"chmod 600 {self.path}",
+            severity="warning",
+        )

@@ -1,0 +1,351 @@
+"""The plan: every measurement a release will take, its noise and its exact cost, known before a record is read.
+
+A plan is public from the first word to the last. Its hash goes into the ledger, the manifest and every noise stream: a
+changed question can never meet the same noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from confide.errors import Finding, Place, ReleaseError, RunError
+from confide.exact import Exact, exact, rounded_up
+from confide.noise import (
+    DiscreteGaussian,
+    Law,
+    ReleaseNoise,
+    Truncated,
+    TwoSidedGeometric,
+    beyond_mass,
+    law_from_dict,
+    outside_mass,
+)
+from confide.privacy import (
+    ZCDP,
+    BoundedDegree,
+    Definition,
+    Event,
+    Loss,
+    Measurement,
+    Neighbours,
+    Parallel,
+    PrivacyLoss,
+    PureDP,
+    Sequential,
+    TruncatedMeasurement,
+    gaussian_sigma2,
+    geometric_epsilon,
+    loss_from_dict,
+    partition_marginal,
+    price,
+)
+
+FORMAT = "confide/plan/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One query measured in every unit of one geolevel: ``units * cells`` counts, each with noise of its own."""
+
+    level: str
+    query: str
+    units: int
+    cells: int
+    law: ReleaseNoise
+    loss: PrivacyLoss
+    attributes: tuple[str, ...] = ()
+    """The attributes of a record that the query looks at, besides where it is."""
+
+    @property
+    def event(self) -> Measurement | TruncatedMeasurement:
+        """The measurement as the accountant sees it: each record counts in at most one cell."""
+        return event_of_law(self.law, f"{self.level} {self.query}")
+
+    @property
+    def unbounded(self) -> Law:
+        """The law, for mechanisms that know no bounded noise."""
+        if isinstance(self.law, Truncated):
+            raise TypeError(f"{self.level} {self.query} has bounded noise")
+        return self.law
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "level": self.level,
+            "query": self.query,
+            "units": self.units,
+            "cells": self.cells,
+            "law": self.law.as_dict(),
+            "loss": self.loss.as_dict(),
+            "attributes": list(self.attributes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Measurements of groups that overlap: a record is in at most ``degree`` of the groups.
+
+    ``members`` are the kinds of groups: the numbers of the measurements that a group of that kind takes part in, one
+    after the other. ``copies`` says how many groups there are of each kind. Proof: ``docs/proofs/accounting.md``,
+    section 3 (Lemma 5).
+    """
+
+    degree: int
+    members: tuple[tuple[int, ...], ...]
+    copies: tuple[int, ...]
+
+    @property
+    def measures(self) -> frozenset[int]:
+        """The numbers of all its measurements."""
+        return frozenset(number for member in self.members for number in member)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "degree": self.degree,
+            "members": [list(member) for member in self.members],
+            "copies": list(self.copies),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The measurements of a release under one definition and one neighbour relation.
+
+    ``spine`` names the levels that nest, the root first; a measured level that is not among them is an off-spine one.
+    ``question`` holds what else decides the output: settings, the schema, the fingerprint of the frame.
+    """
+
+    mechanism: str
+    neighbours: Neighbours
+    definition: Definition
+    measures: tuple[Measure, ...]
+    spine: tuple[str, ...]
+    question: Mapping[str, Any]
+    paths: tuple[tuple[int, ...], ...] = ()
+    """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
+    families: tuple[Family, ...] = ()
+    """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
+    accounted: bool = True
+    """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
+    delta: Fraction | None = None
+    """In approximate differential privacy: the largest delta, at which epsilon is found."""
+
+    @cached_property
+    def event(self) -> Event:
+        """All measurements, as the accountant sees them."""
+        return self.event_of(lambda _: True)
+
+    def event_of(self, chosen: Callable[[Measure], bool]) -> Event:
+        """The chosen measurements: on the same records, or, with paths, on those of each kind of place.
+
+        A record counts in the measurements of its own path and in no others, so a changed record costs at most half of
+        its old path and half of its new one (``docs/proofs/topdown.md``, section 1). A family is one event: of its
+        groups the ``degree`` costliest count.
+        """
+        paths = self.paths or (tuple(range(len(self.measures))),)
+        on_paths = [Sequential(self._on_path(frozenset(path), chosen)) for path in paths]
+        return Parallel(on_paths) if self.paths else on_paths[0]
+
+    def _on_path(self, path: frozenset[int], chosen: Callable[[Measure], bool]) -> Iterator[Event]:
+        """The chosen measurements of one kind of place, in the order of the plan; a family stands where it begins."""
+        taken = {number for number in path if chosen(self.measures[number])}
+        family_of = {number: family for family in self.families for number in family.measures}
+        begun: set[int] = set()
+        for number in sorted(taken):
+            family = family_of.get(number)
+            if family is None:
+                yield self.measures[number].event
+            elif id(family) not in begun:
+                begun.add(id(family))
+                members = [
+                    Sequential([self.measures[each].event for each in member if each in taken])
+                    for member in family.members
+                ]
+                yield BoundedDegree(members, family.degree, family.copies)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """What the release costs: the accountant's sum over the events, not the sum of what was asked for."""
+        return price(self.event, self.neighbours, self.definition, self.delta)
+
+    @property
+    def counts(self) -> int:
+        """How many noisy counts the release has."""
+        return sum(measure.units * measure.cells for measure in self.measures)
+
+    def measure(self, level: str, query: str) -> Measure:
+        """The measurement of a query on a level."""
+        return self._by_key[level, query]
+
+    def laws(self, level: str, query: str) -> list[Law]:
+        """The noise of a query on a level, one law for each class of units that is measured, in the plan's order."""
+        return [measure.unbounded for measure in self.measures if (measure.level, measure.query) == (level, query)]
+
+    def check_measured(self, measured: Iterable[tuple[str, str]]) -> None:
+        """Compares what a run is about to measure, by level and query, with what was planned and paid for."""
+        planned = {(measure.level, measure.query) for measure in self.measures}
+        if set(measured) != planned:
+            raise RunError(
+                Finding(
+                    code="not-as-planned",
+                    what="the run would not measure what was planned",
+                    found=", ".join(f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5]),
+                    expected="the measurements of the plan, all of them and no others",
+                    remedy="report it: this is a mistake of ours; nothing was drawn",
+                )
+            )
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str], Measure]:
+        return {(measure.level, measure.query): measure for measure in self.measures}
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "mechanism": self.mechanism,
+            "definition": self.definition.value,
+            "neighbours": self.neighbours.value,
+            "loss": self.loss.as_dict() if self.accounted else None,
+            "spine": list(self.spine),
+            "question": dict(self.question),
+            "measures": [measure.as_dict() for measure in self.measures],
+        } | self._structure()
+
+    def _structure(self) -> dict[str, Any]:
+        """The delta, if there is one, and how measurements share records, where it is not all of them in all."""
+        structure: dict[str, Any] = {} if self.delta is None else {"delta": str(self.delta)}
+        if self.paths:
+            structure["paths"] = [list(path) for path in self.paths]
+        if self.families:
+            structure["families"] = [family.as_dict() for family in self.families]
+        return structure
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan's canonical JSON."""
+        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def event_of_law(law: ReleaseNoise, label: str = "") -> Measurement | TruncatedMeasurement:
+    """A query in which each record counts in at most one cell, measured with this noise."""
+    free = law.untruncated if isinstance(law, Truncated) else law
+    if isinstance(free, DiscreteGaussian):
+        event = Measurement.discrete_gaussian(free.sigma2, label=label)
+    elif isinstance(free, TwoSidedGeometric):
+        event = Measurement.geometric(free.epsilon, label=label)
+    else:
+        raise TypeError(f"no event for {law!r}")
+    if not isinstance(law, Truncated):
+        return event
+    outside, beyond = outside_mass(law), beyond_mass(free, law.largest)
+    return TruncatedMeasurement(event, law.largest, rounded_up(outside), rounded_up(beyond))
+
+
+def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> Law:
+    """The noise with which a marginal costs ``loss``: discrete Gaussian for zCDP, two-sided geometric for pure."""
+    sensitivity = partition_marginal(neighbours)
+    if isinstance(loss, ZCDP):
+        return DiscreteGaussian(gaussian_sigma2(loss, sensitivity))
+    if isinstance(loss, PureDP):
+        return TwoSidedGeometric(geometric_epsilon(loss, sensitivity))
+    raise TypeError(f"no noise is calibrated for {loss}")
+
+
+def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
+    """The budget of a spec as a loss."""
+    return ZCDP(amount) if definition is Definition.ZCDP else PureDP(amount)
+
+
+def read_plan(values: Mapping[str, Any]) -> Plan:
+    """The plan that :meth:`Plan.as_dict` wrote. Its loss is composed anew from its measurements."""
+    try:
+        return _read_plan(values)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ReleaseError(
+            Finding(
+                code="bad-plan",
+                what="the plan in the manifest is not one that Confide wrote",
+                where=Place(file="manifest.json", path="plan"),
+                found="another form",
+                expected="measures, each with level, query, law and loss",
+                remedy="get the release again from its office",
+            )
+        ) from None
+
+
+def _read_plan(values: Mapping[str, Any]) -> Plan:
+    measures = tuple(
+        Measure(
+            m["level"],
+            m["query"],
+            m["units"],
+            m["cells"],
+            law_from_dict(m["law"]),
+            loss_from_dict(m["loss"]),
+            tuple(m["attributes"]),
+        )
+        for m in values["measures"]
+    )
+    neighbours, definition = Neighbours(values["neighbours"]), Definition(values["definition"])
+    spine, question = tuple(values["spine"]), values["question"]
+    paths = tuple(tuple(path) for path in values.get("paths", ()))
+    families = tuple(
+        Family(family["degree"], tuple(tuple(member) for member in family["members"]), tuple(family["copies"]))
+        for family in values.get("families", ())
+    )
+    accounted = values["loss"] is not None
+    delta = exact(values["delta"], "delta") if "delta" in values else None
+    return Plan(
+        values["mechanism"], neighbours, definition, measures, spine, question, paths, families, accounted, delta
+    )
+
+
+# What the guarantee is for a part of a record: smaller changes are better hidden.
+#
+# The loss of a plan compares two data sets in which one record differs in everything. If it differs in one attribute
+# only, a query that does not look at that attribute gives the same answer, and costs nothing. If it differs only in
+# its block, and both blocks lie in the same unit of a level, the queries of that level and of those above give the
+# same answer. The certificates of the 2020 Census state both. Proof: ``docs/proofs/accounting.md``.
+
+
+def loss_by_attribute(plan: Plan) -> dict[str, PrivacyLoss]:
+    """For each attribute, the loss when one record differs in this attribute alone."""
+    return {name: _changed(plan, event) for name, event in events_by_attribute(plan).items()}
+
+
+def loss_by_move(plan: Plan) -> dict[str, PrivacyLoss]:
+    """For each level above the blocks, the loss when one record lies in another block of the same unit."""
+    return {name: _changed(plan, event) for name, event in events_by_move(plan).items()}
+
+
+def events_by_attribute(plan: Plan) -> dict[str, Event]:
+    """For each attribute, the measurements that look at it."""
+    names = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
+    return {name: _chosen(plan, lambda measure, name=name: name in measure.attributes) for name in names}
+
+
+def events_by_move(plan: Plan) -> dict[str, Event]:
+    """For each level above the blocks, the measurements that can tell blocks of the same unit apart.
+
+    Queries of off-spine areas always count: the blocks of a unit may lie in different ones.
+    """
+    result = {}
+    for position, name in enumerate(plan.spine[:-1]):
+        same = plan.spine[: position + 1]
+        result[name] = _chosen(plan, lambda measure, same=same: measure.level not in same)
+    return result
+
+
+def _chosen(plan: Plan, chosen: Callable[..., bool]) -> Event:
+    return plan.event_of(chosen)
+
+
+def _changed(plan: Plan, event: Event) -> PrivacyLoss:
+    return price(event, Neighbours.CHANGE_ONE, plan.definition, plan.delta)

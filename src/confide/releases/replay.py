@@ -1,0 +1,119 @@
+"""What becomes of the key: a release can be replayed bit by bit while it is kept, and is final once it is gone."""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from confide.errors import Finding, Place, RunError
+from confide.inputs.records import records_fingerprint
+from confide.releases import keys
+from confide.releases.check import check, ledger_path
+from confide.releases.folder import MANIFEST
+from confide.releases.ledger import Ledger
+from confide.releases.load_spec import LoadedSpec
+from confide.releases.mechanism import Job, Mechanism
+from confide.releases.progress import Progress
+from confide.releases.run import Documents, OpenEngine, changed, produce
+from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A release made a second time from records, plan and key."""
+
+    files: int
+    different: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.different
+
+
+def replay(
+    loaded: LoadedSpec, mechanism: Mechanism, *, open_engine: OpenEngine, documents: Documents, progress: Progress
+) -> Replay:
+    """Makes the release again, beside the first, and compares every byte. It costs nothing: the noise is the same."""
+    original = Workspace(loaded.folder)
+    identity = begun(original)
+    if not (original.release / MANIFEST).exists():
+        raise _not_sealed("there is no release yet that a replay could be compared with", original)
+    again = Workspace(original.confidential / "replay")
+    with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
+        try:
+            checked = check(loaded, mechanism, engine, original, progress)
+            if checked.errors or checked.plan is None:
+                raise RunError(checked.findings)
+            records = records_fingerprint(mechanism.records_file(checked.question))
+            if checked.plan.hash != identity.plan_hash:
+                found = f"plan {checked.plan.hash[:16]}…"
+                raise changed("the plan is not the one of the release", original, found)
+            if records != identity.records_fingerprint:
+                raise changed("the records are not those of the release", original)
+            key = keys.recall(original.key_file)
+            produce(mechanism, checked, Job(loaded, engine, again, progress), key, identity, documents)
+            return compare(original.release, again.release)
+        finally:
+            shutil.rmtree(again.root, ignore_errors=True)
+            original.tidy()
+
+
+def compare(first: Path, second: Path) -> Replay:
+    """The files of two release folders, byte by byte."""
+    names = {
+        str(file.relative_to(folder)) for folder in (first, second) for file in folder.rglob("*") if file.is_file()
+    }
+    different = [
+        name
+        for name in sorted(names)
+        if not (first / name).is_file()
+        or not (second / name).is_file()
+        or not filecmp.cmp(first / name, second / name, shallow=False)
+    ]
+    return Replay(len(names), tuple(different))
+
+
+def destroy_key(loaded: LoadedSpec) -> RunIdentity:
+    """Makes a sealed release final: nobody, not even the curator, can take the noise off again by replaying it."""
+    workspace = Workspace(loaded.folder)
+    identity = begun(workspace)
+    ledger = Ledger(ledger_path(loaded))
+    with workspace.locked(), no_room_is_an_error(workspace.root):
+        if ledger.status(identity.run_id).state != "sealed":
+            raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
+        if workspace.key_file.exists():
+            keys.destroy(workspace.key_file)
+        ledger.mark_key_destroyed(identity.run_id)
+    return identity
+
+
+def begun(workspace: Workspace) -> RunIdentity:
+    """The run in a folder, or an error that says there is none."""
+    identity = workspace.identity()
+    if identity is None:
+        raise RunError(
+            Finding(
+                code="no-run",
+                what="there is no run in this folder",
+                where=Place(file=str(workspace.root)),
+                found="no confidential/run.json",
+                expected="a folder that `confide run` has written",
+                remedy="run the spec first",
+            )
+        )
+    return identity
+
+
+def _not_sealed(what: str, workspace: Workspace) -> RunError:
+    return RunError(
+        Finding(
+            code="not-sealed",
+            what=what,
+            where=Place(file=str(workspace.root)),
+            found="a run that is not complete",
+            expected="a sealed release",
+            remedy="run it to its end first",
+        )
+    )

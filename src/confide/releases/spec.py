@@ -1,0 +1,249 @@
+"""The spec: what describes a release. The parts that every mechanism has, as data; ``load_spec`` reads the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+
+from confide.errors import Finding, ParameterError
+from confide.exact import positive
+
+KeyPath = tuple[str | int, ...]
+"""Where a value stands in a spec: keys and list positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a spec whose values are each of the right form."""
+
+    path: KeyPath
+    code: str
+    what: str
+    expected: str
+    found: str | None = None
+    remedy: str = "correct the spec"
+
+
+MOST_DIGITS = 100
+"""How many digits the parts of an exact number in a spec may have: enough for any budget, few enough to be written."""
+
+
+LARGEST_BUDGET = 10**15
+"""Beyond this a number is a slip of the pen; trials with as good as no noise stay possible."""
+
+
+def _exact(value: Any, info: ValidationInfo) -> Fraction:
+    name = info.field_name or "number"
+    number = positive(value, name)
+    if max(number.numerator, number.denominator) >= 10**MOST_DIGITS:
+        raise ParameterError(
+            Finding(
+                code="number-too-long",
+                what=f"{name} is out of all proportion",
+                expected=f"a fraction whose parts have at most {MOST_DIGITS} digits",
+                remedy="write a number that somebody could have meant",
+            )
+        )
+    return number
+
+
+ExactNumber = Annotated[
+    Fraction,
+    BeforeValidator(_exact),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema(
+        {
+            "type": ["string", "integer"],
+            "pattern": r"^\+?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)$",
+            "description": 'A positive exact number: 3, "2.56", "64/25" or "1e-10".',
+        }
+    ),
+]
+"""A positive exact number in a spec; a bare decimal is a float in TOML and is refused."""
+
+_NAME, _LEVEL = r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$", r"^[a-z][a-z0-9_]{0,30}$"
+PATTERNS_IN_WORDS = {
+    _NAME: "1 to 64 lower case letters, digits and hyphens, no hyphen at either end",
+    _LEVEL: "1 to 31 lower case letters, digits and underscores, a letter first",
+}
+
+Name = Annotated[str, Field(pattern=_NAME)]
+"""A name that is also a file name: lower case letters, digits and hyphens."""
+
+
+class Part(BaseModel):
+    """A part of a spec: unknown keys are errors, values are not bent into shape."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ReleasePart(Part):
+    """What the release is."""
+
+    name: Name = Field(description="The name of the release; the folder it is written to unless output.folder says.")
+    mechanism: str = Field(description="How the records are protected.")
+    title: str = Field("", max_length=200, description="A title for people, on the certificate.")
+
+
+class DataPart(Part):
+    """Where the records and the frame are, and what their columns are called."""
+
+    records: str = Field(description="The confidential records: a Parquet or CSV file, relative to the spec.")
+    blocks: str = Field(description="The block table of the frame: one row for each block. Public knowledge.")
+    columns: dict[str, str] = Field(
+        default_factory=dict, description="Our name of a column = theirs, for both files, where they differ."
+    )
+    block_columns: dict[str, str] = Field(
+        default_factory=dict, description="The same for the block table alone, where it calls a column otherwise."
+    )
+    delimiter: str = Field(",", min_length=1, max_length=1, description="The delimiter of CSV files.")
+
+
+class LevelPart(Part):
+    """A level of the spine."""
+
+    name: Annotated[str, Field(pattern=_LEVEL)] = Field(description="The name of the level.")
+    digits: int | None = Field(
+        None, ge=0, le=100, description="The code is that many first characters of the block code; 0: one unit of all."
+    )
+    column: str | None = Field(None, description="Or: the code is this column of the block table.")
+
+
+class AreaPart(Part):
+    """Off-spine areas, such as places or districts."""
+
+    name: Annotated[str, Field(pattern=_LEVEL)] = Field(description="The name of the areas.")
+    column: str = Field(description="The column of the block table with the code of the area.")
+    none: str | None = Field(None, description="The code that means: in no area. Empty values mean the same.")
+    within: str | None = Field(
+        None,
+        description="A level inside whose units codes repeat: an area is then known by the unit's code and its own.",
+    )
+
+
+class GeographyPart(Part):
+    """The spine: levels from the root down. The blocks themselves are the last level, named `block`."""
+
+    block: str = Field("geocode", description="The column with the block code, in the records and the block table.")
+    levels: list[LevelPart] = Field(default_factory=list, description="The levels above the blocks, root first.")
+    areas: list[AreaPart] = Field(default_factory=list, description="Partitions that do not nest in the spine.")
+
+
+class PrivacyPart(Part):
+    """What may be spent, by which definition, on which account."""
+
+    ledger: str = Field(description="The ledger of the data set, opened once by `confide ledger open`.")
+    budget: ExactNumber = Field(description="What this release spends: rho for zcdp, epsilon for the others.")
+    definition: Literal["zcdp", "pure", "approximate"] = Field(
+        "zcdp", description="The privacy definition the budget is in; approximate has an epsilon and a delta."
+    )
+    neighbours: Literal["change-one", "add-remove"] = Field(
+        "change-one", description="What is hidden: the content of any one record, or whether it is there at all."
+    )
+    delta: ExactNumber = Field(
+        Fraction(1, 10**10),
+        description="The delta at which epsilon is stated for readers, which changes no noise; in approximate, what "
+        "this release spends of delta.",
+    )
+
+
+class OneNumberPrivacy(PrivacyPart):
+    """The same for mechanisms whose noise has a loss of one number."""
+
+    definition: Literal["zcdp", "pure"] = Field("zcdp", description="The privacy definition the budget is in.")
+
+
+class OutputPart(Part):
+    """What is written, and where."""
+
+    folder: str | None = Field(None, description="The folder of the run, relative to the spec; default: the name.")
+    formats: list[Literal["parquet", "csv"]] = Field(
+        ["parquet", "csv"], min_length=1, description="The file formats of the tables."
+    )
+    noise_margin: ExactNumber | None = Field(
+        Fraction(19, 20), description="The probability of the noise margin given beside every figure."
+    )
+
+
+class Spec(Part):
+    """What the specs of all mechanisms have in common."""
+
+    release: ReleasePart
+    data: DataPart
+    geography: GeographyPart = GeographyPart()
+    privacy: PrivacyPart
+    output: OutputPart = OutputPart()
+
+    def problems(self) -> list[Problem]:
+        """What is wrong although each value by itself is right. Mechanisms add their own."""
+        geography = self.geography
+        named: list[tuple[KeyPath, str]] = [
+            *((("geography", "levels", i, "name"), level.name) for i, level in enumerate(geography.levels)),
+            *((("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)),
+        ]
+        seen = {"block"}
+        found = []
+        for path, name in named:
+            if name in seen:
+                what = f"the level name {name!r} is used twice (`block` is always there)"
+                found.append(Problem(path, "duplicate-level", what, "names that differ", repr(name)))
+            seen.add(name)
+        found += [
+            Problem(
+                ("geography", "levels", position),
+                "level-rule",
+                f"the level {level.name!r} needs either digits or column",
+                "exactly one of the two",
+                "neither" if level.digits is None else "both",
+                'write digits = N or column = "..."',
+            )
+            for position, level in enumerate(geography.levels)
+            if (level.digits is None) == (level.column is None)
+        ]
+        above = [level.name for level in geography.levels]
+        found += [
+            Problem(
+                ("geography", "areas", position, "within"),
+                "unknown-level",
+                f"there is no level {area.within!r}",
+                "one of " + ", ".join(above),
+                repr(area.within),
+            )
+            for position, area in enumerate(geography.areas)
+            if area.within is not None and area.within not in above
+        ]
+        for path, number in (
+            (("privacy", "delta"), self.privacy.delta),
+            (("output", "noise_margin"), self.output.noise_margin),
+        ):
+            if number is not None and number >= 1:
+                what = f"{path[-1]} is a probability and must be less than one"
+                found.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
+        if self.privacy.budget > LARGEST_BUDGET:
+            what, expected = "a budget this large promises nobody anything", f"at most {LARGEST_BUDGET:,}"
+            found.append(Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget)))
+        return found + self._texts()
+
+    def _texts(self) -> list[Problem]:
+        """Texts that no file system or reader of CSV could take."""
+        found = []
+        paths: dict[KeyPath, str | None] = {
+            ("data", "records"): self.data.records,
+            ("data", "blocks"): self.data.blocks,
+            ("data", "schema"): getattr(self.data, "schema_", None),
+            ("privacy", "ledger"): self.privacy.ledger,
+            ("output", "folder"): self.output.folder,
+        }
+        for path, text in paths.items():
+            if text is not None and (not text.strip() or "\0" in text):
+                what = f"{path[-1]} is no path of a file or folder"
+                found.append(Problem(path, "bad-path", what, "a path, relative to the spec", repr(text)))
+        if self.data.delimiter in '\r\n\0"':
+            what = "this character cannot be the delimiter of a CSV"
+            found.append(
+                Problem(("data", "delimiter"), "delimiter", what, '"," or ";" or "\\t"', repr(self.data.delimiter))
+            )
+        return found

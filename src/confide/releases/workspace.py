@@ -1,0 +1,180 @@
+"""The folder of a run: the release that may leave, and the confidential zone that must not.
+
+::
+
+    NAME/
+      release/                  sealed; what may leave the building
+      confidential/             0700: run.json, the key, true counts, measurements, spilled rows
+      dossier-confidential/     0700: the curator's report, which uses the truth
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from confide.engines.atomic_files import private_folder, write_text
+from confide.errors import Finding, Place, RunError
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What a run remembers of itself, so that it can go on after a crash. Kept in ``run.json``."""
+
+    run_id: str
+    spec: str
+    """Where the spec is, seen from the folder of the run: both may be moved together."""
+    release: str
+    mechanism: str
+    plan_hash: str
+    records_fingerprint: str
+    key_is_chosen: bool
+    reservation_hash: str | None = None
+
+
+@contextmanager
+def one_process(lock: Path, root: Path) -> Iterator[None]:
+    """One process at a time in the folder ``root``. The lock goes with the process, however it ends."""
+    with no_room_is_an_error(root):
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        with no_room_is_an_error(root):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(
+                    Finding(
+                        code="run-in-progress",
+                        what="another process works on this run",
+                        where=Place(file=str(root)),
+                        found="a held lock",
+                        expected="one process for one run",
+                        remedy="wait until it ends; a lock never outlives its process",
+                    )
+                ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Workspace:
+    """The folders of one run."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.release = root / "release"
+        self.confidential = root / "confidential"
+        self.dossier = root / "dossier-confidential"
+        self.counts = self.confidential / "counts"
+        self.measured = self.confidential / "measured"
+        self.scratch = self.confidential / "scratch"
+        self.key_file = self.confidential / "key"
+        self._record_file = self.confidential / "run.json"
+        self._lock_file = self.confidential / "lock"
+        self._made: list[Path] = []
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time. The lock goes with the process, however it ends."""
+        with no_room_is_an_error(self.root):
+            self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
+            self.root.mkdir(parents=True, exist_ok=True)
+            private_folder(self.confidential)
+        with one_process(self._lock_file, self.root):
+            yield
+
+    def identity(self) -> RunIdentity | None:
+        """The run that lives here, if one was begun."""
+        try:
+            return _identity(json.loads(self._record_file.read_text(encoding="utf-8")))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError, OSError) as error:
+            raise RunError(
+                Finding(
+                    code="run-record",
+                    what="the record of the run cannot be read",
+                    where=Place(file=str(self._record_file)),
+                    found=getattr(error, "strerror", None) or "another content",
+                    expected="the file as Confide wrote it",
+                    remedy="restore run.json from a backup; `confide ledger reconcile` says what was charged",
+                )
+            ) from None
+
+    def begin(self, record: RunIdentity) -> RunIdentity:
+        """Writes the record of a new run."""
+        self._save(record)
+        return record
+
+    def note_reservation(self, record: RunIdentity, reservation_hash: str) -> RunIdentity:
+        """Keeps the hash of the ledger's entry, by which a shortened ledger is found out."""
+        noted = replace(record, reservation_hash=reservation_hash)
+        if noted != record:
+            self._save(noted)
+        return noted
+
+    def forget(self) -> None:
+        """Takes back :meth:`begin`, of a run that was never charged."""
+        self._record_file.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Removes spilled rows; and, if no run was begun, what was made for it: a refused spec leaves nothing behind.
+
+        Folders go only if this process made them and they are empty: the folder may hold files of the user's own.
+        """
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        with suppress(OSError):
+            if not self._record_file.exists():
+                self._lock_file.unlink(missing_ok=True)
+                for folder in self._made:
+                    folder.rmdir()
+
+    def _save(self, record: RunIdentity) -> None:
+        write_text(self._record_file, json.dumps(asdict(record), indent=2) + "\n")
+
+
+def _identity(values: dict[str, Any]) -> RunIdentity:
+    """Checked, because the file may be an old copy or somebody's own."""
+    identity = RunIdentity(**values)
+    texts: list[Any] = [identity.run_id, identity.spec, identity.release, identity.mechanism]
+    hashes = [identity.plan_hash, identity.records_fingerprint, identity.reservation_hash or "00" * 32]
+    if not all(isinstance(text, str) and text for text in texts) or values["key_is_chosen"] not in (True, False):
+        raise ValueError
+    if any(len(bytes.fromhex(digits)) != 32 for digits in hashes):
+        raise ValueError
+    return identity
+
+
+def new_run_id() -> str:
+    """A name for a run that no other run has."""
+    return secrets.token_hex(16)
+
+
+@contextmanager
+def no_room_is_an_error(folder: Path) -> Iterator[None]:
+    """Turns what the operating system says of full disks and closed folders into words with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        raise RunError(
+            Finding(
+                code="disk-full" if full else "cannot-write",
+                what="the disk is full" if full else "a file cannot be written, or not be read again",
+                where=Place(file=str(folder)),
+                found=error.strerror or type(error).__name__,
+                expected="room for the release and its intermediate files" if full else "a folder that can be written",
+                remedy="free some space and run again: the run goes on where it stopped"
+                if full
+                else "correct the permissions, or choose another folder; then run again",
+            )
+        ) from None

@@ -1,0 +1,198 @@
+"""The law of bounded noise on large counts: a symmetric row p(v), v = −E..E, as perturbation tables have it.
+
+Of all laws on −E..E with mean 0 and variance V the one of maximum entropy is p(v) ∝ exp(−b v²); b falls as V rises and
+is 0, the uniform law, from V = E(E+1)/3 on (Bach 2020, section 3.2; Giessing 2016). E is called D in perturbation
+tables. Other laws come in by their probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import exp, fsum, inf, sqrt
+from statistics import NormalDist
+
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact, positive
+
+LARGEST_BOUND = 100
+_SMALLEST = Fraction(1, 10**6)
+
+
+@dataclass(frozen=True)
+class NoiseRow:
+    """Probabilities of noise from −E to E. ``b`` and ``asked`` are known for rows of maximum entropy alone."""
+
+    probabilities: tuple[float, ...]
+    b: float | None = None
+    asked: Fraction | None = None
+
+    @property
+    def bound(self) -> int:
+        """E, the largest noise."""
+        return len(self.probabilities) // 2
+
+    def p(self, noise: int) -> float:
+        """The probability of one value."""
+        return self.probabilities[noise + self.bound] if abs(noise) <= self.bound else 0.0
+
+    @property
+    def variance(self) -> float:
+        """The variance; less than what was asked for where that is more than a uniform row has."""
+        return fsum(v * v * self.p(v) for v in range(-self.bound, self.bound + 1))
+
+    @property
+    def attained(self) -> bool:
+        """Whether the row has the variance that was asked for."""
+        return self.asked is None or self.asked <= largest_variance(self.bound)
+
+
+def largest_variance(bound: int) -> Fraction:
+    """E(E+1)/3, the variance of the uniform row, which no row of maximum entropy exceeds."""
+    return Fraction(bound * (bound + 1), 3)
+
+
+def symmetric_row(bound: int, variance: Exact) -> NoiseRow:
+    """The row of maximum entropy with a bound and a variance.
+
+    >>> row = symmetric_row(5, 2)
+    >>> round(row.b, 5), round(row.p(0), 5), round(row.p(5), 6)
+    (0.24968, 0.28194, 0.000549)
+    """
+    _checked_bound(bound)
+    asked = positive(variance, "the variance")
+    if asked < _SMALLEST:
+        raise _refused("variance", str(variance), f"at least {float(_SMALLEST)}")
+    if asked >= largest_variance(bound):
+        return NoiseRow(_row(bound, 0.0), 0.0, asked)
+    b = _root(bound, float(asked))
+    return NoiseRow(_row(bound, b), b, asked)
+
+
+def row_of(probabilities: tuple[float, ...]) -> NoiseRow:
+    """Any law on −E..E, from its 2E+1 probabilities."""
+    wrong = len(probabilities) < 3 or len(probabilities) % 2 == 0 or any(p < 0 for p in probabilities)
+    if wrong or abs(fsum(probabilities) - 1) > 1e-9:
+        found = f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"
+        raise _refused("row", found, "an odd number of probabilities, from −E to E, that add up to one")
+    return NoiseRow(tuple(probabilities))
+
+
+def _row(bound: int, b: float) -> tuple[float, ...]:
+    weights = [exp(-b * v * v) for v in range(-bound, bound + 1)]
+    whole = fsum(weights)
+    return tuple(weight / whole for weight in weights)
+
+
+def _variance(bound: int, b: float) -> float:
+    weights = [exp(-b * v * v) for v in range(1, bound + 1)]
+    return 2 * fsum(v * v * w for v, w in enumerate(weights, start=1)) / (1 + 2 * fsum(weights))
+
+
+def _root(bound: int, variance: float) -> float:
+    """b with the wanted variance, by bisection: the variance falls in b (its derivative is −Var(v²) < 0)."""
+    low, high = 0.0, 1.0
+    while _variance(bound, high) > variance:
+        low, high = high, 2 * high
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return middle
+        if _variance(bound, middle) > variance:
+            low = middle
+        else:
+            high = middle
+
+
+def _checked_bound(bound: int) -> None:
+    if not 1 <= bound <= LARGEST_BOUND:
+        raise _refused("bound", str(bound), f"a whole number from 1 to {LARGEST_BOUND}")
+
+
+def _refused(what: str, found: str, expected: str) -> ParameterError:
+    return ParameterError(
+        Finding(
+            code=f"bad-{what}",
+            what=f"this {what} of bounded noise is not possible",
+            where=Place(path={"bound": "-D", "variance": "-V"}.get(what)),
+            found=found[:60],
+            expected=expected,
+            remedy=f"correct the {what}",
+        )
+    )
+
+
+# How likely the mean of independent representations gives a count away (Bach 2020, sections 3.3 and B.3).
+#
+# A count is the mean of t representations, which add up k noisy cells in all. The noise of the mean has the variance
+# V·k/t², so that ``ratio`` = k/t² measures the risk. The count is found if the noise of the mean is within ξ = 1/2:
+#
+# * Gaussian model: α = 2Φ(ξ/√(V·k/t²)) − 1, which is what sums of many terms come close to;
+# * Chebyshev: α ≥ 1 − V·(k/t²)/ξ², whatever the law (equation 12); a lower limit, so it says little about protection.
+#
+# Read backwards they give the variance that keeps the probability at a level; for Laplace noise V = 2/ε².
+
+
+HALF = 0.5
+LEVEL = 0.68
+"""The confidence level of the paper's contours."""
+
+
+class Model(StrEnum):
+    """How the noise of a mean is modelled."""
+
+    GAUSSIAN = "gaussian"
+    CHEBYSHEV = "chebyshev"
+
+
+def success_probability(variance: float, ratio: float, model: Model = Model.GAUSSIAN, within: float = HALF) -> float:
+    """The probability that the mean is within ``within`` of the count; for Chebyshev a lower limit, at least 0.
+
+    >>> round(success_probability(2, 0.1), 4)
+    0.7364
+    """
+    spread = variance * ratio
+    if spread <= 0:
+        return 1.0
+    if model is Model.CHEBYSHEV:
+        return max(0.0, 1 - spread / within**2)
+    return 2 * NormalDist().cdf(within / sqrt(spread)) - 1
+
+
+def variance_needed(ratio: float, level: float = LEVEL, model: Model = Model.GAUSSIAN, within: float = HALF) -> float:
+    """The variance at which the probability is ``level``: less noise, and a count is found more often.
+
+    >>> round(variance_needed(0.0867), 3)
+    2.916
+    """
+    checked(level)
+    if ratio <= 0:
+        return inf
+    if model is Model.CHEBYSHEV:
+        return (1 - level) * within**2 / ratio
+    return (within / NormalDist().inv_cdf((1 + level) / 2)) ** 2 / ratio
+
+
+def laplace_epsilon(variance: float) -> float:
+    """The ε of Laplace noise Lap(1/ε) with this variance: √(2/V).
+
+    >>> round(laplace_epsilon(variance_needed(0.0118)), 4)
+    0.3055
+    """
+    return sqrt(2 / variance)
+
+
+def checked(level: float) -> float:
+    """A confidence level strictly between 0 and 1."""
+    if not 0 < level < 1:
+        raise ParameterError(
+            Finding(
+                code="bad-level",
+                what="a confidence level lies between 0 and 1",
+                found=repr(level),
+                expected="such as 0.68",
+                remedy="correct the level",
+            )
+        )
+    return level

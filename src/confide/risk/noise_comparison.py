@@ -1,0 +1,226 @@
+"""Any noise for the same static programme: what it promises, from a risk or from a utility that is asked for.
+
+A static programme measures some cross-classifications, each record being in one cell of each. Where a record is added
+or removed, as many counts change by one; where it is changed, twice as many (:func:`changed_counts`; Bach's Delta). For
+``k`` such counts with independent noise these bounds are known, and :func:`promise` gives the smallest:
+
+* for one count, the exact curve (:func:`confide.noise.delta_bounds`);
+* ``k`` times the largest loss, with the outside mass as delta (:func:`confide.noise.epsilon_delta`);
+* the epsilon of rho-zCDP at delta for noise without a bound: ``rho = k / (2 sigma2)`` or ``k epsilon**2 / 2``;
+* for truncated noise, ``delta <= outside + delta' / G**k``, where ``delta'`` is that of the same noise without the
+  bound and ``G`` the probability that it stays within; for another symmetric row ``delta <= outside + delta'``, where
+  ``delta'`` is that of ``rho = k (largest loss)**2 / 2``.
+
+Risk-driven: from (epsilon, delta) to the noise. Utility-driven: from a variance, or a noise margin, and a bound to
+(epsilon, delta). Bounded noise is compared here and can be drawn (:func:`confide.noise.perturb`); a release with a
+ledger is not made with it, because ledgers hold losses in rho or pure epsilon.
+
+Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach (2020), sections 2.3 and 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, nextafter
+from typing import Any
+
+from confide.errors import Finding, ParameterError
+from confide.exact import Exact, positive
+from confide.noise import (
+    CountNoise,
+    DiscreteGaussian,
+    Enclosure,
+    EpsilonDelta,
+    FiniteLaw,
+    Law,
+    Truncated,
+    TruncatedGaussian,
+    TruncatedGeometric,
+    TwoSidedGeometric,
+    any_of,
+    beyond_mass,
+    delta_bounds,
+    epsilon_delta,
+    outside_mass,
+)
+from confide.noise.fitting import Kind, of_margin, of_variance, smallest_bound, smallest_decimal
+from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
+from confide.privacy.conversion import probability
+from confide.releases.plan import Plan
+
+DELTA = Fraction(1, 10**10)
+"""The delta that promises are compared at where none is given."""
+
+_ADDED = Neighbours.ADD_REMOVE
+
+
+def changed_counts(measurements: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> int:
+    """How many counts one record changes, where each measurement counts it in one cell."""
+    return bounded_degree(measurements, neighbours).l1
+
+
+def changed_counts_of(plan: Plan) -> int:
+    """The same for the plan of a static programme, in which every record is in one cell of every measurement."""
+    if plan.mechanism != "tables":
+        raise ParameterError(
+            Finding(
+                code="not-a-static-programme",
+                what="only a static programme changes one count in each of its measurements",
+                found=f"a plan of the mechanism {plan.mechanism!r}",
+                expected="a plan of the mechanism 'tables'",
+                remedy="count the changed counts of another plan by hand",
+            )
+        )
+    return changed_counts(len(plan.measures), plan.neighbours)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Noise for a programme in which a record changes ``changed`` counts, and what it promises at ``delta``."""
+
+    noise: CountNoise
+    changed: int
+    delta: Fraction
+
+    @property
+    def of_count(self) -> EpsilonDelta | None:
+        """The promise for one count: at ``delta``, or at the largest loss where the noise has none at ``delta``."""
+        return promise(self.noise, 1, self.delta) or epsilon_delta(self.noise)
+
+    @property
+    def of_programme(self) -> EpsilonDelta | None:
+        """The promise for the programme with a delta of at most ``delta``; none where the noise has no such promise."""
+        return promise(self.noise, self.changed, self.delta)
+
+    @property
+    def remaining(self) -> Fraction:
+        """The delta of the programme that no epsilon takes away: the outside mass of all changed counts."""
+        return outside_mass(self.noise, self.changed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for programs; what is rounded is rounded up."""
+        return {
+            "name": self.noise.name,
+            "law": self.noise.as_dict(),
+            "variance": self.noise.variance(),
+            "largest": self.noise.largest,
+            "noise_margin": self.noise.noise_margin("0.95"),
+            "count": _pair(self.of_count),
+            "programme": _pair(self.of_programme),
+            "programme_at_largest_loss": _pair(epsilon_delta(self.noise, self.changed)),
+            "remaining_delta": float_above(self.remaining),
+        }
+
+
+def promise(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
+    """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
+    limit = probability(delta)
+    found = []
+    pair = epsilon_delta(noise, changed)
+    if pair is not None and pair.delta <= limit:
+        found.append(pair)
+    spare = limit - outside_mass(noise, changed)
+    rho, within = _rho(noise, changed), spare * _kept(noise, changed)
+    if changed > 1 and rho is not None and within > 0:
+        found.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
+    # Geometric noise has nearly its largest loss at every delta of use; the plain pair says it better.
+    if changed == 1 and spare > 0 and not isinstance(noise, TwoSidedGeometric | TruncatedGeometric):
+        found.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
+    return min(found, default=None)
+
+
+def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
+    """From an epsilon and a delta of the programme to noise of each kind.
+
+    Two-sided geometric noise needs no delta; truncated, its bound is the smallest that delta allows. The discrete
+    Gaussian takes the whole delta; truncated, one half, and the bound is the smallest that the rest allows.
+    """
+    total, allowed = positive(epsilon, "epsilon"), probability(delta)
+    geometric = TwoSidedGeometric(total / changed)
+    whole, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
+    spent = Fraction(cks_delta(Fraction(changed) / (2 * half.sigma2), total))
+    if changed == 1:
+        spent = delta_bounds(half, total)[1]
+    noises: list[CountNoise] = [
+        geometric,
+        TruncatedGeometric(geometric.epsilon, _smallest_bound(geometric, changed, allowed, Fraction(0))),
+        whole,
+        TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
+    ]
+    return [Setting(noise, changed, allowed) for noise in noises]
+
+
+def utility_driven(
+    variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
+) -> list[Setting]:
+    """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are."""
+    noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in Kind]
+    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+
+
+def margin_driven(
+    margin: int, level: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
+) -> list[Setting]:
+    """From a noise margin at a level and a bound to what each kind promises."""
+    noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in Kind]
+    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+
+
+def float_above(number: Fraction) -> float:
+    """The number as a float that is not below it."""
+    rounded = float(number)
+    return rounded if rounded >= number else nextafter(rounded, inf)
+
+
+def _gaussian(epsilon: Fraction, delta: Fraction, changed: int) -> DiscreteGaussian:
+    """Discrete Gaussian noise with (epsilon, delta): for one count by the exact curve, for more by their rho."""
+    if changed > 1:
+        return DiscreteGaussian(gaussian_sigma2(ZCDP(cks_rho(epsilon, delta)), bounded_degree(changed, _ADDED)))
+    return DiscreteGaussian(smallest_decimal(lambda s: delta_bounds(DiscreteGaussian(s), epsilon)[1] <= delta))
+
+
+def _exact_epsilon(noise: CountNoise, delta: Fraction) -> Fraction:
+    """The smallest epsilon of nine digits at which the exact delta of one count is at most ``delta``."""
+    if delta_bounds(noise, 0)[1] <= delta:
+        return Fraction(0)
+    return smallest_decimal(lambda epsilon: delta_bounds(noise, epsilon)[1] <= delta)
+
+
+def _rho(noise: CountNoise, changed: int) -> Fraction | None:
+    """The zCDP loss of the noise without its bound or, for a symmetric row, of results that both counts can have."""
+    law = noise.untruncated if isinstance(noise, Truncated) else noise
+    if isinstance(law, DiscreteGaussian):
+        return Fraction(changed) / (2 * law.sigma2)
+    if isinstance(law, TwoSidedGeometric):
+        return changed * law.epsilon**2 / 2
+    if isinstance(law, FiniteLaw) and law.is_symmetric:
+        return changed * law.largest_loss**2 / 2
+    return None
+
+
+def _kept(noise: CountNoise, changed: int) -> Fraction:
+    """``G**changed``, rounded down, for truncated noise; one for other noise."""
+    return 1 - beyond_mass(noise.untruncated, noise.largest, changed) if isinstance(noise, Truncated) else Fraction(1)
+
+
+def _smallest_bound(law: Law, changed: int, delta: Fraction, spent: Fraction) -> int:
+    """The smallest ``E`` with ``1 - (1 - p(E) / G_E)**k + spent / G_E**k <= delta``; the left side falls with ``E``."""
+
+    def edge(bound: int) -> Callable[[int], Enclosure]:
+        def enclose(bits: int) -> Enclosure:
+            (p_lower, p_upper), (g_lower, g_upper) = law.pmf_bounds(bound, bits), law.folded_cdf_bounds(bound, bits)
+            return p_lower / g_upper, min(Fraction(1), p_upper / g_lower) if g_lower else Fraction(1)
+
+        return enclose
+
+    def fits(bound: int) -> bool:
+        kept = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
+        return kept > 0 and any_of(edge(bound), changed) + spent / kept <= delta
+
+    return smallest_bound(fits, f"delta {float(delta):.3g} for {changed} changed counts")
+
+
+def _pair(pair: EpsilonDelta | None) -> dict[str, float] | None:
+    return None if pair is None else {"epsilon": float_above(pair.epsilon), "delta": float_above(pair.delta)}

@@ -1,1 +1,0 @@
-"""Before a record is counted: does it fit, and can all constraints be kept?"""
