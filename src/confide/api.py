@@ -239,14 +239,12 @@ def load(path: str | Path) -> LoadedSpec:
         identity = Workspace(given).identity()
         if identity is None:
             raise SpecError(
-                Finding(
-                    code="no-run",
-                    what="there is no run in this folder",
-                    where=Place(file=str(given)),
-                    found="a folder without confidential/run.json",
-                    expected="a spec file, or a folder that `confide run` has written",
-                    remedy="give the path of the spec, or run it first",
-                )
+                "no-run",
+                "there is no run in this folder",
+                where=Place(file=str(given)),
+                found="a folder without confidential/run.json",
+                expected="a spec file, or a folder that `confide run` has written",
+                remedy="give the path of the spec, or run it first",
             )
         given = Path(os.path.normpath(given / identity.spec))
     return load_spec(given, SPECS)
@@ -276,14 +274,12 @@ def _of_records(loaded: LoadedSpec) -> Mechanism:
 
 def _no_records(loaded: LoadedSpec, what: str) -> RunError:
     return RunError(
-        Finding(
-            code="no-records",
-            what=what,
-            where=loaded.place("release", "mechanism"),
-            found=f"the mechanism {loaded.spec.release.mechanism}",
-            expected="a release with a key of its own",
-            remedy="turn to the release that the measurements come from, or to the records with their keys",
-        )
+        "no-records",
+        what,
+        where=loaded.place("release", "mechanism"),
+        found=f"the mechanism {loaded.spec.release.mechanism}",
+        expected="a release with a key of its own",
+        remedy="turn to the release that the measurements come from, or to the records with their keys",
     )
 
 

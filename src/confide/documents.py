@@ -318,25 +318,21 @@ def read_toml(path: Path, *, kind: str, known: list[str]) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         raise SpecError(
-            Finding(
-                code=f"no-{kind}",
-                what=f"there is no {kind} of this name and no such file",
-                found=str(path.name),
-                expected=f"the path of a TOML file, or one of {', '.join(known)}",
-                remedy=f"correct the name of the {kind}",
-            )
+            f"no-{kind}",
+            f"there is no {kind} of this name and no such file",
+            found=str(path.name),
+            expected=f"the path of a TOML file, or one of {', '.join(known)}",
+            remedy=f"correct the name of the {kind}",
         ) from None
     except (ValueError, RecursionError, OSError) as error:
         line = re.search(r"at line (\d+)", str(error))
         raise SpecError(
-            Finding(
-                code=f"bad-{kind}",
-                what=f"the {kind} file cannot be read",
-                where=Place(file=path.name, line=int(line.group(1)) if line else None),
-                found=str(error) if isinstance(error, tomllib.TOMLDecodeError) else _in_short(error),
-                expected="a TOML file in UTF-8",
-                remedy="correct the file",
-            )
+            f"bad-{kind}",
+            f"the {kind} file cannot be read",
+            where=Place(file=path.name, line=int(line.group(1)) if line else None),
+            found=str(error) if isinstance(error, tomllib.TOMLDecodeError) else _in_short(error),
+            expected="a TOML file in UTF-8",
+            remedy="correct the file",
         ) from None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 Severity = Literal["error", "warning"]
 
@@ -74,11 +74,60 @@ class Finding:
 
 
 class ConfideError(Exception):
-    """Base of every error that a person can act on. Carries at least one finding."""
+    """Base of every error that a person can act on. Carries at least one finding.
 
-    def __init__(self, findings: Finding | Iterable[Finding]):
-        self.findings: Sequence[Finding] = (findings,) if isinstance(findings, Finding) else tuple(findings)
+    Raised with the fields of a finding in one call, or with findings that were collected.
+
+    Args:
+        code: The code of the one finding; or a finding, or several.
+        what: What is wrong, in a sentence. Given with a code, and only then.
+        where: Where it is.
+        found: What was found.
+        expected: What was expected.
+        remedy: What to do.
+
+    >>> error = ParameterError("not-positive", "a budget is positive", found="-1", remedy="give a positive number")
+    >>> error.findings[0].code
+    'not-positive'
+    >>> print(error)
+    a budget is positive
+      found: -1
+      remedy: give a positive number
+    """
+
+    findings: Sequence[Finding]
+
+    @overload
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        where: Place = NOWHERE,
+        found: str | None = None,
+        expected: str | None = None,
+        remedy: str | None = None,
+    ): ...
+    @overload
+    def __init__(self, code: Finding | Iterable[Finding]): ...
+
+    def __init__(
+        self,
+        code: str | Finding | Iterable[Finding],
+        what: str = "",
+        where: Place = NOWHERE,
+        found: str | None = None,
+        expected: str | None = None,
+        remedy: str | None = None,
+    ):
+        if isinstance(code, str):
+            self.findings = (Finding(code, what, where, found, expected, remedy),)
+        else:
+            self.findings = (code,) if isinstance(code, Finding) else tuple(code)
         super().__init__("\n".join(str(finding) for finding in self.findings))
+
+    def __reduce__(self) -> tuple[type[ConfideError], tuple[tuple[Finding, ...]]]:
+        """An error that a worker process raises arrives with its findings."""
+        return type(self), (tuple(self.findings),)
 
 
 class ParameterError(ConfideError, ValueError):

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import TypeAlias
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 Exact: TypeAlias = int | Fraction | Decimal | str
 """What is accepted as an exact number: 1, Fraction(1, 3), Decimal("0.1"), "1/3", "2.56", "1e-10"."""
@@ -49,13 +49,11 @@ def exact(value: Exact, name: str = "number") -> Fraction:
         if not isfinite(value):
             raise _refused(name, repr(value), "the number is not finite")
         raise ParameterError(
-            Finding(
-                code="float-refused",
-                what=f"{name} is given as a floating-point number",
-                found=repr(value),
-                expected='an exact number: an integer, a Fraction, or a string such as "2.56" or "64/25"',
-                remedy=f'write {name}="{value!r}" if that decimal is meant',
-            )
+            "float-refused",
+            f"{name} is given as a floating-point number",
+            found=repr(value),
+            expected='an exact number: an integer, a Fraction, or a string such as "2.56" or "64/25"',
+            remedy=f'write {name}="{value!r}" if that decimal is meant',
         )
     raise _refused(name, type(value).__name__, "the value is not a number")
 
@@ -75,13 +73,11 @@ def positive(value: Exact, name: str = "number") -> Fraction:
     number = exact(value, name)
     if number <= 0:
         raise ParameterError(
-            Finding(
-                code="not-positive",
-                what=f"{name} must be greater than zero",
-                found=str(number),
-                expected="a positive number",
-                remedy=f"give a positive {name}",
-            )
+            "not-positive",
+            f"{name} must be greater than zero",
+            found=str(number),
+            expected="a positive number",
+            remedy=f"give a positive {name}",
         )
     return number
 
@@ -91,24 +87,20 @@ def probability(value: Exact, name: str = "probability") -> Fraction:
     number = exact(value, name)
     if not 0 < number < 1:
         raise ParameterError(
-            Finding(
-                code="not-a-probability",
-                what=f"{name} must lie strictly between zero and one",
-                found=str(number),
-                expected='a probability such as "0.95" or "9999/10000"',
-                remedy=f"correct {name}",
-            )
+            "not-a-probability",
+            f"{name} must lie strictly between zero and one",
+            found=str(number),
+            expected='a probability such as "0.95" or "9999/10000"',
+            remedy=f"correct {name}",
         )
     return number
 
 
 def _refused(name: str, found: str, why: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="not-a-number",
-            what=f"{name}: {why}",
-            found=found,
-            expected='an exact number such as 3, "2.56", "64/25" or "1e-10"',
-            remedy=f"correct {name}",
-        )
+        "not-a-number",
+        f"{name}: {why}",
+        found=found,
+        expected='an exact number such as 3, "2.56", "64/25" or "1e-10"',
+        remedy=f"correct {name}",
     )

@@ -82,14 +82,12 @@ def settings_of(path: Path) -> Settings:
     loaded = api.load(path)
     if not isinstance(loaded.spec, SafeTabSpec):
         raise SpecError(
-            Finding(
-                code="not-safetab",
-                what="the spec is not one of SafeTab-P",
-                where=loaded.place("release", "mechanism"),
-                found=loaded.spec.release.mechanism,
-                expected="safetab",
-                remedy="name the spec of a SafeTab-P release, or a config.json",
-            )
+            "not-safetab",
+            "the spec is not one of SafeTab-P",
+            where=loaded.place("release", "mechanism"),
+            found=loaded.spec.release.mechanism,
+            expected="safetab",
+            remedy="name the spec of a SafeTab-P release, or a config.json",
         )
     return loaded.spec.settings
 
@@ -231,14 +229,12 @@ def _resumable(kept: Path, spec: str) -> Path:
         write_text(path, spec, mode=0o644)
     elif path.read_text(encoding="utf-8") != spec:
         raise RunError(
-            Finding(
-                code="run-changed",
-                what="an execution with other parameters was begun for this folder",
-                where=Place(file=str(path)),
-                found="another spec",
-                expected="the parameters it was begun with, to go on with it",
-                remedy="name another output folder; or put the parameters back as they were",
-            )
+            "run-changed",
+            "an execution with other parameters was begun for this folder",
+            where=Place(file=str(path)),
+            found="another spec",
+            expected="the parameters it was begun with, to go on with it",
+            remedy="name another output folder; or put the parameters back as they were",
         )
     return path
 
@@ -272,12 +268,10 @@ def _copy(release: Path, out: Path) -> None:
 
 def _there_already(path: Path) -> RunError:
     return RunError(
-        Finding(
-            code="there-already",
-            what="there is something already",
-            where=Place(file=str(path)),
-            found="files that are not ours to replace",
-            expected="a new or an empty folder",
-            remedy="name another folder, or remove this one yourself",
-        )
+        "there-already",
+        "there is something already",
+        where=Place(file=str(path)),
+        found="files that are not ours to replace",
+        expected="a new or an empty folder",
+        remedy="name another folder, or remove this one yourself",
     )

@@ -12,7 +12,7 @@ from typing import Literal
 from confide import official_safetab
 from confide.documents import shipped
 from confide.engines.atomic_files import write_text
-from confide.errors import Finding, ParameterError, Place, RunError
+from confide.errors import ParameterError, Place, RunError
 from confide.mechanisms.safetab.official.folder import DATA, PARAMETERS
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.mechanisms.topdown.strategies.file import load_strategy
@@ -141,14 +141,12 @@ def known(what: str, name: str, names: Iterable[str]) -> str:
 def there_already(path: Path, what: str) -> RunError:
     """The error for a place that is taken."""
     return RunError(
-        Finding(
-            code="there-already",
-            what=f"there is {what} already",
-            where=Place(file=str(path)),
-            found="files of that name",
-            expected="a new folder",
-            remedy="name another folder, or remove this one yourself",
-        )
+        "there-already",
+        f"there is {what} already",
+        where=Place(file=str(path)),
+        found="files of that name",
+        expected="a new folder",
+        remedy="name another folder, or remove this one yourself",
     )
 
 
@@ -213,7 +211,7 @@ def _no_product(mechanism: str, product: str | None) -> None:
 
 
 def _unknown(code: str, what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(Finding(code, what, found=found, expected=expected, remedy="correct the name"))
+    return ParameterError(code, what, found=found, expected=expected, remedy="correct the name")
 
 
 DRAFTS: dict[str, Callable[[str | None, Mapping[str, str]], Draft]] = {

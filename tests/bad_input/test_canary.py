@@ -195,7 +195,7 @@ def test_objects_of_the_api_say_nothing(finished: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from confide.runs.release import ReleaseWriter
+from confide.releases.folder import ReleaseWriter
 ReleaseWriter.document = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 sys.argv = ["confide", "run", sys.argv[1], "--processes", "2"]
 from confide.cli.main import main

@@ -143,8 +143,8 @@ def test_run_again_it_was_sealed_before_and_other_records_are_another_run(tmp_pa
 KILL = """
 import os, signal, sys
 from confide import api
-from confide.cellkey import pipeline
-from confide.runs.release import ReleaseWriter
+from confide.mechanisms.cellkey import mechanism as pipeline
+from confide.releases.folder import ReleaseWriter
 
 def nth(function, number, done=[]):
     def counted(*arguments, **named):

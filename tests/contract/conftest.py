@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from tests.contract.kit import NAMES, Project, lay_out
 
 

@@ -17,7 +17,7 @@ import confide
 from confide.attacks.reconstruction import read_source as read_source
 from confide.attacks.reconstruction import reconstruct as reconstruct
 from confide.mechanisms import EVALUATORS, MECHANISMS
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 from confide.version import __version__
 
 KEY = "c0ffee1e" * 8

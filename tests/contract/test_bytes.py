@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
 from tests.contract.kit import NAMES, Project, digests, lay_out, written_down
 from tests.contract.write_bytes import BYTES, write_bytes
 

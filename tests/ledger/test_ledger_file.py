@@ -238,7 +238,7 @@ FILE_SIZE_LIMIT = """
 import resource, sys
 sys.path.insert(0, sys.argv[2])
 from confide.errors import LedgerError
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 from ledger_kit import reserve
 ledger = Ledger(sys.argv[1])
 for limit in (*range(0, 24_000, 500), resource.RLIM_INFINITY):

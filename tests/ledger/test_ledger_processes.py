@@ -22,7 +22,7 @@ START_UP = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from confide.errors import BudgetExceededError
-from confide.runs.ledger import Ledger
+from confide.releases.ledger import Ledger
 from ledger_kit import MANIFEST, new_ledger, reserve
 path = sys.argv[1]
 """
@@ -121,7 +121,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost(tmp_path: Path) -
 # Killed just before the n-th statement that SQLite is given: at every point of the transaction, one after the other.
 STATEMENTS = """
 import signal, sqlite3
-from confide.runs.ledger import store
+from confide.releases.ledger import store
 connect = store._connect
 def watched(path, timeout):
     connection = connect(path, timeout)

@@ -469,9 +469,9 @@ def test_convert_writes_a_spec_that_checks_and_runs(tmp_path: Path) -> None:
 KILL = """
 import os, signal, sys
 from confide import api
-from confide.safetab import pipeline
-from confide.runs.release import ReleaseWriter
-from confide.runs.ledger import Ledger
+from confide.mechanisms.safetab import mechanism as pipeline
+from confide.releases.folder import ReleaseWriter
+from confide.releases.ledger import Ledger
 
 def die(*arguments, **named):
     os.kill(os.getpid(), signal.SIGKILL)

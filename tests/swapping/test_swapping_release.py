@@ -165,7 +165,7 @@ def test_another_key_gives_another_release_and_a_system_key_no_stamp(release: Pa
 CHILD = """
 import os, sys
 from confide import api
-from confide.swapping import pipeline
+from confide.mechanisms.swapping import mechanism as pipeline
 real, place = getattr(pipeline, sys.argv[2]), sys.argv[2]
 def die(*arguments, **named):
     if sys.argv[3] == "after":

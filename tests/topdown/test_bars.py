@@ -26,8 +26,8 @@ CHILDREN = 2
 DRIVER = """
 import time
 from confide.engines import groups
-from confide.engines.files import whole_file
-from confide.topdown import descent
+from confide.engines.atomic_files import whole_file
+from confide.mechanisms.topdown import descent
 
 whole = groups.write_parquet
 

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.engines.atomic_files import whole_file
-from confide.errors import Finding, InputError, ParameterError, Place
+from confide.errors import InputError, ParameterError, Place
 
 # Why a file of an attack cannot be read, in words: parsers quote the line they stumble over, which may be a record.
 
@@ -60,14 +60,12 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.string())
     except pa.ArrowException:
         raise InputError(
-            Finding(
-                "column-type",
-                "a column has neither text nor numbers",
-                Place(file=path.name, column=name),
-                f"a column of type {column.type}",
-                "text or numbers",
-                "write the column as text",
-            )
+            "column-type",
+            "a column has neither text nor numbers",
+            Place(file=path.name, column=name),
+            f"a column of type {column.type}",
+            "text or numbers",
+            "write the column as text",
         ) from None
 
 
@@ -75,22 +73,18 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
     twice = [position for position, name in enumerate(names) if name in names[:position]]
     if twice:
         raise InputError(
-            Finding(
-                "column-twice",
-                "two columns have the same name",
-                Place(file=path.name),
-                f"column {twice[0] + 1:,} is called as an earlier one",
-                "a first line with the names of the columns, each once",
-                "rename one of them, or add the line of names",
-            )
+            "column-twice",
+            "two columns have the same name",
+            Place(file=path.name),
+            f"column {twice[0] + 1:,} is called as an earlier one",
+            "a first line with the names of the columns, each once",
+            "rename one of them, or add the line of names",
         )
 
 
 def _unreadable(path: Path, found: str, expected: str) -> InputError:
     what = "the file cannot be read"
-    return InputError(
-        Finding("bad-table", what, Place(file=path.name), found, expected, "correct the file or its name")
-    )
+    return InputError("bad-table", what, Place(file=path.name), found, expected, "correct the file or its name")
 
 
 def read_records(path: str | Path) -> pa.Table:
@@ -128,14 +122,12 @@ def refuse_unwritable(path: Path) -> None:
 
 def _unwritable(path: Path, found: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            "unwritable",
-            "the file cannot be written",
-            Place(file=path.name),
-            found,
-            "a name in a folder that can be written to",
-            "choose another name",
-        )
+        "unwritable",
+        "the file cannot be written",
+        Place(file=path.name),
+        found,
+        "a name in a folder that can be written to",
+        "choose another name",
     )
 
 
@@ -144,14 +136,12 @@ def write_file(table: pa.Table, path: Path, *, mode: int) -> None:
     if path.suffix not in (".csv", ".parquet"):
         expected = "a name that ends in .csv or .parquet"
         raise ParameterError(
-            Finding(
-                "bad-ending",
-                "the format of a file follows from its name",
-                Place(file=path.name),
-                path.suffix or "no ending",
-                expected,
-                "choose one of the two",
-            )
+            "bad-ending",
+            "the format of a file follows from its name",
+            Place(file=path.name),
+            path.suffix or "no ending",
+            expected,
+            "choose one of the two",
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ from confide.cli.show import Json, out, print_json, table, write
 from confide.confidential import Confidential
 from confide.engines.atomic_files import whole_file
 from confide.engines.groups import write_parquet
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.report import reidentification_plots as pictures
 
 # The answer of ``confide attack reidentify`` on a terminal, and its pictures.
@@ -336,25 +336,21 @@ def _refuse_existing(path: Path) -> None:
 
 def _unwritable(found: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="matches-file",
-            what="the matches cannot be written there",
-            where=Place(path="--matches"),
-            found=found,
-            expected="a new file in a folder that exists and can be written to",
-            remedy="choose another name",
-        )
+        "matches-file",
+        "the matches cannot be written there",
+        where=Place(path="--matches"),
+        found=found,
+        expected="a new file in a folder that exists and can be written to",
+        remedy="choose another name",
     )
 
 
 def _no_person_ids(truth: Path) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="no-person-ids",
-            what="the truth does not say who is who, so that no match can be confirmed",
-            where=Place(file=truth.name, column="person_id"),
-            found="no such column",
-            expected="the same person ids as in the attacker's file",
-            remedy="name the column with --columns truth:person_id=THEIRS, or use --attacker-from-truth",
-        )
+        "no-person-ids",
+        "the truth does not say who is who, so that no match can be confirmed",
+        where=Place(file=truth.name, column="person_id"),
+        found="no such column",
+        expected="the same person ids as in the attacker's file",
+        remedy="name the column with --columns truth:person_id=THEIRS, or use --attacker-from-truth",
     )

@@ -94,7 +94,7 @@ def table(
         found = f"the mechanism {loaded.spec.release.mechanism}"
         what, remedy = "only the cell key method answers tables on request", "give a spec of the mechanism cellkey"
         place = loaded.place("release", "mechanism")
-        raise SpecError(Finding("not-cellkey", what, place, found, "the mechanism cellkey", remedy))
+        raise SpecError("not-cellkey", what, place, found, "the mechanism cellkey", remedy)
     question = prepare(loaded)
     with (
         tempfile.TemporaryDirectory(prefix="confide-table-") as scratch,

@@ -296,13 +296,11 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="")
     except OSError as problem:
         raise ParameterError(
-            Finding(
-                code="cannot-write",
-                what=f"the file cannot be written: {problem.strerror}",
-                where=Place(file=str(path)),
-                expected="a folder that exists and may be written to",
-                remedy="correct --out",
-            )
+            "cannot-write",
+            f"the file cannot be written: {problem.strerror}",
+            where=Place(file=str(path)),
+            expected="a folder that exists and may be written to",
+            remedy="correct --out",
         ) from None
 
 
@@ -327,4 +325,4 @@ def _as_dict(made: _Made, table: PTable, target: Path | None) -> dict[str, Any]:
 
 def _refused(option: str, what: str, expected: str, found: str | None = None) -> ParameterError:
     shown = None if found is None else found[:40]
-    return ParameterError(Finding("bad-option", what, Place(path=option), shown, expected, f"correct {option}"))
+    return ParameterError("bad-option", what, Place(path=option), shown, expected, f"correct {option}")

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from confide.cli.show import Json, Plots, number, out, print_json, table, write
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.exact import probability
 from confide.noise import Law
 from confide.privacy import Neighbours
@@ -277,14 +277,12 @@ def _law(law: NoiseLaw, rho: str | None, epsilon: str | None, neighbours: Neighb
     name = "rho" if gaussian else "epsilon"
     if wanted is None or other is not None:
         raise ParameterError(
-            Finding(
-                code="no-budget",
-                what=f"{law.value} noise is given by --{name} alone",
-                where=Place(path=f"--{name}"),
-                found="none" if wanted is None else "--rho and --epsilon",
-                expected=f"--{name} with an exact number",
-                remedy=f"give --{name}" + ("" if gaussian or rho is None else " in place of --rho"),
-            )
+            "no-budget",
+            f"{law.value} noise is given by --{name} alone",
+            where=Place(path=f"--{name}"),
+            found="none" if wanted is None else "--rho and --epsilon",
+            expected=f"--{name} with an exact number",
+            remedy=f"give --{name}" + ("" if gaussian or rho is None else " in place of --rho"),
         )
     value = _budget(wanted, name)
     return gaussian_for(value, neighbours) if gaussian else geometric_for(value, neighbours)
@@ -299,12 +297,10 @@ def _values(text: str) -> list[int]:
         return [checked_value(int(part)) for part in text.split(",")]
     except ValueError:
         raise ParameterError(
-            Finding(
-                code="not-a-count",
-                what="this is not a list of released counts",
-                where=Place(path="--released"),
-                found=text[:40],
-                expected="whole numbers, such as 3 or -1,0,2",
-                remedy="correct --released",
-            )
+            "not-a-count",
+            "this is not a list of released counts",
+            where=Place(path="--released"),
+            found=text[:40],
+            expected="whole numbers, such as 3 or -1,0,2",
+            remedy="correct --released",
         ) from None

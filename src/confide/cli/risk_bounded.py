@@ -390,14 +390,12 @@ def areas_of(programme: Programme, country: str | None, texts: list[str] | None)
         name, equals, digits = text.partition("=")
         if not equals or not (digits.isascii() and digits.isdigit() and 0 < len(digits) < 10 and int(digits)):
             raise ParameterError(
-                Finding(
-                    code="not-areas",
-                    what="this is not a number of areas",
-                    where=Place(path="--areas"),
-                    found=text[:60],
-                    expected="NAME=NUMBER, such as LAU=68",
-                    remedy="correct --areas",
-                )
+                "not-areas",
+                "this is not a number of areas",
+                where=Place(path="--areas"),
+                found=text[:60],
+                expected="NAME=NUMBER, such as LAU=68",
+                remedy="correct --areas",
             )
         own[name] = int(digits)
     return programme.areas(country, own)

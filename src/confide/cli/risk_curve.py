@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from confide.cli.show import Json, Plots, number, out, print_json, table, write
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.strategies.accounting import plan_of
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
@@ -213,12 +213,10 @@ def _say(drawn: Sequence[Path]) -> None:
 
 def _needed(expected: str, remedy: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="curve-of-what",
-            what="it is not clear what the curve is of",
-            where=Place(path="confide risk curve"),
-            found="none of them, or several",
-            expected=expected,
-            remedy=remedy,
-        )
+        "curve-of-what",
+        "it is not clear what the curve is of",
+        where=Place(path="confide risk curve"),
+        found="none of them, or several",
+        expected=expected,
+        remedy=remedy,
     )

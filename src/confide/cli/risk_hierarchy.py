@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from confide.cli.show import Json, Plots, number, out, print_json, table, write
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.exact import probability
 from confide.report import hierarchy_plots
 from confide.risk.bayesian import decision_map as curves
@@ -334,13 +334,11 @@ def _needed(value: Any, name: str) -> Any:
     if value is not None:
         return value
     raise ParameterError(
-        Finding(
-            code="missing-option",
-            what=f"--{name} is missing",
-            where=Place(path=f"--{name}"),
-            expected="--rho1, --rho2 and --siblings together, or --tree",
-            remedy=f"give --{name}, or describe the counts in a file for --tree",
-        )
+        "missing-option",
+        f"--{name} is missing",
+        where=Place(path=f"--{name}"),
+        expected="--rho1, --rho2 and --siblings together, or --tree",
+        remedy=f"give --{name}, or describe the counts in a file for --tree",
     )
 
 
@@ -356,12 +354,10 @@ def _numbers(text: str, option: str, lowest: int = 0) -> list[int]:
 
 def _wrong(option: str, text: str, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="not-counts",
-            what="this is not a list of counts",
-            where=Place(path=option),
-            found=text[:60],
-            expected=expected,
-            remedy=f"correct {option}",
-        )
+        "not-counts",
+        "this is not a list of counts",
+        where=Place(path=option),
+        found=text[:60],
+        expected=expected,
+        remedy=f"correct {option}",
     )

@@ -9,7 +9,7 @@ import typer
 
 from confide.cli.show import Json, out, print_json, table
 from confide.documents import load_shipped, shipped
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import positive
 from confide.privacy.invariants.group_statements import DELTA, Loss, concentrated, explain, numbers
 from confide.privacy.invariants.groups import Group, Mode, groups
@@ -45,13 +45,11 @@ def invariants(
         return
     if epsilon is not None and rho is not None:
         raise ParameterError(
-            Finding(
-                code="two-losses",
-                what="a release has one loss, and two are given",
-                found="--epsilon and --rho",
-                expected="--epsilon for pure differential privacy, --rho for zCDP",
-                remedy="give one of them",
-            )
+            "two-losses",
+            "a release has one loss, and two are given",
+            found="--epsilon and --rho",
+            expected="--epsilon for pure differential privacy, --rho for zCDP",
+            remedy="give one of them",
         )
     chosen = load_invariants(names)
     answers, found = single_record(chosen), groups(chosen)

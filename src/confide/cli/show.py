@@ -117,14 +117,12 @@ def number(text: str, name: str, smallest: Fraction = SMALLEST, largest: Fractio
     if smallest <= value <= largest:
         return value
     raise ParameterError(
-        Finding(
-            code="out-of-range",
-            what=f"{name} is out of all proportion",
-            where=Place(path=f"--{name}"),
-            found=text[:40],
-            expected=f"a number from {float(smallest):g} to {float(largest):g}",
-            remedy=f"correct --{name}",
-        )
+        "out-of-range",
+        f"{name} is out of all proportion",
+        where=Place(path=f"--{name}"),
+        found=text[:40],
+        expected=f"a number from {float(smallest):g} to {float(largest):g}",
+        remedy=f"correct --{name}",
     )
 
 
@@ -138,14 +136,12 @@ def write(folder: Path, pictures: Mapping[str, Callable[[], str]]) -> list[Path]
     """Draws pictures into a folder, each by name; none is drawn where the extra ``plots`` is missing."""
     if not plots.available():
         raise ParameterError(
-            Finding(
-                code="no-plots",
-                what="pictures need packages that are not installed",
-                where=Place(path="--plots"),
-                found="no altair, or no vl-convert-python",
-                expected="the extra `plots`",
-                remedy='install it with pip install "confide[plots]", or leave out --plots',
-            )
+            "no-plots",
+            "pictures need packages that are not installed",
+            where=Place(path="--plots"),
+            found="no altair, or no vl-convert-python",
+            expected="the extra `plots`",
+            remedy='install it with pip install "confide[plots]", or leave out --plots',
         )
     drawn = {folder / name: picture() for name, picture in pictures.items()}
     try:
@@ -155,13 +151,11 @@ def write(folder: Path, pictures: Mapping[str, Callable[[], str]]) -> list[Path]
     except OSError as error:
         found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
         raise ParameterError(
-            Finding(
-                code="plots-folder",
-                what="the pictures cannot be written there",
-                where=Place(path="--plots"),
-                found=found,
-                expected="a folder that can be written to",
-                remedy="choose another folder",
-            )
+            "plots-folder",
+            "the pictures cannot be written there",
+            where=Place(path="--plots"),
+            found=found,
+            expected="a folder that can be written to",
+            remedy="choose another folder",
         ) from None
     return sorted(drawn)

@@ -294,14 +294,12 @@ def _definition(text: str) -> Definition:
     if text in (Definition.ZCDP, Definition.PURE):
         return Definition(text)
     raise ParameterError(
-        Finding(
-            code="unknown-definition",
-            what="this is not a definition that SafeTab-P has noise for",
-            where=Place(path="--definition"),
-            found=text[:40],
-            expected="zcdp or pure",
-            remedy="correct --definition",
-        )
+        "unknown-definition",
+        "this is not a definition that SafeTab-P has noise for",
+        where=Place(path="--definition"),
+        found=text[:40],
+        expected="zcdp or pure",
+        remedy="correct --definition",
     )
 
 
@@ -336,14 +334,12 @@ def _parsed(option: str, text: str) -> tuple[tuple[str, int], Fraction]:
     value = exact(number, f"--{option} {name[:40]}") if equals and colon and whole else None
     if value is None or (option == "moe" and value.denominator != 1):
         raise ParameterError(
-            Finding(
-                code="not-a-level",
-                what="this is not a level with a number",
-                where=Place(path=f"--{option}"),
-                found=text[:60],
-                expected=_FORM if option == "level" else "REGION_TYPE:ITERATION_LEVEL=PERSONS, such as STATE:2=3",
-                remedy=f"correct --{option}",
-            )
+            "not-a-level",
+            "this is not a level with a number",
+            where=Place(path=f"--{option}"),
+            found=text[:60],
+            expected=_FORM if option == "level" else "REGION_TYPE:ITERATION_LEVEL=PERSONS, such as STATE:2=3",
+            remedy=f"correct --{option}",
         )
     return (region_type.upper(), int(iteration_level)), value
 

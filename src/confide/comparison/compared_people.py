@@ -76,14 +76,12 @@ def _one_state(spine: Spine, blocks: Source) -> None:
     states = len(spine.levels[0].codes)
     if states > 1:
         raise InputError(
-            Finding(
-                code="several-states",
-                what="the blocks are of more than one state",
-                where=Place(file=blocks.file, column=blocks.theirs(BLOCK)),
-                found=f"{states:,} states",
-                expected="blocks of one state",
-                remedy="make a comparison for each state; or correct [geography] state",
-            )
+            "several-states",
+            "the blocks are of more than one state",
+            where=Place(file=blocks.file, column=blocks.theirs(BLOCK)),
+            found=f"{states:,} states",
+            expected="blocks of one state",
+            remedy="make a comparison for each state; or correct [geography] state",
         )
 
 
@@ -125,15 +123,13 @@ def _housed(people: pa.Table, blocks: pa.Table, source: Source) -> None:
     rows = np.flatnonzero(pc.is_in(people.column(BLOCK), empty.combine_chunks()).to_numpy())[:ROWS_NAMED] + 1
     if len(rows):
         raise InputError(
-            Finding(
-                code="no-units",
-                what="a record lies in a block without housing units and group quarters (the first such rows: "
-                f"{', '.join(f'{row:,}' for row in rows)})",
-                where=Place(file=source.file, column=source.theirs(BLOCK), row=int(rows[0])),
-                found=CONFIDENTIAL,
-                expected="a block where housing_units or one of gq1 to gq7 is above zero",
-                remedy="correct the records or the block table; or leave topdown out",
-            )
+            "no-units",
+            "a record lies in a block without housing units and group quarters (the first such rows: "
+            f"{', '.join(f'{row:,}' for row in rows)})",
+            where=Place(file=source.file, column=source.theirs(BLOCK), row=int(rows[0])),
+            found=CONFIDENTIAL,
+            expected="a block where housing_units or one of gq1 to gq7 is above zero",
+            remedy="correct the records or the block table; or leave topdown out",
         )
 
 
@@ -300,12 +296,10 @@ def _mark(people: pa.Table) -> str:
 
 def _changed(path: Path) -> InputError:
     return InputError(
-        Finding(
-            code="other-people",
-            what="the folder holds a comparison of other records",
-            where=Place(file=path.name),
-            found="other people, blocks or levels than those of the spec",
-            expected="those of the spec, or a new folder",
-            remedy="name another folder with --out, or remove this one yourself",
-        )
+        "other-people",
+        "the folder holds a comparison of other records",
+        where=Place(file=path.name),
+        found="other people, blocks or levels than those of the spec",
+        expected="those of the spec, or a new folder",
+        remedy="name another folder with --out, or remove this one yourself",
     )

@@ -28,7 +28,7 @@ from confide.comparison.comparison_spec import NONE, LoadedComparison, load_comp
 from confide.comparison.page import write_page
 from confide.comparison.protections import Made, Making, content, make
 from confide.engines.atomic_files import private_folder, whole_file, write_text
-from confide.errors import Finding, Place, RunError
+from confide.errors import Place, RunError
 from confide.releases.progress import Progress, Silent
 from confide.releases.workspace import no_room_is_an_error, one_process
 from confide.version import __version__
@@ -200,12 +200,10 @@ def _own_folder(out: Path) -> None:
 
 def _other(path: Path, what: str) -> RunError:
     return RunError(
-        Finding(
-            code="there-already",
-            what=what,
-            where=Place(file=str(path)),
-            found="files of something else",
-            expected="a new folder, or that of the same comparison",
-            remedy="name another folder with --out, or remove this one yourself",
-        )
+        "there-already",
+        what,
+        where=Place(file=str(path)),
+        found="files of something else",
+        expected="a new folder, or that of the same comparison",
+        remedy="name another folder with --out, or remove this one yourself",
     )

@@ -215,7 +215,7 @@ def load_comparison(path: str | Path) -> LoadedComparison:
         line = re.search(r"at line (\d+)", str(error))
         where = Place(file=path.name, line=int(line.group(1)) if line else None)
         what, remedy = "the spec is not a TOML file", "correct the file"
-        raise SpecError(Finding("not-toml", what, where, str(error)[:200], "TOML in UTF-8", remedy)) from None
+        raise SpecError("not-toml", what, where, str(error)[:200], "TOML in UTF-8", remedy) from None
     try:
         spec = ComparisonSpec.model_validate(values)
     except ValidationError as error:
@@ -233,7 +233,7 @@ def _read(path: Path) -> str:
         found = error.strerror if isinstance(error, OSError) else "bytes that are not UTF-8"
         remedy = "check the path; `confide new comparison FOLDER` writes one to start from"
         what, expected = "the spec cannot be read", "a TOML file in UTF-8"
-        raise SpecError(Finding("no-spec", what, Place(file=str(path)), found, expected, remedy)) from None
+        raise SpecError("no-spec", what, Place(file=str(path)), found, expected, remedy) from None
 
 
 def _finding(path: Path, text: str, problem: dict[str, Any]) -> Finding:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from confide.attacks.reconstruction import Bound
 from confide.comparison.programme import ATTRIBUTES, LEVELS, Programme, Table
-from confide.errors import Finding, InputError, Place
+from confide.errors import InputError, Place
 from confide.schema import Recode
 
 Integers = npt.NDArray[np.int64]
@@ -158,14 +158,12 @@ def _levels(records: pa.Table, made: Programme, name: str) -> Integers:
 def _found(index: pa.Array, column: str) -> Integers:
     if index.null_count:
         raise InputError(
-            Finding(
-                code="unknown-code",
-                what="a code is not one of those of the frame or the schema",
-                where=Place(column=column),
-                found=f"{index.null_count:,} such rows",
-                expected="codes of the block table and of the schema",
-                remedy="correct the file",
-            )
+            "unknown-code",
+            "a code is not one of those of the frame or the schema",
+            where=Place(column=column),
+            found=f"{index.null_count:,} such rows",
+            expected="codes of the block table and of the schema",
+            remedy="correct the file",
         )
     place: Integers = index.to_numpy(zero_copy_only=False).astype(np.int64)
     return place

@@ -35,12 +35,10 @@ def no_room(message: str) -> OSError | None:
 def bad_memory(memory: str) -> ParameterError:
     """The error for an amount of memory that cannot be understood."""
     return ParameterError(
-        Finding(
-            code="memory",
-            what="this is not an amount of memory",
-            where=Place(path="--memory"),
-            found=repr(memory[:40]),
-            expected="a number with a unit, such as 4GiB or 800MB",
-            remedy="correct --memory",
-        )
+        "memory",
+        "this is not an amount of memory",
+        where=Place(path="--memory"),
+        found=repr(memory[:40]),
+        expected="a number with a unit, such as 4GiB or 800MB",
+        remedy="correct --memory",
     )

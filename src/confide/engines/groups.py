@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from confide.engines.atomic_files import private_folder, whole_file
 from confide.engines.protocol import Advance, GroupFunction
-from confide.errors import Finding, RunError
+from confide.errors import RunError
 
 ORPHAN_CHECK_SECONDS = 0.5
 
@@ -95,14 +95,12 @@ def map_groups(
 
 def worker_died() -> RunError:
     return RunError(
-        Finding(
-            code="worker-died",
-            what="a process that worked on a part of the run was ended from outside",
-            found="a process that is gone",
-            expected="processes that live until their part is done",
-            remedy="most often memory was used up: run again with fewer --processes, and it goes on; in a Python "
-            'script, call Confide under `if __name__ == "__main__":`, because worker processes import the script',
-        )
+        "worker-died",
+        "a process that worked on a part of the run was ended from outside",
+        found="a process that is gone",
+        expected="processes that live until their part is done",
+        remedy="most often memory was used up: run again with fewer --processes, and it goes on; in a Python "
+        'script, call Confide under `if __name__ == "__main__":`, because worker processes import the script',
     )
 
 

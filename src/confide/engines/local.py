@@ -20,7 +20,7 @@ from confide.engines.failures import bad_memory, no_room, unreadable
 from confide.engines.groups import Workers, map_groups
 from confide.engines.lines import Lines, look_at_lines
 from confide.engines.protocol import Advance, GroupFunction, Source
-from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.errors import ConfideError, InputError, Place, RunError
 
 INTEGER_TYPES = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
@@ -155,12 +155,10 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
         return answer()
     except duckdb.OutOfMemoryException:
         problem = RunError(
-            Finding(
-                code="out-of-memory",
-                what="the tabulation does not fit into the memory limit, and there is no room left for spilling",
-                expected="room for intermediate results",
-                remedy="free disk space in the run's folder, or raise --memory",
-            )
+            "out-of-memory",
+            "the tabulation does not fit into the memory limit, and there is no room left for spilling",
+            expected="room for intermediate results",
+            remedy="free disk space in the run's folder, or raise --memory",
         )
     except duckdb.Error as error:
         full = no_room(str(error)) if isinstance(error, duckdb.IOException) else None
@@ -231,14 +229,12 @@ def csv_header(source: Source) -> list[str]:
 
 def _bad_header(source: Source, what: str, found: str, expected: str) -> InputError:
     return InputError(
-        Finding(
-            code="csv-header",
-            what=what,
-            where=Place(file=source.file, line=1),
-            found=found,
-            expected=expected,
-            remedy="write the file again in the declared layout",
-        )
+        "csv-header",
+        what,
+        where=Place(file=source.file, line=1),
+        found=found,
+        expected=expected,
+        remedy="write the file again in the declared layout",
     )
 
 

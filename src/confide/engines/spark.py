@@ -30,7 +30,7 @@ from confide.engines.local import LocalEngine
 from confide.engines.protocol import Advance, GroupFunction, Source
 from confide.engines.spark_groups import map_groups_on_spark
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
-from confide.errors import Finding, ParameterError, RunError
+from confide.errors import ParameterError, RunError
 
 # From the SQL that mechanisms write to Spark's: the few places where the dialects of DuckDB and Spark differ.
 #
@@ -174,13 +174,11 @@ def _word_before(pieces: Sequence[str], at: int) -> str:
 
 def _not_common(piece: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="spark-dialect",
-            what="a query of this mechanism is not in the part of SQL that both engines understand",
-            found=repr(piece[:20]),
-            expected="SQL as docs/concepts/engines.md has it",
-            remedy="run with --engine local; this is a gap in Confide and worth reporting",
-        )
+        "spark-dialect",
+        "a query of this mechanism is not in the part of SQL that both engines understand",
+        found=repr(piece[:20]),
+        expected="SQL as docs/concepts/engines.md has it",
+        remedy="run with --engine local; this is a gap in Confide and worth reporting",
     )
 
 

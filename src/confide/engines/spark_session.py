@@ -192,40 +192,34 @@ def _check_installed() -> None:
 
 def _missing(what: str, found: str, install: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="no-spark",
-            what=f"the engine spark cannot be used here: {what}",
-            where=Place(path="--engine"),
-            found=found,
-            expected="pyspark 4 and Java 17 or later; both are left out of the usual installation, for their size",
-            remedy=f"{install}; or run with --engine local, which makes the same release",
-        )
+        "no-spark",
+        f"the engine spark cannot be used here: {what}",
+        where=Place(path="--engine"),
+        found=found,
+        expected="pyspark 4 and Java 17 or later; both are left out of the usual installation, for their size",
+        remedy=f"{install}; or run with --engine local, which makes the same release",
     )
 
 
 def _busy() -> ParameterError:
     return ParameterError(
-        Finding(
-            code="spark-busy",
-            what="this process has a Spark context of its own, and there can be only one",
-            where=Place(path="--engine"),
-            found="a context that Confide did not start",
-            expected="none; or its session, given to the engine: SparkEngine(scratch, session=...)",
-            remedy="stop that context, or give its session to the engine",
-        )
+        "spark-busy",
+        "this process has a Spark context of its own, and there can be only one",
+        where=Place(path="--engine"),
+        found="a context that Confide did not start",
+        expected="none; or its session, given to the engine: SparkEngine(scratch, session=...)",
+        remedy="stop that context, or give its session to the engine",
     )
 
 
 def _does_not_start(master: str) -> RunError:
     return RunError(
-        Finding(
-            code="spark-start",
-            what="Spark does not start",
-            where=Place(path="--spark-master"),
-            found=f"no Spark at {master}",
-            expected="a master that answers, Java 17 or later, and room for the memory that is asked for",
-            remedy="try --engine spark without --spark-master; `spark-submit --version` says whether Spark itself runs",
-        )
+        "spark-start",
+        "Spark does not start",
+        where=Place(path="--spark-master"),
+        found=f"no Spark at {master}",
+        expected="a master that answers, Java 17 or later, and room for the memory that is asked for",
+        remedy="try --engine spark without --spark-master; `spark-submit --version` says whether Spark itself runs",
     )
 
 
@@ -255,12 +249,10 @@ def in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> T
 def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OSError:
     if "OutOfMemoryError" in message or "SparkOutOfMemory" in message:
         return RunError(
-            Finding(
-                code="out-of-memory",
-                what="the tabulation does not fit into the memory that Spark was given",
-                expected="room for the rows that each process has at hand",
-                remedy="raise --memory, or run with fewer --processes",
-            )
+            "out-of-memory",
+            "the tabulation does not fit into the memory that Spark was given",
+            expected="room for the rows that each process has at hand",
+            remedy="raise --memory, or run with fewer --processes",
         )
     return no_room(message) or InputError(unreadable(sources, "Spark"))
 
@@ -268,14 +260,12 @@ def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OS
 def unknown_type(source: Source | Path) -> InputError:
     """A file that DuckDB can read and Spark cannot, such as one with a column of times of day."""
     return InputError(
-        Finding(
-            code="spark-type",
-            what="the file has a column of a type that Spark does not have",
-            where=Place(file=source.file if isinstance(source, Source) else source.name),
-            found="a Parquet file that Spark cannot open",
-            expected="columns of texts and numbers",
-            remedy="write the file without that column, or run with --engine local",
-        )
+        "spark-type",
+        "the file has a column of a type that Spark does not have",
+        where=Place(file=source.file if isinstance(source, Source) else source.name),
+        found="a Parquet file that Spark cannot open",
+        expected="columns of texts and numbers",
+        remedy="write the file without that column, or run with --engine local",
     )
 
 

@@ -140,7 +140,7 @@ def clashes(prepared: Prepared) -> list[Finding]:
 
     result = linprog(cost, sp.vstack([upper, lower], format="csr"), limits, equations, right, method="highs")
     if result.x is None:
-        raise ConfideError(Finding("feasibility", "the linear program was not solved", found=str(result.message)))
+        raise ConfideError("feasibility", "the linear program was not solved", found=str(result.message))
     given = result.x[count : count + rows.count] - result.x[count + rows.count :]
     if float(np.abs(given).max(initial=0.0)) <= TOLERANCE:
         return []

@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
@@ -244,11 +244,9 @@ def _inverse(information: Floats) -> Floats:
 
 def _wrong(what: str, found: str, remedy: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="not-estimable",
-            what=what,
-            found=found,
-            expected="measurements that determine every cell",
-            remedy=remedy or "measure every cell there, or nothing",
-        )
+        "not-estimable",
+        what,
+        found=found,
+        expected="measurements that determine every cell",
+        remedy=remedy or "measure every cell there, or nothing",
     )

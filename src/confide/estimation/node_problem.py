@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ Booleans = npt.NDArray[np.bool_]
 
 
 def _wrong(what: str, where: str, found: object, expected: str) -> ParameterError:
-    return ParameterError(Finding("node-problem", what, Place(path=where), str(found), expected))
+    return ParameterError("node-problem", what, Place(path=where), str(found), expected)
 
 
 def _as_groups(groups: npt.ArrayLike, where: str) -> Integers:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import ConfideError, Finding, ParameterError
+from confide.errors import ConfideError, ParameterError
 from confide.estimation.certificate import Certificate
 from confide.estimation.node_problem import Floats, GroupBounds, Integers, MeasuredQuery, NodeProblem
 from confide.estimation.prepare import tighten
@@ -38,11 +38,11 @@ def project_totals(
     high = np.broadcast_to(np.asarray(upper, np.float64), y.shape)
     w = np.broadcast_to(w, y.shape)
     if not (w > 0).all():
-        raise ParameterError(Finding("weights", "a weight of a total is not positive", expected="more than 0"))
+        raise ParameterError("weights", "a weight of a total is not positive", expected="more than 0")
     slack = 1e-9 * max(1.0, abs(total))
     if (low > high).any() or low.sum() > total + slack or high.sum() < total - slack:
         found = f"bounds from {low.sum():,.6g} to {high.sum():,.6g} for a total of {total:,.6g}"
-        raise ParameterError(Finding("totals", "the bounds do not leave room for the total", found=found))
+        raise ParameterError("totals", "the bounds do not leave room for the total", found=found)
 
     def at(m: float) -> Floats:
         return np.clip(y + m / w, low, high)
@@ -87,7 +87,7 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
     problem is solved as a whole.
     """
     if problem.parent is None:
-        raise ParameterError(Finding("totals", "a root has no children whose totals could be estimated"))
+        raise ParameterError("totals", "a root has no children whose totals could be estimated")
     reduced = _reduce(problem, problem.parent)
     totals = _relaxed(reduced)
     if totals is not None:

@@ -25,7 +25,7 @@ from itertools import accumulate
 from math import lcm, log
 from typing import ClassVar
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive, probability
 from confide.noise.distributions import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric, narrowed, nearest_float
 from confide.noise.enclosure import Bounds, ceil_shift, exp_minus
@@ -265,20 +265,16 @@ def check_bound(bound: int, least: int = 1) -> None:
     """Refuse a bound that is not a whole number of at least ``least``, or too large for listing the weights."""
     if type(bound) is not int or not least <= bound <= LARGEST_BOUND:
         raise ParameterError(
-            Finding(
-                code="bad-bound",
-                what="this bound of noise is not possible",
-                found=str(bound)[:40],
-                expected=f"a whole number from {least} to {LARGEST_BOUND:,}",
-                remedy="correct the bound, or take noise without one",
-            )
+            "bad-bound",
+            "this bound of noise is not possible",
+            found=str(bound)[:40],
+            expected=f"a whole number from {least} to {LARGEST_BOUND:,}",
+            remedy="correct the bound, or take noise without one",
         )
 
 
 def _refused(what: str, expected: str) -> ParameterError:
-    return ParameterError(
-        Finding(code="bad-noise-row", what=what, expected=expected, remedy="correct the list of probabilities")
-    )
+    return ParameterError("bad-noise-row", what, expected=expected, remedy="correct the list of probabilities")
 
 
 # Truncated noise: the two-sided geometric and the discrete Gaussian law, given that they stay within ``-E .. E``.

@@ -21,7 +21,7 @@ from fractions import Fraction
 from math import inf
 from typing import ClassVar
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive, probability
 from confide.noise.enclosure import Decay, exp_minus, folded_gaussian_cdf, gaussian_decay, gaussian_variance, normaliser
 
@@ -129,13 +129,11 @@ class Law(ABC):
             if values.get("law") == kind.name and isinstance(parameter, str) and len(values) == 2:
                 return kind(parameter)
         raise ParameterError(
-            Finding(
-                code="unknown-law",
-                what="this does not describe a noise law",
-                found=repr(dict(values)),
-                expected='a law and its parameter, such as {"law": "discrete-gaussian", "sigma2": "289"}',
-                remedy="name discrete-gaussian with sigma2, or two-sided-geometric with epsilon, as exact text",
-            )
+            "unknown-law",
+            "this does not describe a noise law",
+            found=repr(dict(values)),
+            expected='a law and its parameter, such as {"law": "discrete-gaussian", "sigma2": "289"}',
+            remedy="name discrete-gaussian with sigma2, or two-sided-geometric with epsilon, as exact text",
         )
 
     def describe(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from fractions import Fraction
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.noise import (
     CountNoise,
@@ -109,13 +109,11 @@ def smallest_bound(fits: Callable[[int], bool], asked: str) -> int:
         high *= 2
         if high > LARGEST_BOUND:
             raise ParameterError(
-                Finding(
-                    code="bound-too-large",
-                    what="no bound of a usable size has so small a delta",
-                    found=asked,
-                    expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
-                    remedy="take noise without a bound, a larger delta, or fewer tables",
-                )
+                "bound-too-large",
+                "no bound of a usable size has so small a delta",
+                found=asked,
+                expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
+                remedy="take noise without a bound, a larger delta, or fewer tables",
             )
     low = high // 2
     while high - low > 1:
@@ -162,4 +160,4 @@ def _at_most(enclose: Callable[[int], Enclosure], limit: Fraction) -> bool:
 
 
 def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(Finding("no-such-noise", what, found=found, expected=expected, remedy="correct the limits"))
+    return ParameterError("no-such-noise", what, found=found, expected=expected, remedy="correct the limits")

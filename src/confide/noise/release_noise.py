@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.noise.bounded import BoundedLaw, FiniteLaw, Truncated, TruncatedGaussian, TruncatedGeometric, cumulated
 from confide.noise.distributions import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric, narrowed
@@ -235,4 +235,4 @@ def _one_side(base: int, exponent: int, times: Callable[[int, int], int], one: i
 
 
 def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(Finding("bad-comparison", what, found=found, expected=expected, remedy="correct the number"))
+    return ParameterError("bad-comparison", what, found=found, expected=expected, remedy="correct the number")

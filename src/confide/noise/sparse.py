@@ -27,7 +27,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import CONFIDENTIAL, Finding, ParameterError
+from confide.errors import CONFIDENTIAL, ParameterError
 from confide.noise.distributions import Enclosure, Law, nearest_float
 from confide.noise.enclosure import Bounds, FoldedThresholds, ceil_div, folded_thresholds
 from confide.noise.inversion import Integers, Inverse, Steps, draw_one, scaled_down, scaled_up
@@ -60,13 +60,11 @@ def draw_binomial(trials: int, success: Callable[[int], Enclosure], source: Word
     """
     if trials < 0:
         raise ParameterError(
-            Finding(
-                code="negative-count",
-                what="there cannot be fewer than no trials",
-                found=CONFIDENTIAL,
-                expected="a count of zero or more",
-                remedy="check how the count was made",
-            )
+            "negative-count",
+            "there cannot be fewer than no trials",
+            found=CONFIDENTIAL,
+            expected="a count of zero or more",
+            remedy="check how the count was made",
         )
     return draw_one(partial(binomial_steps, trials, success), source, coordinate)
 
@@ -163,13 +161,11 @@ def draw_subset(universe: int, size: int, source: WordSource, start: int) -> Int
     """
     if not 0 <= size <= universe <= _LARGEST:
         raise ParameterError(
-            Finding(
-                code="bad-subset",
-                what="there is no subset of this size",
-                found=CONFIDENTIAL,
-                expected="a size between zero and the number of elements, which is at most 2**62",
-                remedy="check how the counts were made",
-            )
+            "bad-subset",
+            "there is no subset of this size",
+            found=CONFIDENTIAL,
+            expected="a size between zero and the number of elements, which is at most 2**62",
+            remedy="check how the counts were made",
         )
     if 2 * size <= universe:
         return np.sort(_first_distinct(universe, size, source, start))
@@ -218,13 +214,11 @@ def rank_to_place(ranks: Integers, occupied: Integers, universe: int) -> Integer
 
 def _bad_numbers(what: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="bad-group-numbers",
-            what=what,
-            found=CONFIDENTIAL,
-            expected="occupied groups ascending, and ranks below the number of empty groups",
-            remedy="sort the occupied groups and remove repeats",
-        )
+        "bad-group-numbers",
+        what,
+        found=CONFIDENTIAL,
+        expected="occupied groups ascending, and ranks below the number of empty groups",
+        remedy="sort the occupied groups and remove repeats",
     )
 
 
@@ -362,11 +356,9 @@ def _doubled_tail(folded: FoldedThresholds, x: int) -> Bounds:
 
 def _bad_rule(what: str, found: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="bad-sparse-rule",
-            what=what,
-            found=found,
-            expected="three ascending whole numbers; sigma of at most 7000 or epsilon of at least 1/1000 at stage 2",
-            remedy="correct the rule, or draw the noise of every group",
-        )
+        "bad-sparse-rule",
+        what,
+        found=found,
+        expected="three ascending whole numbers; sigma of at most 7000 or epsilon of at least 1/1000 at stage 2",
+        remedy="correct the rule, or draw the noise of every group",
     )

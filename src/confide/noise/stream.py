@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from confide.errors import CONFIDENTIAL, Finding, ParameterError
+from confide.errors import CONFIDENTIAL, ParameterError
 
 COORDINATES = 1 << 63
 """Coordinates are ``0 <= c < 2**63``."""
@@ -145,13 +145,11 @@ def derive_stream(
     for name, value in (("records fingerprint", records_fingerprint), ("plan hash", plan_hash)):
         if not value:
             raise ParameterError(
-                Finding(
-                    code="stream-not-bound",
-                    what=f"a noise stream needs the {name}",
-                    found="no bytes",
-                    expected="the bytes of a hash",
-                    remedy=f"compute the {name} before any noise is drawn",
-                )
+                "stream-not-bound",
+                f"a noise stream needs the {name}",
+                found="no bytes",
+                expected="the bytes of a hash",
+                remedy=f"compute the {name} before any noise is drawn",
             )
     info = b"".join(len(value).to_bytes(8, "big") + value for value in fields)
     keys = HKDF(algorithm=SHA256(), length=2 * _KEY_BYTES, salt=None, info=info).derive(release_key.secret)
@@ -162,13 +160,11 @@ def check_span(start: int, count: int) -> None:
     """Refuse coordinates outside ``0 .. 2**63 - 1``."""
     if start < 0 or count < 0 or start + count > COORDINATES:
         raise ParameterError(
-            Finding(
-                code="coordinate-out-of-range",
-                what="noise is asked for at coordinates that do not exist",
-                found=f"{count} coordinates from {start}",
-                expected="coordinates from 0 to 2**63 - 1",
-                remedy="number units and cells from zero",
-            )
+            "coordinate-out-of-range",
+            "noise is asked for at coordinates that do not exist",
+            found=f"{count} coordinates from {start}",
+            expected="coordinates from 0 to 2**63 - 1",
+            remedy="number units and cells from zero",
         )
 
 
@@ -185,11 +181,9 @@ def _check_key(key: bytes, name: str) -> None:
 
 def _bad_key(what: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="bad-key",
-            what=what,
-            found=CONFIDENTIAL,
-            expected="32 secret bytes, or 64 hexadecimal digits for a chosen key",
-            remedy="take a new key from the operating system with ReleaseKey.from_system()",
-        )
+        "bad-key",
+        what,
+        found=CONFIDENTIAL,
+        expected="32 secret bytes, or 64 hexadecimal digits for a chosen key",
+        remedy="take a new key from the operating system with ReleaseKey.from_system()",
     )

@@ -77,12 +77,10 @@ class _Column:
             row = row * size + group_of_level[known[attribute]]
         if bool(self.excluded[row].any()):
             raise SpecError(
-                Finding(
-                    code="settings-exclude",
-                    what=f"a person was made for whom every level of {self.rule.column!r} is excluded",
-                    expected="rows of weights that leave each possible person a level",
-                    remedy="correct the settings of the made-up people",
-                )
+                "settings-exclude",
+                f"a person was made for whom every level of {self.rule.column!r} is excluded",
+                expected="rows of weights that leave each possible person a level",
+                remedy="correct the settings of the made-up people",
             )
         return self.chances.draw(rng, row)
 

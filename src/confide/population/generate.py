@@ -186,14 +186,12 @@ def write_population(population: Population, folder: str | Path, progress: Progr
 def cannot_write(folder: Path, error: OSError, bytes_a_person: int) -> RunError:
     """The error for made-up people that find no room, or a closed folder."""
     return RunError(
-        Finding(
-            code="cannot-write-population",
-            what="the made-up people cannot be written",
-            where=Place(file=str(folder)),
-            found=error.strerror or str(error),
-            expected=f"a folder that can be written to, with room for some {bytes_a_person} bytes a person",
-            remedy="choose another folder or make room; nothing was left behind",
-        )
+        "cannot-write-population",
+        "the made-up people cannot be written",
+        where=Place(file=str(folder)),
+        found=error.strerror or str(error),
+        expected=f"a folder that can be written to, with room for some {bytes_a_person} bytes a person",
+        remedy="choose another folder or make room; nothing was left behind",
     )
 
 

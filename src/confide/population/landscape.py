@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from confide.errors import Finding, SpecError
+from confide.errors import SpecError
 from confide.population.draw import LAND, Floats, Ints, apportion, apportion_one, positions, spread_out, stream
 from confide.population.settings import Settings
 
@@ -144,13 +144,11 @@ def _check_codes(tracts: Ints, places: Ints, counts: Ints) -> None:
     most_places = int(np.add.reduceat(places, np.cumsum(counts) - counts).max())
     if int(tracts.max()) > MOST_TRACTS or most_places > MOST_PLACES:
         raise SpecError(
-            Finding(
-                code="settings-too-fine",
-                what="the settings of the made-up people ask for more areas than their codes can number",
-                found=f"{int(tracts.max()):,} tracts in a county, {most_places:,} places in a state",
-                expected=f"at most {MOST_TRACTS:,} and {MOST_PLACES:,}",
-                remedy="raise tract_persons or place_persons, or make more counties and states",
-            )
+            "settings-too-fine",
+            "the settings of the made-up people ask for more areas than their codes can number",
+            found=f"{int(tracts.max()):,} tracts in a county, {most_places:,} places in a state",
+            expected=f"at most {MOST_TRACTS:,} and {MOST_PLACES:,}",
+            remedy="raise tract_persons or place_persons, or make more counties and states",
         )
 
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
 from confide.population.generate import Population, Progress, cannot_write
 from confide.population.origins import SUBSETS, Config, code_files
@@ -117,12 +117,10 @@ class _States:
         places = [int(code) - self._first for code in encoded.dictionary.to_pylist()]
         if max(places) >= len(self._codes):
             raise ParameterError(
-                Finding(
-                    code="too-many-states",
-                    what="there are more made-up states than SafeTab-P has codes of states",
-                    expected=f"at most {len(self._codes)}",
-                    remedy="make fewer persons, or settings with fewer states",
-                )
+                "too-many-states",
+                "there are more made-up states than SafeTab-P has codes of states",
+                expected=f"at most {len(self._codes)}",
+                remedy="make fewer persons, or settings with fewer states",
             )
         named = [self._codes[place] for place in places]
         self._used.update(named)

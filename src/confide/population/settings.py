@@ -244,23 +244,19 @@ def load_settings(name: str | Path = "default") -> Settings:
     except OSError as error:
         known = ", ".join(sorted(entry.name.removesuffix(".toml") for entry in shipped.iterdir()))
         raise SpecError(
-            Finding(
-                code="settings-not-found",
-                what="the settings of the made-up people cannot be read",
-                found=source,
-                expected=f"one of {known}, or the path of a .toml file",
-                remedy="name shipped settings or give the path of your own",
-            )
+            "settings-not-found",
+            "the settings of the made-up people cannot be read",
+            found=source,
+            expected=f"one of {known}, or the path of a .toml file",
+            remedy="name shipped settings or give the path of your own",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(
-            Finding(
-                code="settings-not-toml",
-                what="the settings of the made-up people are not TOML",
-                where=Place(file=source),
-                found=str(error),
-                remedy="start from a copy of the default settings",
-            )
+            "settings-not-toml",
+            "the settings of the made-up people are not TOML",
+            where=Place(file=source),
+            found=str(error),
+            remedy="start from a copy of the default settings",
         ) from error
     except ValidationError as error:
         raise SpecError([_finding(source, problem) for problem in error.errors()]) from error

@@ -178,25 +178,21 @@ class Accountant:
     def __post_init__(self) -> None:
         if self.budget is not None and self.budget.definition is not self.definition:
             raise ParameterError(
-                Finding(
-                    code="budget-of-another-kind",
-                    what="the budget is not a loss of the kind that is accounted",
-                    found=self.budget.definition.value,
-                    expected=self.definition.value,
-                    remedy="convert the budget before opening the account",
-                )
+                "budget-of-another-kind",
+                "the budget is not a loss of the kind that is accounted",
+                found=self.budget.definition.value,
+                expected=self.definition.value,
+                remedy="convert the budget before opening the account",
             )
         delta = self.budget.delta if isinstance(self.budget, ApproxDP) and 0 < self.budget.delta < 1 else None
         spent = price(Sequential(self.events), self.neighbours, self.definition, delta)
         if self.budget is not None and not spent <= self.budget:
             raise BudgetExceededError(
-                Finding(
-                    code="budget-exceeded",
-                    what="the events cost more than the budget",
-                    found=str(spent),
-                    expected=f"at most {self.budget}",
-                    remedy="plan fewer or noisier measurements, or decide on a larger budget",
-                )
+                "budget-exceeded",
+                "the events cost more than the budget",
+                found=str(spent),
+                expected=f"at most {self.budget}",
+                remedy="plan fewer or noisier measurements, or decide on a larger budget",
             )
         object.__setattr__(self, "spent", spent)
 
@@ -268,24 +264,20 @@ def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivit
         return parts_of(event, sensitivity)
     if isinstance(event, TruncatedMeasurement):
         raise ParameterError(
-            Finding(
-                code="bounded-noise",
-                what=f"noise with a bound cannot be accounted in {definition.value}",
-                found=f"measurement {event.measurement.label!r} with noise of at most ±{event.bound}",
-                expected="noise without a bound",
-                remedy="account in approximate, with an epsilon and a delta, or plan noise without a bound",
-            )
+            "bounded-noise",
+            f"noise with a bound cannot be accounted in {definition.value}",
+            found=f"measurement {event.measurement.label!r} with noise of at most ±{event.bound}",
+            expected="noise without a bound",
+            remedy="account in approximate, with an epsilon and a delta, or plan noise without a bound",
         )
     if event.distribution is Distribution.DISCRETE_GAUSSIAN:
         if definition is Definition.PURE:
             raise ParameterError(
-                Finding(
-                    code="no-pure-loss",
-                    what="discrete Gaussian noise cannot be accounted in pure differential privacy",
-                    found=f"measurement {event.label!r} with sigma2 = {event.parameter}",
-                    expected="geometric noise",
-                    remedy="account in zcdp and convert the total to epsilon at a delta, or plan geometric noise",
-                )
+                "no-pure-loss",
+                "discrete Gaussian noise cannot be accounted in pure differential privacy",
+                found=f"measurement {event.label!r} with sigma2 = {event.parameter}",
+                expected="geometric noise",
+                remedy="account in zcdp and convert the total to epsilon at a delta, or plan geometric noise",
             )
         return (event.times * gaussian_loss(event.parameter, sensitivity).rho,)
     if definition is Definition.ZCDP:

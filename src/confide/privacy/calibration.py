@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.privacy.definitions import ZCDP, Neighbours, PureDP
 
@@ -63,13 +63,11 @@ def whole(value: object, name: str, least: int = 1) -> int:
     """``value`` if it is an integer of at least ``least``: a number of cells, copies or repetitions."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ParameterError(
-            Finding(
-                code="not-a-whole-number",
-                what=f"{name} must be a whole number of at least {least}",
-                found=repr(value),
-                expected=f"an integer, {least} or more",
-                remedy=f"correct {name}",
-            )
+            "not-a-whole-number",
+            f"{name} must be a whole number of at least {least}",
+            found=repr(value),
+            expected=f"an integer, {least} or more",
+            remedy=f"correct {name}",
         )
     return value
 
@@ -109,12 +107,10 @@ def geometric_epsilon(loss: PureDP, sensitivity: Sensitivity) -> Fraction:
 def _spendable(value: Fraction, name: str) -> Fraction:
     if value == 0:
         raise ParameterError(
-            Finding(
-                code="nothing-to-spend",
-                what="no finite noise has a loss of zero",
-                found=f"{name} = 0",
-                expected=f"a positive {name}",
-                remedy="leave the measurement out of the plan, or give it a share of the budget",
-            )
+            "nothing-to-spend",
+            "no finite noise has a loss of zero",
+            found=f"{name} = 0",
+            expected=f"a positive {name}",
+            remedy="leave the measurement out of the plan, or give it a share of the budget",
         )
     return value

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.privacy.definitions import ZCDP, ApproxDP, nonnegative
 from confide.privacy.directed import Enclosure, density, float_up, mills_ratio, tighten
@@ -112,13 +112,11 @@ def probability(delta: Exact) -> Fraction:
     number = exact(delta, "delta")
     if not 0 < number < 1:
         raise ParameterError(
-            Finding(
-                code="delta-out-of-range",
-                what="delta must lie strictly between 0 and 1",
-                found=str(number),
-                expected='a small probability such as "1e-10"',
-                remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",
-            )
+            "delta-out-of-range",
+            "delta must lie strictly between 0 and 1",
+            found=str(number),
+            expected='a small probability such as "1e-10"',
+            remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",
         )
     return number
 

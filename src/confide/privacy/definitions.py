@@ -20,7 +20,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact
 
 
@@ -46,13 +46,11 @@ def nonnegative(value: Exact, name: str) -> Fraction:
     number = exact(value, name)
     if number < 0:
         raise ParameterError(
-            Finding(
-                code="negative",
-                what=f"{name} must not be negative",
-                found=str(number),
-                expected="zero or a positive number",
-                remedy=f"correct {name}",
-            )
+            "negative",
+            f"{name} must not be negative",
+            found=str(number),
+            expected="zero or a positive number",
+            remedy=f"correct {name}",
         )
     return number
 
@@ -82,13 +80,11 @@ class PrivacyLoss(ABC):
         ours, theirs = self._paired(other, "subtracted")
         if not other <= self:
             raise ParameterError(
-                Finding(
-                    code="loss-exceeds-budget",
-                    what="the loss is larger than what it is taken from",
-                    found=str(other),
-                    expected=f"at most {self}",
-                    remedy="plan less, or start from a larger budget",
-                )
+                "loss-exceeds-budget",
+                "the loss is larger than what it is taken from",
+                found=str(other),
+                expected=f"at most {self}",
+                remedy="plan less, or start from a larger budget",
             )
         return type(self)(*(a - b for a, b in zip(ours, theirs, strict=True)))
 
@@ -125,13 +121,11 @@ class PrivacyLoss(ABC):
         if not isinstance(other, PrivacyLoss) or type(other) is not type(self):
             found = other.definition.value if isinstance(other, PrivacyLoss) else type(other).__name__
             raise ParameterError(
-                Finding(
-                    code="losses-of-two-kinds",
-                    what=f"a {self.definition.value} loss is {verb} with something that is not one",
-                    found=found,
-                    expected=f"a {self.definition.value} loss",
-                    remedy="convert one of them first; every conversion is a function that says what it gives away",
-                )
+                "losses-of-two-kinds",
+                f"a {self.definition.value} loss is {verb} with something that is not one",
+                found=found,
+                expected=f"a {self.definition.value} loss",
+                remedy="convert one of them first; every conversion is a function that says what it gives away",
             )
         return list(self.parameters().values()), list(other.parameters().values())
 
@@ -210,12 +204,10 @@ def loss_from_dict(values: Mapping[str, Any]) -> PureDP | ZCDP | ApproxDP:
     names = set() if kind is None else set(kind.zero().parameters())
     if kind is None or set(values) != names | {"definition"}:
         raise ParameterError(
-            Finding(
-                code="unknown-loss",
-                what="this is not a privacy loss",
-                found=", ".join(f"{name}={value}" for name, value in sorted(values.items()))[:200],
-                expected="definition pure with epsilon, zcdp with rho, or approximate with epsilon and delta",
-                remedy="correct the entry, or read it with the version of Confide that wrote it",
-            )
+            "unknown-loss",
+            "this is not a privacy loss",
+            found=", ".join(f"{name}={value}" for name, value in sorted(values.items()))[:200],
+            expected="definition pure with epsilon, zcdp with rho, or approximate with epsilon and delta",
+            remedy="correct the entry, or read it with the version of Confide that wrote it",
         )
     return kind(**{name: exact(values[name], name) for name in names})

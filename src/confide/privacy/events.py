@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from confide.errors import ConfideError, Finding, ParameterError
+from confide.errors import ConfideError, ParameterError
 from confide.exact import Exact, positive
 from confide.privacy.calibration import Distribution, whole
 
@@ -146,13 +146,11 @@ class BoundedDegree:
         numbers = (1,) * len(members) if copies is None else tuple(whole(number, "copies") for number in copies)
         if len(numbers) != len(members):
             raise ParameterError(
-                Finding(
-                    code="copies-do-not-match",
-                    what="there must be one number of copies for each event of the family",
-                    found=f"{len(numbers)} numbers for {len(members)} events",
-                    expected=f"{len(members)} numbers",
-                    remedy="give the number of members for each event",
-                )
+                "copies-do-not-match",
+                "there must be one number of copies for each event of the family",
+                found=f"{len(numbers)} numbers for {len(members)} events",
+                expected=f"{len(members)} numbers",
+                remedy="give the number of members for each event",
             )
         object.__setattr__(self, "events", members)
         object.__setattr__(self, "degree", whole(degree, "degree"))
@@ -207,14 +205,12 @@ def _read(values: Mapping[str, Any]) -> Event:
 def unsupported(found: str) -> ParameterError:
     """The error for an event that this version cannot price."""
     return ParameterError(
-        Finding(
-            code="unsupported-event",
-            what="this version cannot price the event",
-            found=found,
-            expected="measurement (discrete-gaussian or two-sided-geometric), truncated-measurement, sequential, "
-            "parallel or bounded-degree",
-            remedy="use the version of Confide that wrote the plan, or plan with the events listed",
-        )
+        "unsupported-event",
+        "this version cannot price the event",
+        found=found,
+        expected="measurement (discrete-gaussian or two-sided-geometric), truncated-measurement, sequential, "
+        "parallel or bounded-degree",
+        remedy="use the version of Confide that wrote the plan, or plan with the events listed",
     )
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 Array = npt.NDArray[np.float64]
 
@@ -272,11 +272,9 @@ def _points(wanted: float, where: str) -> int:
 def too_large(why: str, found: str) -> ParameterError:
     """The error for a law that would not fit into memory or into double precision."""
     return ParameterError(
-        Finding(
-            code="pld-too-large",
-            what=f"the privacy loss distribution is not computed: {why}",
-            found=found,
-            expected=f"at most {MOST_POINTS:,} points and sigma2 of at least {LEAST_SIGMA2}",
-            remedy="give a larger interval, or use cks_epsilon, which needs no grid and is a few per cent larger",
-        )
+        "pld-too-large",
+        f"the privacy loss distribution is not computed: {why}",
+        found=found,
+        expected=f"at most {MOST_POINTS:,} points and sigma2 of at least {LEAST_SIGMA2}",
+        remedy="give a larger interval, or use cks_epsilon, which needs no grid and is a few per cent larger",
     )

@@ -21,7 +21,7 @@ from functools import reduce
 from itertools import combinations_with_replacement
 from operator import add
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.privacy.calibration import Distribution, bounded_degree, whole
 from confide.privacy.conversion import probability
@@ -124,13 +124,11 @@ def _rho(groups: dict[Fraction, int]) -> float:
 
 def _refused(what: str, found: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="no-loss-distribution",
-            what=f"the privacy loss distribution is not known for {what}",
-            found=found,
-            expected="discrete Gaussian measurements, in families of alike members",
-            remedy="give the noisy cells of the worst neighbour yourself, or use the accountant and cks_epsilon",
-        )
+        "no-loss-distribution",
+        f"the privacy loss distribution is not known for {what}",
+        found=found,
+        expected="discrete Gaussian measurements, in families of alike members",
+        remedy="give the noisy cells of the worst neighbour yourself, or use the accountant and cks_epsilon",
     )
 
 

@@ -51,26 +51,22 @@ def require_sealed(workspace: Workspace) -> None:
     """Raises if there is no release yet that could be compared with the truth."""
     if not (workspace.release / MANIFEST).exists():
         raise RunError(
-            Finding(
-                code="not-sealed",
-                what="there is no release yet that could be compared with the truth",
-                where=Place(file=str(workspace.release)),
-                found="no release",
-                expected="a sealed release",
-                remedy="run it to its end first",
-            )
+            "not-sealed",
+            "there is no release yet that could be compared with the truth",
+            where=Place(file=str(workspace.release)),
+            found="no release",
+            expected="a sealed release",
+            remedy="run it to its end first",
         )
 
 
 def no_truth(file: Path) -> RunError:
     """The error for true counts that are gone."""
     return RunError(
-        Finding(
-            code="no-truth",
-            what="the true counts of this run are not there any more",
-            where=Place(file=file.name),
-            found="no such file",
-            expected="the confidential folder as the run left it",
-            remedy="run `confide replay` with the records and the kept key first",
-        )
+        "no-truth",
+        "the true counts of this run are not there any more",
+        where=Place(file=file.name),
+        found="no such file",
+        expected="the confidential folder as the run left it",
+        remedy="run `confide replay` with the records and the kept key first",
     )

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
 from confide.engines.atomic_files import flush
-from confide.errors import Finding, Place, ReleaseError
+from confide.errors import Place, ReleaseError
 from confide.releases.keys import STAMP
 
 MANIFEST = "manifest.json"
@@ -232,12 +232,10 @@ def _description(column: pa.Field) -> str:
 
 def _not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseError:
     return ReleaseError(
-        Finding(
-            code="not-a-release",
-            what=what,
-            where=Place(file=str(path)),
-            found=found,
-            expected=expected,
-            remedy="give the path of a release folder; if this is one, get the release again from its office",
-        )
+        "not-a-release",
+        what,
+        where=Place(file=str(path)),
+        found=found,
+        expected=expected,
+        remedy="give the path of a release folder; if this is one, get the release again from its office",
     )

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from confide.engines.atomic_files import flush, write_text
-from confide.errors import CONFIDENTIAL, Finding, Place, RunError
+from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.noise import ReleaseKey
 
 STAMP = "NOT FOR RELEASE"
@@ -68,4 +68,4 @@ def destroy(path: Path) -> None:
 
 
 def _unusable(path: Path, what: str, found: str, expected: str, remedy: str) -> RunError:
-    return RunError(Finding("key", what, Place(file=str(path)), found, expected, remedy))
+    return RunError("key", what, Place(file=str(path)), found, expected, remedy)

@@ -128,14 +128,12 @@ def _more(path: Path, number: int) -> list[Finding]:
 
 def _unreadable(path: Path, what: str, expected: str, found: str, line: int | None = None) -> SpecError:
     return SpecError(
-        Finding(
-            code="spec-unreadable",
-            what=what,
-            where=Place(file=str(path), line=line),
-            found=found,
-            expected=expected,
-            remedy="give the path of the spec file",
-        )
+        "spec-unreadable",
+        what,
+        where=Place(file=str(path), line=line),
+        found=found,
+        expected=expected,
+        remedy="give the path of the spec file",
     )
 
 
@@ -146,14 +144,12 @@ def _mechanism(path: Path, text: str, values: dict[str, Any], models: Mapping[st
         return name
     close = difflib.get_close_matches(str(name), models, 1)
     raise SpecError(
-        Finding(
-            code="mechanism",
-            what="the spec names no mechanism" if name is None else "there is no such mechanism",
-            where=Place(path.name, documents.line_of(text, ("release", "mechanism")), path="release.mechanism"),
-            found="nothing" if name is None else repr(name),
-            expected="one of " + ", ".join(models),
-            remedy=f'did you mean "{close[0]}"?' if close else 'write, under [release], mechanism = "tables"',
-        )
+        "mechanism",
+        "the spec names no mechanism" if name is None else "there is no such mechanism",
+        where=Place(path.name, documents.line_of(text, ("release", "mechanism")), path="release.mechanism"),
+        found="nothing" if name is None else repr(name),
+        expected="one of " + ", ".join(models),
+        remedy=f'did you mean "{close[0]}"?' if close else 'write, under [release], mechanism = "tables"',
     )
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
-from confide.errors import Finding, Place, ReleaseError, RunError
+from confide.errors import Place, ReleaseError, RunError
 from confide.exact import Exact, exact, rounded_up
 from confide.noise import (
     DiscreteGaussian,
@@ -191,13 +191,11 @@ class Plan:
         planned = {(measure.level, measure.query) for measure in self.measures}
         if set(measured) != planned:
             raise RunError(
-                Finding(
-                    code="not-as-planned",
-                    what="the run would not measure what was planned",
-                    found=", ".join(f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5]),
-                    expected="the measurements of the plan, all of them and no others",
-                    remedy="report it: this is a mistake of ours; nothing was drawn",
-                )
+                "not-as-planned",
+                "the run would not measure what was planned",
+                found=", ".join(f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5]),
+                expected="the measurements of the plan, all of them and no others",
+                remedy="report it: this is a mistake of ours; nothing was drawn",
             )
 
     @cached_property
@@ -269,14 +267,12 @@ def read_plan(values: Mapping[str, Any]) -> Plan:
         return _read_plan(values)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ReleaseError(
-            Finding(
-                code="bad-plan",
-                what="the plan in the manifest is not one that Confide wrote",
-                where=Place(file="manifest.json", path="plan"),
-                found="another form",
-                expected="measures, each with level, query, law and loss",
-                remedy="get the release again from its office",
-            )
+            "bad-plan",
+            "the plan in the manifest is not one that Confide wrote",
+            where=Place(file="manifest.json", path="plan"),
+            found="another form",
+            expected="measures, each with level, query, law and loss",
+            remedy="get the release again from its office",
         ) from None
 
 

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from confide.errors import Finding, Place, RunError
+from confide.errors import Place, RunError
 from confide.inputs.records import records_fingerprint
 from confide.releases import keys
 from confide.releases.check import check, ledger_path
@@ -94,26 +94,22 @@ def begun(workspace: Workspace) -> RunIdentity:
     identity = workspace.identity()
     if identity is None:
         raise RunError(
-            Finding(
-                code="no-run",
-                what="there is no run in this folder",
-                where=Place(file=str(workspace.root)),
-                found="no confidential/run.json",
-                expected="a folder that `confide run` has written",
-                remedy="run the spec first",
-            )
+            "no-run",
+            "there is no run in this folder",
+            where=Place(file=str(workspace.root)),
+            found="no confidential/run.json",
+            expected="a folder that `confide run` has written",
+            remedy="run the spec first",
         )
     return identity
 
 
 def _not_sealed(what: str, workspace: Workspace) -> RunError:
     return RunError(
-        Finding(
-            code="not-sealed",
-            what=what,
-            where=Place(file=str(workspace.root)),
-            found="a run that is not complete",
-            expected="a sealed release",
-            remedy="run it to its end first",
-        )
+        "not-sealed",
+        what,
+        where=Place(file=str(workspace.root)),
+        found="a run that is not complete",
+        expected="a sealed release",
+        remedy="run it to its end first",
     )

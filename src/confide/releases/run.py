@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confide.engines import Engine, LocalEngine, SparkEngine
-from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
+from confide.errors import CONFIDENTIAL, LedgerError, ParameterError, Place, RunError
 from confide.inputs.records import records_fingerprint
 from confide.noise import ReleaseKey
 from confide.releases import keys
@@ -228,14 +228,12 @@ def _already_sealed(ledger: Ledger, workspace: Workspace, plan: Plan, manifest_s
     manifest = workspace.release / MANIFEST
     if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
         raise RunError(
-            Finding(
-                code="release-changed",
-                what="the ledger says that this run is sealed, but the release is not the one that was sealed",
-                where=Place(file=str(manifest)),
-                found="another manifest" if manifest.exists() else "no manifest",
-                expected="the sealed release",
-                remedy="publish nothing from this folder; restore the release from a copy",
-            )
+            "release-changed",
+            "the ledger says that this run is sealed, but the release is not the one that was sealed",
+            where=Place(file=str(manifest)),
+            found="another manifest" if manifest.exists() else "no manifest",
+            expected="the sealed release",
+            remedy="publish nothing from this folder; restore the release from a copy",
         )
     return RunResult(workspace.release, workspace, plan, ledger.account(), str(manifest_sha256), True)
 
@@ -243,15 +241,13 @@ def _already_sealed(ledger: Ledger, workspace: Workspace, plan: Plan, manifest_s
 def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:
     """The error for inputs that are not those the run was begun with."""
     return RunError(
-        Finding(
-            code="run-changed",
-            what=what,
-            where=Place(file=str(workspace.root)),
-            found=found,
-            expected="the same spec, frame, records and kind of key, to go on with the run",
-            remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
-            "new charge",
-        )
+        "run-changed",
+        what,
+        where=Place(file=str(workspace.root)),
+        found=found,
+        expected="the same spec, frame, records and kind of key, to go on with the run",
+        remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
+        "new charge",
     )
 
 
@@ -287,12 +283,10 @@ def choose_engine(
 
 def _refused(option: str, what: str, found: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="engine",
-            what=what,
-            where=Place(path=option),
-            found=found,
-            expected="local; or spark, for " + ", ".join(ON_SPARK),
-            remedy="run with --engine local, or leave the option out",
-        )
+        "engine",
+        what,
+        where=Place(path=option),
+        found=found,
+        expected="local; or spark, for " + ", ".join(ON_SPARK),
+        remedy="run with --engine local, or leave the option out",
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import positive
 
 KeyPath = tuple[str | int, ...]
@@ -40,12 +40,10 @@ def _exact(value: Any, info: ValidationInfo) -> Fraction:
     number = positive(value, name)
     if max(number.numerator, number.denominator) >= 10**MOST_DIGITS:
         raise ParameterError(
-            Finding(
-                code="number-too-long",
-                what=f"{name} is out of all proportion",
-                expected=f"a fraction whose parts have at most {MOST_DIGITS} digits",
-                remedy="write a number that somebody could have meant",
-            )
+            "number-too-long",
+            f"{name} is out of all proportion",
+            expected=f"a fraction whose parts have at most {MOST_DIGITS} digits",
+            remedy="write a number that somebody could have meant",
         )
     return number
 

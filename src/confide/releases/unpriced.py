@@ -171,14 +171,12 @@ def _identify(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Works
         raise changed("this run was begun with another kind of key", workspace, found)
     if (known.plan_hash, known.records_fingerprint) != (plan.hash, fingerprint):
         raise RunError(
-            Finding(
-                code="run-changed",
-                what="the spec or the inputs are not those this run was begun with",
-                where=Place(file=str(workspace.root)),
-                found=f"plan {plan.hash[:16]}…",
-                expected=f"plan {known.plan_hash[:16]}…, and the same inputs",
-                remedy="put them back as they were; or make a new release, under a new name",
-            )
+            "run-changed",
+            "the spec or the inputs are not those this run was begun with",
+            where=Place(file=str(workspace.root)),
+            found=f"plan {plan.hash[:16]}…",
+            expected=f"plan {known.plan_hash[:16]}…, and the same inputs",
+            remedy="put them back as they were; or make a new release, under a new name",
         )
     return known
 

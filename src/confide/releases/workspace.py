@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines.atomic_files import private_folder, write_text
-from confide.errors import Finding, Place, RunError
+from confide.errors import Place, RunError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,12 @@ def one_process(lock: Path, root: Path) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RunError(
-                    Finding(
-                        code="run-in-progress",
-                        what="another process works on this run",
-                        where=Place(file=str(root)),
-                        found="a held lock",
-                        expected="one process for one run",
-                        remedy="wait until it ends; a lock never outlives its process",
-                    )
+                    "run-in-progress",
+                    "another process works on this run",
+                    where=Place(file=str(root)),
+                    found="a held lock",
+                    expected="one process for one run",
+                    remedy="wait until it ends; a lock never outlives its process",
                 ) from None
         yield
     finally:
@@ -100,14 +98,12 @@ class Workspace:
             return None
         except (ValueError, TypeError, OSError) as error:
             raise RunError(
-                Finding(
-                    code="run-record",
-                    what="the record of the run cannot be read",
-                    where=Place(file=str(self._record_file)),
-                    found=getattr(error, "strerror", None) or "another content",
-                    expected="the file as Confide wrote it",
-                    remedy="restore run.json from a backup; `confide ledger reconcile` says what was charged",
-                )
+                "run-record",
+                "the record of the run cannot be read",
+                where=Place(file=str(self._record_file)),
+                found=getattr(error, "strerror", None) or "another content",
+                expected="the file as Confide wrote it",
+                remedy="restore run.json from a backup; `confide ledger reconcile` says what was charged",
             ) from None
 
     def begin(self, record: RunIdentity) -> RunIdentity:
@@ -167,14 +163,12 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
         raise RunError(
-            Finding(
-                code="disk-full" if full else "cannot-write",
-                what="the disk is full" if full else "a file cannot be written, or not be read again",
-                where=Place(file=str(folder)),
-                found=error.strerror or type(error).__name__,
-                expected="room for the release and its intermediate files" if full else "a folder that can be written",
-                remedy="free some space and run again: the run goes on where it stopped"
-                if full
-                else "correct the permissions, or choose another folder; then run again",
-            )
+            "disk-full" if full else "cannot-write",
+            "the disk is full" if full else "a file cannot be written, or not be read again",
+            where=Place(file=str(folder)),
+            found=error.strerror or type(error).__name__,
+            expected="room for the release and its intermediate files" if full else "a folder that can be written",
+            remedy="free some space and run again: the run goes on where it stopped"
+            if full
+            else "correct the permissions, or choose another folder; then run again",
         ) from None

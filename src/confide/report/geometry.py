@@ -13,7 +13,7 @@ from math import cos, pi
 from pathlib import Path
 from typing import Any
 
-from confide.errors import Finding, InputError, Place
+from confide.errors import InputError, Place
 
 STEPS = 1_500
 """Points are rounded to so many steps across the map: finer than any screen shows, and a small file."""
@@ -43,14 +43,12 @@ def read_geometry(file: Path, name: str, codes: Iterable[str]) -> Geometry:
     if not found:
         properties = sorted({key for feature in features for key in feature["properties"]})
         raise InputError(
-            Finding(
-                code="geometry-codes",
-                what=f"no property of the file has the codes of {name!r}",
-                where=Place(file=str(file)),
-                found="properties " + ", ".join(properties[:12]) if properties else "no properties",
-                expected=f"a property with codes such as {listed[0]!r}, whole or at its end",
-                remedy="give the file of this level and this territory",
-            )
+            "geometry-codes",
+            f"no property of the file has the codes of {name!r}",
+            where=Place(file=str(file)),
+            found="properties " + ", ".join(properties[:12]) if properties else "no properties",
+            expected=f"a property with codes such as {listed[0]!r}, whole or at its end",
+            remedy="give the file of this level and this territory",
         )
     flat = _projected([(code, _polygons(feature["geometry"])) for code, feature in found])
     outlines = tuple(Outline(code, polygons) for code, polygons in flat if polygons)
@@ -69,14 +67,12 @@ def _features(file: Path, name: str) -> list[dict[str, Any]]:
             _polygons(feature["geometry"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise InputError(
-            Finding(
-                code="geometry",
-                what=f"the geometry of {name!r} cannot be read",
-                where=Place(file=str(file)),
-                found=getattr(error, "strerror", None) or "another content",
-                expected="a GeoJSON FeatureCollection of Polygons or MultiPolygons, in degrees",
-                remedy="check the path, or write the file again",
-            )
+            "geometry",
+            f"the geometry of {name!r} cannot be read",
+            where=Place(file=str(file)),
+            found=getattr(error, "strerror", None) or "another content",
+            expected="a GeoJSON FeatureCollection of Polygons or MultiPolygons, in degrees",
+            remedy="check the path, or write the file again",
         ) from None
     return features
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.documents import CollectingReader, load_shipped, read_toml, shipped
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.privacy.calibration import whole
 from confide.privacy.invariants.language import (
@@ -40,13 +40,11 @@ def load_invariants(names: Iterable[str], base: Path | None = None) -> Invariant
     listed = list(names)
     if not listed:
         raise ParameterError(
-            Finding(
-                code="no-invariants",
-                what="no invariants are named",
-                found="nothing",
-                expected=f"some of {', '.join(shipped(KIND))}, or the path of a TOML file",
-                remedy="name the invariants, such as C1 C2",
-            )
+            "no-invariants",
+            "no invariants are named",
+            found="nothing",
+            expected=f"some of {', '.join(shipped(KIND))}, or the path of a TOML file",
+            remedy="name the invariants, such as C1 C2",
         )
     return combine(_load(name, base or Path()) for name in dict.fromkeys(listed))
 
@@ -57,13 +55,11 @@ def combine(parts: Iterable[Invariants]) -> Invariants:
     for other in rest:
         if other.records != first.records:
             raise ParameterError(
-                Finding(
-                    code="other-records",
-                    what="these invariants are about different records",
-                    found=f"{', '.join(first.names)}: {first.records.id}; {', '.join(other.names)}: {other.records.id}",
-                    expected="invariants about records of one form",
-                    remedy="name invariants that belong together",
-                )
+                "other-records",
+                "these invariants are about different records",
+                found=f"{', '.join(first.names)}: {first.records.id}; {', '.join(other.names)}: {other.records.id}",
+                expected="invariants about records of one form",
+                remedy="name invariants that belong together",
             )
     every = [first, *rest]
     return Invariants(

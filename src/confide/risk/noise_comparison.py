@@ -26,7 +26,7 @@ from fractions import Fraction
 from math import inf, nextafter
 from typing import Any
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.noise import (
     CountNoise,
@@ -65,13 +65,11 @@ def changed_counts_of(plan: Plan) -> int:
     """The same for the plan of a static programme, in which every record is in one cell of every measurement."""
     if plan.mechanism != "tables":
         raise ParameterError(
-            Finding(
-                code="not-a-static-programme",
-                what="only a static programme changes one count in each of its measurements",
-                found=f"a plan of the mechanism {plan.mechanism!r}",
-                expected="a plan of the mechanism 'tables'",
-                remedy="count the changed counts of another plan by hand",
-            )
+            "not-a-static-programme",
+            "only a static programme changes one count in each of its measurements",
+            found=f"a plan of the mechanism {plan.mechanism!r}",
+            expected="a plan of the mechanism 'tables'",
+            remedy="count the changed counts of another plan by hand",
         )
     return changed_counts(len(plan.measures), plan.neighbours)
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import Finding, SpecError
+from confide.errors import SpecError
 
 Code: TypeAlias = int | str
 """What stands in the records: an integer or a text."""
@@ -71,13 +71,11 @@ class Attribute:
 
 def _wrong(name: str, problem: str, found: str, expected: str) -> SpecError:
     return SpecError(
-        Finding(
-            code="schema-attribute",
-            what=f"attribute {name!r} {problem}",
-            found=found,
-            expected=expected,
-            remedy="correct the schema file",
-        )
+        "schema-attribute",
+        f"attribute {name!r} {problem}",
+        found=found,
+        expected=expected,
+        remedy="correct the schema file",
     )
 
 
@@ -140,13 +138,11 @@ class Recode:
 
     def _wrong(self, problem: str, found: str) -> SpecError:
         return SpecError(
-            Finding(
-                code="schema-recode",
-                what=f"recode {self.name!r} of {self.attribute.name!r} {problem}",
-                found=found,
-                expected="disjoint, non-empty groups of the attribute's codes",
-                remedy="correct the schema file",
-            )
+            "schema-recode",
+            f"recode {self.name!r} of {self.attribute.name!r} {problem}",
+            found=found,
+            expected="disjoint, non-empty groups of the attribute's codes",
+            remedy="correct the schema file",
         )
 
 

@@ -96,13 +96,11 @@ class Schema:
             return self.variables[name]
         except KeyError:
             raise SpecError(
-                Finding(
-                    code="unknown-variable",
-                    what=f"the schema {self.id!r} has no variable {name!r}",
-                    found=name,
-                    expected="one of " + ", ".join(self.variables),
-                    remedy="correct the name, or add a recode to the schema file",
-                )
+                "unknown-variable",
+                f"the schema {self.id!r} has no variable {name!r}",
+                found=name,
+                expected="one of " + ", ".join(self.variables),
+                remedy="correct the name, or add a recode to the schema file",
             ) from None
 
     def query(self, text: str) -> Query:
@@ -113,13 +111,11 @@ class Schema:
         attributes = [variable.attribute.name for variable in variables]
         if len(set(attributes)) < len(attributes):
             raise SpecError(
-                Finding(
-                    code="repeated-attribute",
-                    what=f"the query {text!r} uses one attribute twice",
-                    found=text,
-                    expected="each attribute at most once",
-                    remedy="keep one variable of each attribute",
-                )
+                "repeated-attribute",
+                f"the query {text!r} uses one attribute twice",
+                found=text,
+                expected="each attribute at most once",
+                remedy="keep one variable of each attribute",
             )
         return Query(variables)
 
@@ -228,4 +224,4 @@ def _codes(attribute: Attribute, member: Any) -> list[int | str]:
 
 
 def _wrong(what: str, expected: str) -> SpecError:
-    return SpecError(Finding(code="schema", what=what, expected=expected, remedy="correct the schema file"))
+    return SpecError("schema", what, expected=expected, remedy="correct the schema file")

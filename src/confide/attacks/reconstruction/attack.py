@@ -129,13 +129,11 @@ def _depth(published: Published, level: str | None) -> int:
         return 0
     if level not in geography.levels:
         raise ParameterError(
-            Finding(
-                code="no-level",
-                what="there is no such level",
-                found=level,
-                expected="one of " + ", ".join(dict.fromkeys(("block", *geography.levels))),
-                remedy="choose one of them",
-            )
+            "no-level",
+            "there is no such level",
+            found=level,
+            expected="one of " + ", ".join(dict.fromkeys(("block", *geography.levels))),
+            remedy="choose one of them",
         )
     return geography.depth(level)
 

@@ -78,7 +78,7 @@ def _code(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str):
         expected = 'whole numbers, texts in quotes, or ranges such as "0..17"'
         raise ParameterError(
-            Finding("bad-code", "this is no code of an attribute", expected=expected, remedy="correct the value")
+            "bad-code", "this is no code of an attribute", expected=expected, remedy="correct the value"
         )
     return value
 
@@ -223,7 +223,7 @@ def _document(name: str, base: Path, file: str) -> dict[str, Any]:
 
 
 def _wrong(file: str, path: str, what: str, found: str, expected: str) -> SpecError:
-    return SpecError(Finding("bad-description", what, Place(file=file, path=path), found, expected, "correct the file"))
+    return SpecError("bad-description", what, Place(file=file, path=path), found, expected, "correct the file")
 
 
 # A description of the user's own, read from ``tables.toml`` and checked as a whole, every problem at once.

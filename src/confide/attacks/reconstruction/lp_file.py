@@ -19,7 +19,7 @@ from scipy import sparse
 from confide.attacks.reconstruction.integer_program import Reduced
 from confide.attacks.reconstruction.marginals import Floats, Integers
 from confide.attacks.reconstruction.solving import check_whole, minimise
-from confide.errors import Finding, InputError, Place
+from confide.errors import InputError, Place
 
 _SECTION = re.compile(
     r"^(minimi[sz]e|subject to|such that|st|s\.t\.|bounds?|binar(?:y|ies)|bin|generals?|gen|integers?|end)$",
@@ -48,7 +48,7 @@ class LinearProgramme:
             self.cost, self.matrix, self.least, self.most, self.lower, self.upper, self.whole, seconds
         ).values
         if found is None:
-            raise InputError(Finding("time-limit", "no solution was found in the time allowed"))
+            raise InputError("time-limit", "no solution was found in the time allowed")
         every = np.arange(len(self.names))
         left = Reduced(self.lower, self.upper, every, self.matrix, self.least, self.most)
         values = check_whole(found, left)
@@ -166,4 +166,4 @@ def _unread(path: Path, line: str) -> InputError:
         "a line of the programme is not understood",
         "the CPLEX LP format, as in docs/concepts/reconstruction.md",
     )
-    return InputError(Finding("bad-lp", what, Place(file=path.name), line[:80], expected, "simplify the programme"))
+    return InputError("bad-lp", what, Place(file=path.name), line[:80], expected, "simplify the programme")

@@ -174,7 +174,7 @@ def _across(pairs: Integers, units: Sequence[str]) -> list[str]:
 
 def _wrong(file: str | None, what: str, found: str, expected: str, row: int | None = None) -> InputError:
     remedy = "correct the geography of the description, or the file of blocks"
-    return InputError(Finding("geography", what, Place(file=file, row=row), found, expected, remedy))
+    return InputError("geography", what, Place(file=file, row=row), found, expected, remedy)
 
 
 ALL, TOTAL_CODE = "all", "_T"

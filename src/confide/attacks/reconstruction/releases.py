@@ -40,7 +40,7 @@ from confide.attacks.reconstruction.reading import group_of_label, marginals_of,
 from confide.attacks.reconstruction.safetab_release import read_safetab
 from confide.attacks.table_files import read_text
 from confide.documents import load_schema, shipped
-from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
+from confide.errors import InputError, ParameterError, Place, ReleaseError
 from confide.noise import ReleaseNoise
 from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.plan import read_plan
@@ -70,21 +70,19 @@ def read_source(folder: str | Path, schema: str | Path | None = None, groups: Se
         if schema is not None:
             what = f"{DESCRIPTION} names the schema of its tables itself"
             remedy = f"leave out --schema, or change it in {DESCRIPTION}"
-            raise ParameterError(Finding("schema-twice", what, Place(path="--schema"), str(schema), None, remedy))
+            raise ParameterError("schema-twice", what, Place(path="--schema"), str(schema), None, remedy)
         return read_tables(folder)
     if not (folder / MANIFEST).exists():
         inside = Workspace(folder).release
         raise InputError(
-            Finding(
-                code="no-tables",
-                what="the folder has no tables that could be attacked",
-                where=Place(file=folder.name),
-                found=f"neither {DESCRIPTION} nor {MANIFEST}",
-                expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
-                remedy=f"give the release in it: {folder.name}/{inside.name}"
-                if (inside / MANIFEST).exists()
-                else "give another folder, or describe the tables: docs/concepts/reconstruction.md",
-            )
+            "no-tables",
+            "the folder has no tables that could be attacked",
+            where=Place(file=folder.name),
+            found=f"neither {DESCRIPTION} nor {MANIFEST}",
+            expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
+            remedy=f"give the release in it: {folder.name}/{inside.name}"
+            if (inside / MANIFEST).exists()
+            else "give another folder, or describe the tables: docs/concepts/reconstruction.md",
         )
     return read_release(folder, schema, groups)
 
@@ -108,14 +106,12 @@ def read_release(folder: Path, schema: str | Path | None = None, groups: Sequenc
     if mechanism == "cellkey":
         return _of_cellkey(folder, manifest, _schema(question["schema"], schema), title)
     raise ReleaseError(
-        Finding(
-            code="not-attacked",
-            what="the release has no figures that count persons, so that no persons follow from it",
-            where=Place(file=MANIFEST, path="mechanism"),
-            found=f"{mechanism} of magnitudes" if mechanism == "suppression" else mechanism,
-            expected="counts of persons, or their records",
-            remedy="ask what an attacker learns of each magnitude that was left out: confide audit suppression",
-        )
+        "not-attacked",
+        "the release has no figures that count persons, so that no persons follow from it",
+        where=Place(file=MANIFEST, path="mechanism"),
+        found=f"{mechanism} of magnitudes" if mechanism == "suppression" else mechanism,
+        expected="counts of persons, or their records",
+        remedy="ask what an attacker learns of each magnitude that was left out: confide audit suppression",
     )
 
 
@@ -123,14 +119,12 @@ def _no_groups(groups: Sequence[str], source: str) -> None:
     """Groups can be chosen in releases of SafeTab-P alone."""
     if groups:
         raise ParameterError(
-            Finding(
-                code="no-groups",
-                what="only a release of safetab has groups to choose from",
-                where=Place(path="--group"),
-                found=source,
-                expected="a release of safetab",
-                remedy="leave out --group",
-            )
+            "no-groups",
+            "only a release of safetab has groups to choose from",
+            where=Place(path="--group"),
+            found=source,
+            expected="a release of safetab",
+            remedy="leave out --group",
         )
 
 
@@ -152,7 +146,7 @@ def _schema(named: Any, given: str | Path | None) -> Schema:
 
 def _unlike(what: str, found: str, remedy: str) -> ReleaseError:
     return ReleaseError(
-        Finding("release-schema", what, Place(file=MANIFEST, path="plan.question"), found, "the release's own", remedy)
+        "release-schema", what, Place(file=MANIFEST, path="plan.question"), found, "the release's own", remedy
     )
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.attacks.reconstruction.marginals import Floats, Geography, Marginal, Published, sparse
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
     CODES,
@@ -224,7 +224,7 @@ def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
 
 def _unlike(table: str, what: str) -> ReleaseError:
     remedy = "run confide verify on the release, and get it again from its office"
-    return ReleaseError(Finding("release-tables", what, Place(file=table), None, "the layout of SafeTab-P", remedy))
+    return ReleaseError("release-tables", what, Place(file=table), None, "the layout of SafeTab-P", remedy)
 
 
 def _chosen(groups: Sequence[str], totals: TableForPeople) -> Truths:
@@ -235,14 +235,12 @@ def _chosen(groups: Sequence[str], totals: TableForPeople) -> Truths:
     there = {f"{code:0{CODE_DIGITS}d}" for code in np.unique(codes).tolist()}
     if unknown := [group for group in groups if group not in there]:
         raise ParameterError(
-            Finding(
-                code="no-group",
-                what="the release has no such group",
-                where=Place(path="--group"),
-                found=", ".join(unknown[:5]),
-                expected=f"iteration codes of {TOTAL_TABLE}, such as " + ", ".join(sorted(there)[:5]),
-                remedy="choose others, or none for all groups",
-            )
+            "no-group",
+            "the release has no such group",
+            where=Place(path="--group"),
+            found=", ".join(unknown[:5]),
+            expected=f"iteration codes of {TOTAL_TABLE}, such as " + ", ".join(sorted(there)[:5]),
+            remedy="choose others, or none for all groups",
         )
     return np.isin(codes, [int(group) for group in groups])
 

@@ -104,14 +104,12 @@ def _make(folder: Path) -> None:
         found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
     if found:
         raise ParameterError(
-            Finding(
-                "folder",
-                "the tables cannot be written there",
-                Place(file=folder.name),
-                found,
-                f"a new or empty folder, or one with a {DESCRIPTION} to write over",
-                "choose another folder",
-            )
+            "folder",
+            "the tables cannot be written there",
+            Place(file=folder.name),
+            found,
+            f"a new or empty folder, or one with a {DESCRIPTION} to write over",
+            "choose another folder",
         )
 
 
@@ -124,7 +122,7 @@ def _geocodes(records: pa.Table, block: str) -> list[str]:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         what, found = "geocodes are not text", f"a column of type {kind}"
         remedy = "write the geocode as text"
-        raise InputError(Finding("column-type", what, Place(column=block), found, "text, with leading zeros", remedy))
+        raise InputError("column-type", what, Place(column=block), found, "text, with leading zeros", remedy)
     codes: list[str] = column.cast(pa.string()).to_pylist()
     blank = [row for row, code in enumerate(codes) if not (code or "").strip()]
     if blank or not codes:
@@ -132,9 +130,7 @@ def _geocodes(records: pa.Table, block: str) -> list[str]:
         found = f"{len(blank):,} without" if blank else "0 records"
         place = Place(row=blank[0] + 1 if blank else None, column=block)
         expected = "a geocode in every record" if blank else "at least one record"
-        raise InputError(
-            Finding("no-geocode" if blank else "no-records", what, place, found, expected, "correct the records")
-        )
+        raise InputError("no-geocode" if blank else "no-records", what, place, found, expected, "correct the records")
     return codes
 
 
@@ -156,14 +152,12 @@ def _chosen(description: Description, tables: Sequence[str] | None, levels: Sequ
     missing = [name for name in wanted if name not in known]
     if missing or not wanted:
         raise ParameterError(
-            Finding(
-                code="no-table",
-                what="there is no such table",
-                where=Place(path="tables"),
-                found=", ".join(missing) or "no table",
-                expected="some of " + ", ".join(known),
-                remedy="correct the names, or add the level",
-            )
+            "no-table",
+            "there is no such table",
+            where=Place(path="tables"),
+            found=", ".join(missing) or "no table",
+            expected="some of " + ", ".join(known),
+            remedy="correct the names, or add the level",
         )
     return [known[name] for name in wanted]
 

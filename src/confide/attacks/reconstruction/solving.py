@@ -16,7 +16,7 @@ from scipy import optimize, sparse
 
 from confide.attacks.reconstruction.integer_program import NoSolution, Programme, Reduced, Rows
 from confide.attacks.reconstruction.marginals import Floats, Integers
-from confide.errors import Finding, RunError
+from confide.errors import RunError
 
 Status = Literal["solved", "time limit"]
 
@@ -65,13 +65,11 @@ def minimise(
         raise NoSolution("no records have these tables")
     if found.status not in (OPTIMAL, LIMIT):
         raise RunError(
-            Finding(
-                code="solver-failed",
-                what="the solver could not treat a programme",
-                found=f"HiGHS status {found.status}",
-                expected="a solution, a proof that there is none, or the end of the time allowed",
-                remedy="report it, with the tables if they are public",
-            )
+            "solver-failed",
+            "the solver could not treat a programme",
+            found=f"HiGHS status {found.status}",
+            expected="a solution, a proof that there is none, or the end of the time allowed",
+            remedy="report it, with the tables if they are public",
         )
     bound = found.get("mip_dual_bound")
     return Answer(
@@ -110,13 +108,11 @@ def check_whole(found: Floats, left: Reduced) -> Integers:
     )
     if not ok:
         raise RunError(
-            Finding(
-                code="not-whole",
-                what="the solver's answer is not a solution in whole numbers",
-                found="a row that does not hold after rounding",
-                expected="every row to hold exactly",
-                remedy="report it, with the tables if they are public",
-            )
+            "not-whole",
+            "the solver's answer is not a solution in whole numbers",
+            found="a row that does not hold after rounding",
+            expected="every row to hold exactly",
+            remedy="report it, with the tables if they are public",
         )
     values: Integers = whole.astype(np.int64)
     return values

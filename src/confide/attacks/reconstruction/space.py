@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from confide.attacks.reconstruction.marginals import Floats, Integers, Marginal, Zero
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.schema import NO_GROUP, Attribute, Code, Query, Recode
 
 MOST_CELLS = 1 << 21
@@ -144,13 +144,11 @@ def space_of(attributes: Sequence[Attribute], marginals: Iterable[Marginal], use
     space = Space(tuple(refine(by_name[name], found) for name, found in recodes.items()))
     if space.cells > MOST_CELLS:
         raise ParameterError(
-            Finding(
-                code="histogram-too-large",
-                what="the tables tell too many combinations apart to be attacked together",
-                found=f"{space.cells:,} cells: " + " by ".join(f"{a.attribute.name} ({a.size})" for a in space.axes),
-                expected=f"at most {MOST_CELLS:,} cells",
-                remedy="leave out tables with other attributes, or describe areas as geography, not as an attribute",
-            )
+            "histogram-too-large",
+            "the tables tell too many combinations apart to be attacked together",
+            found=f"{space.cells:,} cells: " + " by ".join(f"{a.attribute.name} ({a.size})" for a in space.axes),
+            expected=f"at most {MOST_CELLS:,} cells",
+            remedy="leave out tables with other attributes, or describe areas as geography, not as an attribute",
         )
     return space
 

@@ -19,7 +19,7 @@ from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from math import ceil, floor
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact
 
 OLDEST = 125
@@ -50,7 +50,7 @@ class Statistic:
         twice = 2 * exact(median, "median")
         if twice.denominator > 1:
             raise ParameterError(
-                Finding("median", "a median of whole ages is whole or a half", found=str(median), remedy="correct it")
+                "median", "a median of whole ages is whole or a half", found=str(median), remedy="correct it"
             )
         return cls(count, int(twice), range(ceil(low), floor(high) + 1))
 

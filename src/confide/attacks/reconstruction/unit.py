@@ -22,7 +22,7 @@ from confide.attacks.reconstruction.integer_program import (
 )
 from confide.attacks.reconstruction.marginals import Floats, Integers, Published
 from confide.attacks.reconstruction.solving import Answer, fit, minimise, whole_solution
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 # What no figure of a unit tells: attributes of a record for which another value would do as well.
 #
@@ -334,13 +334,11 @@ def _check_number(people: int) -> None:
     """A record for each person has to be held, and a slip of the keyboard can make billions of them."""
     if people > MOST_PEOPLE:
         raise ParameterError(
-            Finding(
-                code="too-many-people",
-                what="the tables of one unit count more people than records can be held of",
-                found=f"{people:,}",
-                expected=f"at most {MOST_PEOPLE:,}",
-                remedy="correct the tables, or solve smaller units: --level",
-            )
+            "too-many-people",
+            "the tables of one unit count more people than records can be held of",
+            found=f"{people:,}",
+            expected=f"at most {MOST_PEOPLE:,}",
+            remedy="correct the tables, or solve smaller units: --level",
         )
 
 

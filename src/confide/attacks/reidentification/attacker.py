@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from confide.attacks.reidentification.columns import Integers, ages_of, check_columns
 from confide.attacks.reidentification.columns import plain as _plain
 from confide.attacks.reidentification.people_files import NEEDED, Role
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.exact import Exact, exact
 
 _SHARES = ("coverage", "age_error", "sex_error", "block_error", "duplicates")
@@ -174,12 +174,10 @@ def _place(name: str) -> Place:
 
 def _bad(name: str, found: str, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="bad-attacker",
-            what="this does not describe an attacker's file",
-            where=_place(name),
-            found=found if len(found) <= 60 else found[:57] + "...",
-            expected=expected,
-            remedy="write, for instance, coverage=0.9,age_error=0.05,seed=1",
-        )
+        "bad-attacker",
+        "this does not describe an attacker's file",
+        where=_place(name),
+        found=found if len(found) <= 60 else found[:57] + "...",
+        expected=expected,
+        remedy="write, for instance, coverage=0.9,age_error=0.05,seed=1",
     )

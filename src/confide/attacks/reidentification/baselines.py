@@ -22,7 +22,7 @@ import numpy as np
 
 from confide.attacks.reidentification.coding import Coded, Coding
 from confide.attacks.reidentification.columns import UNKNOWN, Integers
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 
 class ModeFrom(IntEnum):
@@ -143,11 +143,9 @@ def _checked(counts: Sequence[int]) -> list[int]:
     numbers = [int(number) for number in counts]
     if any(number < 0 for number in numbers) or not sum(numbers):
         raise ParameterError(
-            Finding(
-                code="bad-counts",
-                what="these are not the people of a block by group",
-                expected="counts that are not negative, and at least one person",
-                remedy="give the number of people in each group",
-            )
+            "bad-counts",
+            "these are not the people of a block by group",
+            expected="counts that are not negative, and at least one person",
+            remedy="give the number of people in each group",
         )
     return numbers

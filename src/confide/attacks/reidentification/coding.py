@@ -255,12 +255,10 @@ def _variability(table: pa.Table, block: Integers, blocks: int) -> np.ndarray[An
 
 def _no_variability(found: str, row: int | None) -> InputError:
     return InputError(
-        Finding(
-            code="bad-variability",
-            what="a solution variability is not a share of people in per cent",
-            where=Place(file=Role.RECONSTRUCTED.value, row=row, column="solution_variability"),
-            found=found,
-            expected="numbers from 0 to 100, 0 where the reconstruction of the block is the only one",
-            remedy="correct the column, or leave it out",
-        )
+        "bad-variability",
+        "a solution variability is not a share of people in per cent",
+        where=Place(file=Role.RECONSTRUCTED.value, row=row, column="solution_variability"),
+        found=found,
+        expected="numbers from 0 to 100, 0 where the reconstruction of the block is the only one",
+        remedy="correct the column, or leave it out",
     )

@@ -48,14 +48,12 @@ class AgeBins:
         rising = all(a < b for a, b in zip(self.starts, self.starts[1:], strict=False))
         if not self.starts or self.starts[0] != 0 or not rising or self.starts[-1] > OLDEST:
             raise ParameterError(
-                Finding(
-                    code="bad-age-bins",
-                    what="these are not groups of ages",
-                    where=Place(path="age_bins"),
-                    found=", ".join(map(str, self.starts))[:120] or "nothing",
-                    expected=f"first years that rise from 0 and do not exceed {OLDEST}",
-                    remedy="write the first year of each group, such as 0,5,10,18,65",
-                )
+                "bad-age-bins",
+                "these are not groups of ages",
+                where=Place(path="age_bins"),
+                found=", ".join(map(str, self.starts))[:120] or "nothing",
+                expected=f"first years that rise from 0 and do not exceed {OLDEST}",
+                remedy="write the first year of each group, such as 0,5,10,18,65",
             )
 
     def __len__(self) -> int:
@@ -89,14 +87,12 @@ def load_age_bins(name: str | Sequence[int] = "sf1-block") -> AgeBins:
     parts = [part.strip() for part in name.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parts):
         raise ParameterError(
-            Finding(
-                code="no-age-bins",
-                what="there are no groups of ages of this name",
-                where=Place(path="age_bins"),
-                found=name[:60],
-                expected=f"one of {', '.join(sorted(known))}, or first years such as 0,5,10,18,65",
-                remedy="correct the name, or write the first years",
-            )
+            "no-age-bins",
+            "there are no groups of ages of this name",
+            where=Place(path="age_bins"),
+            found=name[:60],
+            expected=f"one of {', '.join(sorted(known))}, or first years such as 0,5,10,18,65",
+            remedy="correct the name, or write the first years",
         )
     return AgeBins("own", tuple(map(int, parts)))
 
@@ -168,14 +164,12 @@ def ages_of(role: Role, table: pa.Table, name: str) -> Integers:
     wrong = np.flatnonzero((numbers < 0) | (numbers > OLDEST))
     if len(wrong):
         raise InputError(
-            Finding(
-                code="bad-age",
-                what="an age is out of range",
-                where=Place(file=role.value, column=name, row=int(wrong[0]) + 1),
-                found=CONFIDENTIAL,
-                expected=f"years from 0 to {OLDEST}, and nothing where the age is not known",
-                remedy="correct the column",
-            )
+            "bad-age",
+            "an age is out of range",
+            where=Place(file=role.value, column=name, row=int(wrong[0]) + 1),
+            found=CONFIDENTIAL,
+            expected=f"years from 0 to {OLDEST}, and nothing where the age is not known",
+            remedy="correct the column",
         )
     return np.where(pc.is_valid(whole).to_numpy(zero_copy_only=False), numbers, UNKNOWN)
 
@@ -208,14 +202,12 @@ def _whole(role: Role, name: str, values: pa.Array) -> pa.Array:
             right = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**63))
         wrong = pc.index(pc.fill_null(right, fill_value=True), value=False).as_py()
         raise InputError(
-            Finding(
-                code="not-whole",
-                what="a value is not a whole number",
-                where=Place(file=role.value, row=wrong + 1 if wrong >= 0 else None, column=name),
-                found=CONFIDENTIAL,
-                expected="whole numbers, and nothing where a value is not known",
-                remedy="correct the column",
-            )
+            "not-whole",
+            "a value is not a whole number",
+            where=Place(file=role.value, row=wrong + 1 if wrong >= 0 else None, column=name),
+            found=CONFIDENTIAL,
+            expected="whole numbers, and nothing where a value is not known",
+            remedy="correct the column",
         ) from None
 
 

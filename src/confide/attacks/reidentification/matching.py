@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from confide.attacks.reidentification.columns import UNKNOWN, Integers
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,7 @@ Pass = tuple[Integers, Integers]
 def match(passes: Sequence[Pass], left_order: Integers | None = None, right_order: Integers | None = None) -> Matches:
     """The pairs of all passes. An order lists all rows of its side, first to last; by default, as they stand."""
     if not passes:
-        raise ParameterError(
-            Finding(code="no-pass", what="matching needs a pass", found="none", expected="at least one pair of keys")
-        )
+        raise ParameterError("no-pass", "matching needs a pass", found="none", expected="at least one pair of keys")
     rows = [
         np.arange(len(keys), dtype=np.int64) if order is None else np.asarray(order, dtype=np.int64)
         for keys, order in zip(passes[0], (left_order, right_order), strict=True)
@@ -58,13 +56,11 @@ def combine(*parts: tuple[Integers, int]) -> Integers:
         total *= max(number, 1)
     if total >= 1 << 63:
         raise ParameterError(
-            Finding(
-                code="too-many-keys",
-                what="the codes of the files cross to more combinations than a key can tell apart",
-                found=f"{total:.3g} combinations",
-                expected="fewer than 2^63",
-                remedy="match part of the geography at a time",
-            )
+            "too-many-keys",
+            "the codes of the files cross to more combinations than a key can tell apart",
+            found=f"{total:.3g} combinations",
+            expected="fewer than 2^63",
+            remedy="match part of the geography at a time",
         )
     first, number = parts[0]
     key, known = first.astype(np.int64), first >= 0

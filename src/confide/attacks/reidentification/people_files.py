@@ -91,15 +91,13 @@ def parse_columns(texts: Iterable[str]) -> dict[Role, dict[str, str]]:
         roles = [one for one in roles if ours in (*NEEDED[one], *OPTIONAL[one])]
         if not equals or not theirs or not roles:
             raise ParameterError(
-                Finding(
-                    code="bad-columns",
-                    what="this does not name a column",
-                    where=Place(path="--columns"),
-                    found=text[:60],
-                    expected="OURS=THEIRS or FILE:OURS=THEIRS, such as truth:person_id=pik; FILE is one of "
-                    + ", ".join(Role),
-                    remedy="correct --columns",
-                )
+                "bad-columns",
+                "this does not name a column",
+                where=Place(path="--columns"),
+                found=text[:60],
+                expected="OURS=THEIRS or FILE:OURS=THEIRS, such as truth:person_id=pik; FILE is one of "
+                + ", ".join(Role),
+                remedy="correct --columns",
             )
         for one in roles:
             found[one][ours] = theirs
@@ -145,14 +143,12 @@ def _is_parquet(path: Path) -> bool:
 
 def _unreadable(path: Path, error: Exception) -> InputError:
     return InputError(
-        Finding(
-            code="unreadable-file",
-            what="the file cannot be read",
-            where=Place(file=path.name),
-            found=why_unreadable(path, error),
-            expected="a CSV file with a header, in UTF-8, or a Parquet file",
-            remedy="check the path and the file",
-        )
+        "unreadable-file",
+        "the file cannot be read",
+        where=Place(file=path.name),
+        found=why_unreadable(path, error),
+        expected="a CSV file with a header, in UTF-8, or a Parquet file",
+        remedy="check the path and the file",
     )
 
 

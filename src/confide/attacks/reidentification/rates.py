@@ -36,7 +36,7 @@ from confide.attacks.reidentification.linking import (
 )
 from confide.attacks.reidentification.traits import population_unique, traits
 from confide.confidential import Confidential
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 
 Row = TypeVar("Row", Agreement, Linked)
 
@@ -94,14 +94,12 @@ class Rates:
             if row.universe == name:
                 return row
         raise ParameterError(
-            Finding(
-                code="no-universe",
-                what="there is no universe of this name",
-                where=Place(path="universe"),
-                found=name[:60],
-                expected=f"one of {', '.join(row.universe for row in rows)}",
-                remedy="those with solvar0 need the column solution_variability",
-            )
+            "no-universe",
+            "there is no universe of this name",
+            where=Place(path="universe"),
+            found=name[:60],
+            expected=f"one of {', '.join(row.universe for row in rows)}",
+            remedy="those with solvar0 need the column solution_variability",
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -165,14 +163,12 @@ def reidentify(
     coding = code(reconstructed, attacker, truth, bins, block_group_digits)
     if not len(coding.truth):
         raise ParameterError(
-            Finding(
-                code="no-truth",
-                what="the truth has no records",
-                where=Place(file="truth"),
-                found="0 records",
-                expected="at least one",
-                remedy="give the file with the records",
-            )
+            "no-truth",
+            "the truth has no records",
+            where=Place(file="truth"),
+            found="0 records",
+            expected="at least one",
+            remedy="give the file with the records",
         )
     streams = np.random.SeedSequence(seed).spawn(3)
     orders = [

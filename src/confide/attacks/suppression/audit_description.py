@@ -102,14 +102,12 @@ def describe(path: Path) -> Described:
         file = file if path.is_file() and file.is_file() else None
     if file is None:
         raise ParameterError(
-            Finding(
-                code="no-description",
-                what="there is no description of the table",
-                where=Place(file=str(path)),
-                found="no TOML file" if path.exists() else "no such file or folder",
-                expected=f"{NAMES[0]} in the folder, or a TOML file beside the data that bears its name",
-                remedy="write one: [variables.NAME] for each variable and [[tables]] with file and value",
-            )
+            "no-description",
+            "there is no description of the table",
+            where=Place(file=str(path)),
+            found="no TOML file" if path.exists() else "no such file or folder",
+            expected=f"{NAMES[0]} in the folder, or a TOML file beside the data that bears its name",
+            remedy="write one: [variables.NAME] for each variable and [[tables]] with file and value",
         )
     try:
         plain = tomllib.loads(file.read_text(encoding="utf-8-sig"))

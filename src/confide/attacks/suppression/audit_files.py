@@ -80,7 +80,7 @@ def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, se
             what = "this is neither a figure nor a mark of a suppressed cell"
             remedy = "list the marks in `suppressed`; write figures without separators of thousands"
             raise InputError(
-                Finding("bad-figure", what, place, CONFIDENTIAL if secret else repr(text), EXPECTED, remedy)
+                "bad-figure", what, place, CONFIDENTIAL if secret else repr(text), EXPECTED, remedy
             ) from None
     return found
 
@@ -93,13 +93,13 @@ def require_whole(path: Path, column: str, texts: list[str], value: Floats) -> N
         place = Place(file=path.name, row=row + 1, column=column)
         what = "a figure is no whole number, and the description does not say that figures need not be"
         remedy = "write integer = false in [attacker]"
-        raise InputError(Finding("not-whole", what, place, repr(texts[row]), "whole numbers", remedy))
+        raise InputError("not-whole", what, place, repr(texts[row]), "whole numbers", remedy)
 
 
 def unreadable(path: Path, found: str, *, row: int | None = None) -> InputError:
     what, expected = "the table cannot be read", "a CSV or Parquet file with rows, and columns of different names"
     remedy = "correct the file, or its name and delimiter in the description"
-    return InputError(Finding("table-description", what, Place(file=path.name, row=row), found, expected, remedy))
+    return InputError("table-description", what, Place(file=path.name, row=row), found, expected, remedy)
 
 
 LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
@@ -156,9 +156,7 @@ def read_required(described: Described, suspect: Suspect, truth: Path) -> Requir
             levels[name][numbers[at]] = column
     if np.isnan(value[suspect.suppressed]).any():
         what, expected = "the truth lacks cells that are suppressed", "a true figure for every suppressed cell"
-        raise InputError(
-            Finding("truth", what, Place(file=truth.name), CONFIDENTIAL, expected, "add them to the truth")
-        )
+        raise InputError("truth", what, Place(file=truth.name), CONFIDENTIAL, expected, "add them to the truth")
     _rules(description.protection, value, levels)
     return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
 
@@ -235,7 +233,7 @@ def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[
     if twice is not None:
         what, expected = "a cell stands in the table twice", "one row for each cell"
         remedy = "leave out all but one, or name the variable that tells them apart"
-        raise InputError(Finding("repeated-cell", what, Place(file=read.file, row=twice + 1), None, expected, remedy))
+        raise InputError("repeated-cell", what, Place(file=read.file, row=twice + 1), None, expected, remedy)
     return layout, at
 
 
@@ -253,7 +251,7 @@ def _dimension(described: Described, name: str, every: Sequence[_Read]) -> Dimen
             if text.total in text.parts:
                 place = Place(file=read.file, row=row + 1, column=name)
                 what, expected = "a code is not in the hierarchy", f"codes of [variables.{name}] parts"
-                raise InputError(Finding("unknown-code", what, place, repr(code), expected, "add it to the hierarchy"))
+                raise InputError("unknown-code", what, place, repr(code), expected, "add it to the hierarchy")
             known.add(code)
             tops.append(code)
     return tree(name, {text.total: tops} | text.parts, text.total)
@@ -283,7 +281,7 @@ def _places(read: _Read, layout: Layout, *, secret: bool = False) -> tuple[Integ
             what, expected = "a code is not in the hierarchy", "codes of the description"
             remedy = "add it to the hierarchy, or correct the row"
             found = CONFIDENTIAL if secret else repr(codes[unknown])
-            raise InputError(Finding("unknown-code", what, place, found, expected, remedy))
+            raise InputError("unknown-code", what, place, found, expected, remedy)
         at = at * dimension.size + np.array([number[code] for code in codes], np.int64)
     _, first = np.unique(at, return_index=True)
     others = np.setdiff1d(np.arange(len(at)), first)
@@ -298,14 +296,12 @@ def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: F
     if absent.any() and missing == "refuse":
         what = "cells of the table are not in the file, and nothing says what that means"
         raise InputError(
-            Finding(
-                code="missing-cells",
-                what=what,
-                where=Place(file=read.file),
-                found=f"{int(absent.sum()):,} of {int(layout.listed_cells.sum()):,} cells",
-                expected="every combination of codes, or `missing` in [[tables]]",
-                remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
-            )
+            "missing-cells",
+            what,
+            where=Place(file=read.file),
+            found=f"{int(absent.sum()):,} of {int(layout.listed_cells.sum()):,} cells",
+            expected="every combination of codes, or `missing` in [[tables]]",
+            remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
         )
     known = at[~read.hidden]
     clash = ~np.isnan(value[numbers[known]]) & (np.abs(value[numbers[known]] - read.value[~read.hidden]) > 0)
@@ -313,7 +309,7 @@ def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: F
         row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
         what, expected = "a cell has another figure than in a table before", "one figure for one cell"
         remedy = "correct the tables, or give variables that differ different names"
-        raise InputError(Finding("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy))
+        raise InputError("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy)
     value[numbers[known]] = read.value[~read.hidden]
     hidden[numbers[known]] = False
     if missing == "zero":
@@ -321,9 +317,7 @@ def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: F
         if clash.any():
             what = "cells that are not in the file, and so are zero, have another figure in a table before"
             found, expected = f"{int(clash.sum()):,} cells", "one figure for one cell"
-            raise InputError(
-                Finding("tables-disagree", what, Place(file=read.file), found, expected, "correct `missing`")
-            )
+            raise InputError("tables-disagree", what, Place(file=read.file), found, expected, "correct `missing`")
         value[numbers[absent]] = 0.0
         hidden[numbers[absent]] = False
 
@@ -383,14 +377,12 @@ def _assumed(path: Path) -> Described:
     variables = [name for name in rows if name not in (value, status)]
     if value is None or not variables:
         raise ParameterError(
-            Finding(
-                code="no-description",
-                what="there is no description of the table, and its columns do not say what they are",
-                where=Place(file=path.name),
-                found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
-                expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
-                remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
-            )
+            "no-description",
+            "there is no description of the table, and its columns do not say what they are",
+            where=Place(file=path.name),
+            found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
+            expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
+            remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
         )
     return Described(
         Description(

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from confide.errors import Finding, Place, RunError
+from confide.errors import Place, RunError
 from confide.inputs.pl94.archive import Findings, Progress
 from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
 from confide.inputs.pl94.reader import Pl94File, read_pl94
@@ -151,26 +151,22 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
             _sync(draft)
             if target.exists() and not overwrite and not filecmp.cmp(draft, target, shallow=False):
                 raise RunError(
-                    Finding(
-                        "pl94.exists",
-                        "Another file of this name is already there, and is left as it is.",
-                        Place(file=str(target)),
-                        remedy="Choose another folder, or ask for the file to be overwritten.",
-                    )
+                    "pl94.exists",
+                    "Another file of this name is already there, and is left as it is.",
+                    Place(file=str(target)),
+                    remedy="Choose another folder, or ask for the file to be overwritten.",
                 )
         for draft, target in zip(drafts, targets, strict=True):
             draft.replace(target)
         finished = True
     except OSError as error:
         raise RunError(
-            Finding(
-                "pl94.write",
-                "The files cannot be written.",
-                Place(file=str(folder)),
-                found=error.strerror or str(error),
-                expected="a folder with room that may be written to",
-                remedy="Free space, or choose another folder.",
-            )
+            "pl94.write",
+            "The files cannot be written.",
+            Place(file=str(folder)),
+            found=error.strerror or str(error),
+            expected="a folder with room that may be written to",
+            remedy="Free space, or choose another folder.",
         ) from None
     finally:
         if not finished:

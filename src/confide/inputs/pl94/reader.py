@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.inputs.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
 from confide.inputs.pl94.layout import CellArray, IntArray, Level, PublishedTable, geo_layout, table_layout
 from confide.inputs.pl94.segments import Header, read_header, read_segment
@@ -63,7 +63,7 @@ class Pl94File:
         except KeyError:
             known = ", ".join(self._levels)
             raise ParameterError(
-                Finding("pl94.level", "There is no such summary level.", found=repr(level), expected=known)
+                "pl94.level", "There is no such summary level.", found=repr(level), expected=known
             ) from None
 
     def rows(self, level: str) -> IntArray:
@@ -103,9 +103,7 @@ def published_table(name: str) -> PublishedTable:
     """A published table by name."""
     tables = table_layout().tables
     if name not in tables:
-        raise ParameterError(
-            Finding("pl94.table", "There is no such table.", found=repr(name), expected=", ".join(tables))
-        )
+        raise ParameterError("pl94.table", "There is no such table.", found=repr(name), expected=", ".join(tables))
     return tables[name]
 
 

@@ -126,11 +126,9 @@ def _group(variable: Recode, value: str) -> int:
     labels = [repr(label) for label in variable.labels[:MOST_VALUES]]
     rest = len(variable.labels) - len(labels)
     raise ParameterError(
-        Finding(
-            code="unknown-value",
-            what=f"{variable.name!r} has no group {value!r}",
-            found=value,
-            expected="one of " + ", ".join(labels) + (f" and {rest} more" if rest else ""),
-            remedy="write the label as it stands in the schema, or the code of an attribute",
-        )
+        "unknown-value",
+        f"{variable.name!r} has no group {value!r}",
+        found=value,
+        expected="one of " + ", ".join(labels) + (f" and {rest} more" if rest else ""),
+        remedy="write the label as it stands in the schema, or the code of an attribute",
     )

@@ -166,7 +166,7 @@ def read_abs(path: Path, small_n: int = SMALL_N, big_n: int = BIG_N) -> AbsTable
     except (OSError, UnicodeDecodeError):
         found, remedy = "a file that cannot be read", "correct its path or make it anew"
         what = "the table of noise cannot be read"
-        raise InputError(Finding("no-table", what, Place(file=str(path)), found, "a text file", remedy)) from None
+        raise InputError("no-table", what, Place(file=str(path)), found, "a text file", remedy) from None
     while lines and not lines[-1].strip():
         lines.pop()
     cells = [[cell.strip() for cell in line.split(",")] for line in lines[: ROWS + 1]]
@@ -207,13 +207,11 @@ def _places(ptable: PTable, size: int, small_n: int) -> list[int]:
     shared = size - small_n + 1
     if not ptable.for_counts or ptable.cycle != 1 or not 1 <= small_n < size <= MOST_COLUMNS or shared < ptable.top:
         raise ParameterError(
-            Finding(
-                code="too-few-columns",
-                what="this perturbation table does not fit into so few columns",
-                found=f"rows up to {ptable.top}; {size} columns, the last {small_n} shared",
-                expected=f"a table for counts, and at least {ptable.top + small_n - 1} columns",
-                remedy="take more columns (table_size), or a smaller small_n",
-            )
+            "too-few-columns",
+            "this perturbation table does not fit into so few columns",
+            found=f"rows up to {ptable.top}; {size} columns, the last {small_n} shared",
+            expected=f"a table for counts, and at least {ptable.top + small_n - 1} columns",
+            remedy="take more columns (table_size), or a smaller small_n",
         )
     return [min(column, ptable.top) for column in range(1, size + 1)]
 

@@ -135,13 +135,11 @@ def build(part: CellKeyTable, schema: Schema) -> Table:
     query = schema.ordered_query(part.variables)
     if query.cells > MOST_CELLS:
         raise ConfideError(
-            Finding(
-                code="table-too-large",
-                what="the table has too many cells",
-                found=f"{query.cells:,} cells",
-                expected=f"at most {MOST_CELLS:,}",
-                remedy="use coarser recodes, or split the table",
-            )
+            "table-too-large",
+            "the table has too many cells",
+            found=f"{query.cells:,} cells",
+            expected=f"at most {MOST_CELLS:,}",
+            remedy="use coarser recodes, or split the table",
         )
     for variable in query.variables:
         _check_variable(variable)
@@ -154,24 +152,20 @@ def _check_variable(variable: Recode) -> None:
     name, labels = variable.attribute.name, Counter(variable.labels)
     if name.lower() in RESERVED:
         raise ConfideError(
-            Finding(
-                code="reserved-name",
-                what=f"an attribute cannot be called {name!r}: tables have a column of that name",
-                found=name,
-                expected="a name other than " + ", ".join(sorted(RESERVED)),
-                remedy="rename the attribute in the schema, and map it in [data] columns",
-            )
+            "reserved-name",
+            f"an attribute cannot be called {name!r}: tables have a column of that name",
+            found=name,
+            expected="a name other than " + ", ".join(sorted(RESERVED)),
+            remedy="rename the attribute in the schema, and map it in [data] columns",
         )
     repeated = [label for label, times in labels.items() if times > 1 or label == TOTAL_LABEL]
     if repeated:
         raise ConfideError(
-            Finding(
-                code="repeated-label",
-                what=f"the cells of {variable.name!r} could not be told apart in a table",
-                found=f"the label {repeated[0]!r} of two cells",
-                expected=f"a label for each group that no other has; {TOTAL_LABEL} is the label of the total",
-                remedy="change the labels in the schema file",
-            )
+            "repeated-label",
+            f"the cells of {variable.name!r} could not be told apart in a table",
+            found=f"the label {repeated[0]!r} of two cells",
+            expected=f"a label for each group that no other has; {TOTAL_LABEL} is the label of the total",
+            remedy="change the labels in the schema file",
         )
 
 
@@ -253,14 +247,12 @@ def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
         return
     expected = "as many keys as the spec says" if table.whole <= LARGEST_KEYS else f"at most {LARGEST_KEYS:,} keys"
     raise SpecError(
-        Finding(
-            code="unfit-ptable",
-            what="this perturbation table does not fit the records",
-            where=loaded.place("cellkey", "ptable"),
-            found=f"{table.whole:,} keys" if table.for_counts else "a table for magnitudes",
-            expected=expected if table.for_counts else "a table with a row for every count, and whole noise",
-            remedy="give a table for counts over the keys of the records; [cellkey] keys may be left out",
-        )
+        "unfit-ptable",
+        "this perturbation table does not fit the records",
+        where=loaded.place("cellkey", "ptable"),
+        found=f"{table.whole:,} keys" if table.for_counts else "a table for magnitudes",
+        expected=expected if table.for_counts else "a table with a row for every count, and whole noise",
+        remedy="give a table for counts over the keys of the records; [cellkey] keys may be left out",
     )
 
 

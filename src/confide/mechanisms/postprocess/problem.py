@@ -234,7 +234,7 @@ def _rows(frame: Spine, codes: NDArray[np.str_], place: Place) -> Integers:
         what = f"{len(missing):,} blocks of the measurements are not in the block table"
         shown = repr(str(codes[missing[0]]))
         remedy = "give the block table of the same territory, with codes of the same form"
-        raise InputError(Finding("unknown-block", what, place, shown, "a row for each block", remedy))
+        raise InputError("unknown-block", what, place, shown, "a row for each block", remedy)
     row_of = np.empty(len(known), np.int64)
     row_of[frame.blocks.unit_of_block] = np.arange(len(known))
     return row_of[found]
@@ -248,7 +248,7 @@ def _counts(engine: Engine, blocks: Source | None, names: list[str], rows: Integ
         what = "the constraints of the blocks do not tell all counts of the frame that the strategy uses"
         remedy = 'give the block table: [data] blocks = "..."'
         raise InputError(
-            Finding("no-constraints", what, Place(file="Constraint"), "none for " + ", ".join(names), "a row", remedy)
+            "no-constraints", what, Place(file="Constraint"), "none for " + ", ".join(names), "a row", remedy
         )
     return {name: values[rows] for name, values in read_counts(engine, blocks, names).items()}
 

@@ -181,14 +181,12 @@ def _question(
     present = tuple(level for level in levels if level is not None)
     if not present:
         raise SpecError(
-            Finding(
-                code="no-groups",
-                what="no level has both areas and iterations",
-                where=loaded.place("levels"),
-                found="levels without any population group",
-                expected="a level with areas in the geography and iterations in the code lists",
-                remedy="correct the levels, the geography or the code lists",
-            )
+            "no-groups",
+            "no level has both areas and iterations",
+            where=loaded.place("levels"),
+            found="levels without any population group",
+            expected="a level with areas in the geography and iterations in the code lists",
+            remedy="correct the levels, the geography or the code lists",
         )
     return SafeTabQuestion(spec, settings, lists, regions, records, present, sets)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from confide.errors import Finding, SpecError
+from confide.errors import SpecError
 from confide.geography import Geolevel
 from confide.mechanisms.suppression.structure import ROOT, Dimension, Flags, Integers
 from confide.schema import Recode
@@ -162,4 +162,4 @@ def _nests(coarse: Integers, fine: Integers) -> bool:
 
 def _wrong(code: str, what: str, found: str) -> SpecError:
     expected = "recodes that put every level into a group, nest, and have labels of their own"
-    return SpecError(Finding(code, what, found=found, expected=expected, remedy="change the schema file or the tables"))
+    return SpecError(code, what, found=found, expected=expected, remedy="change the schema file or the tables")

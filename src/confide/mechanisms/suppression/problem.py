@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from confide.errors import CONFIDENTIAL, NOWHERE, Finding, ParameterError
+from confide.errors import CONFIDENTIAL, NOWHERE, ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.attacker import Attacker
 from confide.mechanisms.suppression.solving import Floats
@@ -88,7 +88,7 @@ class Contributions:
         """The sum of the largest so many."""
         if number > self.largest.shape[1]:
             what, expected = "a rule needs more contributions than were counted", f"at least {number} for a cell"
-            raise ParameterError(Finding("contributions", what, found=str(self.largest.shape[1]), expected=expected))
+            raise ParameterError("contributions", what, found=str(self.largest.shape[1]), expected=expected)
         sums: Integers = self.largest[:, :number].sum(axis=1)
         return sums
 
@@ -143,13 +143,13 @@ def _percent(name: str, value: Exact) -> Fraction:
 
 def _wrong(name: str, found: object, expected: str) -> ParameterError:
     what = f"{name} is not what a primary rule can have"
-    return ParameterError(Finding("primary-rule", what, found=str(found), expected=expected, remedy="correct it"))
+    return ParameterError("primary-rule", what, found=str(found), expected=expected, remedy="correct it")
 
 
 def contributions_of(cell: Integers, value: Integers, cells: int, *, top: int = 2) -> tuple[Integers, Contributions]:
     """The values of cells, and their contributions, from one row for each contributor: its cell and what it adds."""
     if (value < 0).any():
-        raise ParameterError(Finding("negative", "a contribution is negative", expected="at least zero for everybody"))
+        raise ParameterError("negative", "a contribution is negative", expected="at least zero for everybody")
     order = np.lexsort((-value, cell))
     sorted_cell, sorted_value = cell[order], value[order]
     number: npt.NDArray[np.int64] = np.bincount(cell, minlength=cells).astype(np.int64)
@@ -197,29 +197,23 @@ class Problem:
     def __post_init__(self) -> None:
         if (self.value < self.low).any() or (np.abs(self.value) > LARGEST).any():
             raise ParameterError(
-                Finding(
-                    code="values",
-                    what="figures are out of range",
-                    found=CONFIDENTIAL,
-                    expected=f"whole numbers from 0 to {LARGEST:,}, totals too",
-                    remedy="take thousands or millions for larger ones; negative figures cannot be protected",
-                )
+                "values",
+                "figures are out of range",
+                found=CONFIDENTIAL,
+                expected=f"whole numbers from 0 to {LARGEST:,}, totals too",
+                remedy="take thousands or millions for larger ones; negative figures cannot be protected",
             )
         if (self.structure.matrix @ self.value.astype(np.float64)).any():
             what, expected = "the figures do not add up", "tables that add up"
-            raise ParameterError(
-                Finding("not-additive", what, NOWHERE, CONFIDENTIAL, expected, "add the totals up again")
-            )
+            raise ParameterError("not-additive", what, NOWHERE, CONFIDENTIAL, expected, "add the totals up again")
         if (self.levels.primary & self.keep).any():
             what = "a cell that must be published is primary, and must be hidden"
             raise ParameterError(
-                Finding(
-                    code="kept-primary",
-                    what=what,
-                    found=CONFIDENTIAL,
-                    expected="no primary cell among those that are always published",
-                    remedy='keep fewer cells; choose zeros = "secondary", as a sum of zero can be that of one person',
-                )
+                "kept-primary",
+                what,
+                found=CONFIDENTIAL,
+                expected="no primary cell among those that are always published",
+                remedy='keep fewer cells; choose zeros = "secondary", as a sum of zero can be that of one person',
             )
 
     @property
@@ -320,11 +314,9 @@ class Pattern:
 def cannot_protect(number: int) -> ParameterError:
     """Some cells cannot be protected, whatever is hidden. Which ones is confidential."""
     return ParameterError(
-        Finding(
-            code="cannot-protect",
-            what="some primary cells cannot be protected, whatever else is hidden",
-            found=f"{number:,} cells",
-            expected="cells that can be hidden beside each primary one",
-            remedy="let totals or zeros be hidden too, ask for smaller protection levels, or use coarser variables",
-        )
+        "cannot-protect",
+        "some primary cells cannot be protected, whatever else is hidden",
+        found=f"{number:,} cells",
+        expected="cells that can be hidden beside each primary one",
+        remedy="let totals or zeros be hidden too, ask for smaller protection levels, or use coarser variables",
     )

@@ -172,7 +172,7 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
     if cells > MOST_CELLS:
         what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
         remedy = "use coarser recodes or fewer levels, or split the release"
-        raise SpecError(Finding("table-too-large", what, loaded.place("tables"), f"{cells:,} cells", expected, remedy))
+        raise SpecError("table-too-large", what, loaded.place("tables"), f"{cells:,} cells", expected, remedy)
     return Programme(variables, tables)
 
 

@@ -69,13 +69,11 @@ def minimise(
         return None
     if found.x is None:
         raise ConfideError(
-            Finding(
-                code="solver-failed",
-                what="the solver could not finish a linear programme",
-                found=f"status {found.status}",
-                expected="an optimal solution",
-                remedy="scale the figures of the table to a smaller range, and report it if that does not help",
-            )
+            "solver-failed",
+            "the solver could not finish a linear programme",
+            found=f"status {found.status}",
+            expected="an optimal solution",
+            remedy="scale the figures of the table to a smaller range, and report it if that does not help",
         )
     bound = found.fun if found.mip_dual_bound is None else found.mip_dual_bound
     return Solved(np.asarray(found.x), float(found.fun), float(bound))

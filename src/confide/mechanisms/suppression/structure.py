@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -185,7 +185,7 @@ def link(tables: Sequence[Layout]) -> Linked:
         stride *= len(known)
     if stride >= 1 << 62:
         raise ParameterError(
-            Finding("too-many-variables", "the tables have too many variables in all", expected="fewer variables")
+            "too-many-variables", "the tables have too many variables in all", expected="fewer variables"
         )
     keys = [_keys(table, codes, strides) for table in tables]
     distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
@@ -269,4 +269,4 @@ def _gather(pointers: Integers, indices: Integers, which: Integers) -> Integers:
 
 def _wrong(name: str, problem: str, expected: str) -> ParameterError:
     what = f"the hierarchy of {name!r} cannot be used: {problem}"
-    return ParameterError(Finding("hierarchy", what, found=name, expected=expected, remedy="correct the hierarchy"))
+    return ParameterError("hierarchy", what, found=name, expected=expected, remedy="correct the hierarchy")

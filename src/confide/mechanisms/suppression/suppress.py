@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import ConfideError, Finding, ParameterError
+from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
 from confide.mechanisms.suppression.modular import modular_protection
 from confide.mechanisms.suppression.optimal import optimal
@@ -145,12 +145,10 @@ def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance:
         pattern = Pattern(protection.hidden, problem.cost(protection.hidden), chosen)
     if not protection.safe():
         raise ConfideError(
-            Finding(
-                code="pattern-not-proved",
-                what="a pattern was found that could not be proved safe; nothing is published",
-                expected="a movement in whole numbers for every primary cell",
-                remedy="try another method, and report it",
-            )
+            "pattern-not-proved",
+            "a pattern was found that could not be proved safe; nothing is published",
+            expected="a movement in whole numbers for every primary cell",
+            remedy="try another method, and report it",
         )
     return Safe(pattern, protection)
 
@@ -181,7 +179,7 @@ def joined(linked: Linked, counts: Sequence[Integers]) -> Integers:
     for table, numbers, of_table in zip(linked.tables, linked.numbers, counts, strict=True):
         if not np.array_equal(value[numbers], of_table.reshape(-1)):
             what = f"the table {table.name!r} has another figure than others in a cell that they share"
-            raise ParameterError(Finding("tables-disagree", what, expected="one figure for one cell"))
+            raise ParameterError("tables-disagree", what, expected="one figure for one cell")
     return value
 
 
@@ -189,5 +187,5 @@ def _shaped(layout: Layout, counts: npt.NDArray[np.int64]) -> Integers:
     if counts.shape != layout.shape or counts.dtype.kind not in "iu":
         what = f"the counts of {layout.name!r} do not fit its dimensions"
         expected = f"whole numbers in the shape {layout.shape}, totals with them"
-        raise ParameterError(Finding("table-shape", what, found=str(counts.shape), expected=expected))
+        raise ParameterError("table-shape", what, found=str(counts.shape), expected=expected)
     return counts.astype(np.int64)

@@ -126,13 +126,11 @@ def swap_people(
     twice = bool((swap.partner[swap.partner] != np.arange(people.households)).any())
     if twice or any(kept.changed for kept in kept_in_blocks(people, settings, swap, named)):
         raise RunError(
-            Finding(
-                code="swap-broken",
-                what="a household moved twice, or a count that is said to stay has changed",
-                found=CONFIDENTIAL,
-                expected="exchanges of two households each, alike in what stays",
-                remedy="nothing was released; please report it",
-            )
+            "swap-broken",
+            "a household moved twice, or a count that is said to stay has changed",
+            found=CONFIDENTIAL,
+            expected="exchanges of two households each, alike in what stays",
+            remedy="nothing was released; please report it",
         )
     return swap
 
@@ -194,13 +192,11 @@ def _check_carried(people: People, settings: SwapSettings) -> None:
         values = people.codes[name][people.members]
         if len(values) and bool((values != values[people.first][people.household[people.members]]).any()):
             raise InputError(
-                Finding(
-                    code="carried-differs",
-                    what=f"members of one household differ in {name!r}, which is to be exchanged with the place",
-                    found=CONFIDENTIAL,
-                    expected="one value for all members of a household",
-                    remedy="correct the records, or take the column out of carry",
-                )
+                "carried-differs",
+                f"members of one household differ in {name!r}, which is to be exchanged with the place",
+                found=CONFIDENTIAL,
+                expected="one value for all members of a household",
+                remedy="correct the records, or take the column out of carry",
             )
 
 

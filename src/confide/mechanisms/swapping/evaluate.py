@@ -128,9 +128,7 @@ def _released(question: SwappingQuestion, table: Table, release: Path) -> ReadTa
         remedy = "verify the release with `confide verify`, and restore it"
         what = "a released table is not as the plan describes it"
         place = Place(file=table.name)
-        raise ReleaseError(
-            Finding("release-unlike", what, place, found, "the table as it was sealed", remedy)
-        ) from None
+        raise ReleaseError("release-unlike", what, place, found, "the table as it was sealed", remedy) from None
 
 
 def _rows(question: SwappingQuestion, read: ReadTable, level: str, place: int) -> Rows:

@@ -136,14 +136,12 @@ def _require(table: pa.Table, names: Sequence[str], which: str) -> None:
     missing = [name for name in dict.fromkeys(names) if name not in table.column_names]
     if missing:
         raise ParameterError(
-            Finding(
-                code="missing-column",
-                what=f"the {which} have no column {missing[0]!r}",
-                where=Place(column=missing[0]),
-                found=f"{table.num_columns} columns of other names",
-                expected=f"a column {missing[0]!r}",
-                remedy="name the right column in the settings or in Columns",
-            )
+            "missing-column",
+            f"the {which} have no column {missing[0]!r}",
+            where=Place(column=missing[0]),
+            found=f"{table.num_columns} columns of other names",
+            expected=f"a column {missing[0]!r}",
+            remedy="name the right column in the settings or in Columns",
         )
 
 

@@ -178,7 +178,7 @@ def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
     if missing:
         what = f"{missing[0]!r} is missing"
         expected = 'a variant and a rate, or settings = "light"'
-        raise SpecError(Finding("missing-key", what, loaded.place("swapping"), "nothing", expected, "add it"))
+        raise SpecError("missing-key", what, loaded.place("swapping"), "nothing", expected, "add it")
     foreign = [
         name
         for variant, names in OF_VARIANT.items()
@@ -188,9 +188,7 @@ def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
     if foreign:
         what = f"{foreign[0]!r} belongs to the other variant"
         where = loaded.place("swapping", foreign[0])
-        raise SpecError(
-            Finding("swapping-variant", what, where, foreign[0], f"what {values['variant']} has", "remove it")
-        )
+        raise SpecError("swapping-variant", what, where, foreign[0], f"what {values['variant']} has", "remove it")
     return swap_settings(**values)
 
 
@@ -207,11 +205,9 @@ def _query(schema: Schema, variables: Sequence[str], reserved: AbstractSet[str])
     if query.cells > MOST_CELLS:
         found, expected = f"{query.cells:,} cells", f"at most {MOST_CELLS:,}"
         raise ConfideError(
-            Finding(
                 "table-too-large", "the table has too many cells for one area", found=found, expected=expected,
                 remedy="use coarser recodes, or split the table",
-            )
-        )  # fmt: skip
+            )  # fmt: skip
     for variable in query.variables:
         name = variable.attribute.name
         if name in reserved or ALL in variable.labels:

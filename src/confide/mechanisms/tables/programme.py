@@ -107,24 +107,20 @@ def _query(part: TablePart, schema: Schema) -> Query:
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
         raise ConfideError(
-            Finding(
-                code="incomplete-recode",
-                what=f"the recode {incomplete[0]!r} leaves levels out, so a table and its margins would not agree",
-                found=incomplete[0],
-                expected="a recode that puts every level into a group",
-                remedy="add a group for the rest to the schema file",
-            )
+            "incomplete-recode",
+            f"the recode {incomplete[0]!r} leaves levels out, so a table and its margins would not agree",
+            found=incomplete[0],
+            expected="a recode that puts every level into a group",
+            remedy="add a group for the rest to the schema file",
         )
     reserved = [variable.attribute.name for variable in query.variables if variable.attribute.name in RESERVED]
     if reserved:
         raise ConfideError(
-            Finding(
-                code="reserved-name",
-                what=f"an attribute cannot be called {reserved[0]!r}: every table has a column of that name",
-                found=reserved[0],
-                expected="a name other than " + ", ".join(sorted(RESERVED)),
-                remedy="rename the attribute in the schema, and map it in [data] columns",
-            )
+            "reserved-name",
+            f"an attribute cannot be called {reserved[0]!r}: every table has a column of that name",
+            found=reserved[0],
+            expected="a name other than " + ", ".join(sorted(RESERVED)),
+            remedy="rename the attribute in the schema, and map it in [data] columns",
         )
     return query
 
@@ -134,13 +130,11 @@ def _build(part: TablePart, query: Query, spine: Spine) -> Table:
     rows = sum(margin.cells for margin in margins)
     if rows > MOST_CELLS:
         raise ConfideError(
-            Finding(
-                code="table-too-large",
-                what="the table has too many cells for one area",
-                found=f"{rows:,} cells with its margins",
-                expected=f"at most {MOST_CELLS:,}",
-                remedy="use coarser recodes, or split the table",
-            )
+            "table-too-large",
+            "the table has too many cells for one area",
+            found=f"{rows:,} cells with its margins",
+            expected=f"at most {MOST_CELLS:,}",
+            remedy="use coarser recodes, or split the table",
         )
     return Table(
         part.name,

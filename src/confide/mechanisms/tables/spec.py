@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.noise import (
     DiscreteGaussian,
     Law,
@@ -225,13 +225,11 @@ class NoiseChoice:
         """Refuse a price above the budget."""
         if not loss <= self._budget:
             raise ParameterError(
-                Finding(
-                    code="noise-too-small",
-                    what="the noise asked for costs more than the budget of the release",
-                    found=_numbers(loss),
-                    expected=f"at most {_numbers(self._budget)}",
-                    remedy="ask for more noise or a larger bound, decide on a larger budget, or publish fewer tables",
-                )
+                "noise-too-small",
+                "the noise asked for costs more than the budget of the release",
+                found=_numbers(loss),
+                expected=f"at most {_numbers(self._budget)}",
+                remedy="ask for more noise or a larger bound, decide on a larger budget, or publish fewer tables",
             )
 
     def _scales(self, squares: Fraction) -> tuple[PrivacyLoss, bool]:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.noise.ptables.generate import Design
 from confide.noise.ptables.ptable import PTable
 
@@ -72,9 +72,7 @@ class Reading:
     def delta(self, epsilon: float) -> float:
         """The largest delta at an epsilon over all pairs."""
         if not epsilon >= 0:
-            raise ParameterError(
-                Finding("bad-epsilon", "epsilon is negative", found=repr(epsilon), expected="zero or more")
-            )
+            raise ParameterError("bad-epsilon", "epsilon is negative", found=repr(epsilon), expected="zero or more")
         return max(pair.delta(epsilon) for pair in self.pairs)
 
     def curve(self, epsilons: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)) -> list[dict[str, float]]:
@@ -111,12 +109,10 @@ def read(source: Design | PTable) -> Reading:
         counts, whole_noise = [row.i for row in source.rows], source.settings.step == 1
     if not whole_noise or counts != list(range(len(counts))):
         raise ParameterError(
-            Finding(
-                code="no-reading",
-                what="only a table with a row for every count has an (epsilon, delta) reading",
-                expected="a table for counts",
-                remedy="leave the reading out",
-            )
+            "no-reading",
+            "only a table with a row for every count has an (epsilon, delta) reading",
+            expected="a table for counts",
+            remedy="leave the reading out",
         )
     results = [{i + v: p for v, p in law.items()} for i, law in enumerate((*laws, laws[-1]))]
     pairs = [Neighbours(i, results[i], results[i + 1]) for i in range(len(results) - 1)]

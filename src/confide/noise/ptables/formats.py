@@ -50,14 +50,12 @@ def export_ons(table: PTable) -> str:
     fits = table.for_counts and table.whole <= MOST_KEYS and table.top <= ROWS and table.cycle in (1, CYCLE)
     if not fits or (table.cycle == CYCLE and table.top != ROWS):
         raise ParameterError(
-            Finding(
-                code="not-ons",
-                what="this table has no form with a line for each count and key",
-                where=Place(path="--format"),
-                found=f"{table.whole} keys, rows up to {table.top}, noise in steps of 1/{table.step}",
-                expected=f"counts, at most {MOST_KEYS} keys and {ROWS} rows",
-                remedy=f"make the table for counts with --keys {KEYS} or --keys {MOST_KEYS}",
-            )
+            "not-ons",
+            "this table has no form with a line for each count and key",
+            where=Place(path="--format"),
+            found=f"{table.whole} keys, rows up to {table.top}, noise in steps of 1/{table.step}",
+            expected=f"counts, at most {MOST_KEYS} keys and {ROWS} rows",
+            remedy=f"make the table for counts with --keys {KEYS} or --keys {MOST_KEYS}",
         )
     keys = np.arange(table.whole)
     parts = [",".join(COLUMNS) + "\n"]
@@ -222,25 +220,21 @@ def export_text(table: PTable, form: Form = "tau-argus") -> str:
     }
     if form != "csv" and (10 ** (len(str(table.whole)) - 1) != table.whole or table.whole > 10**MOST_DECIMALS):
         raise ParameterError(
-            Finding(
-                code="not-decimal",
-                what="the bounds of this table are not decimals",
-                where=Place(path="--format"),
-                found=f"{table.whole} keys",
-                expected="10, 100, ... or 10**15 keys",
-                remedy="make the table with 100000000 keys, or use the csv form, which has whole numbers",
-            )
+            "not-decimal",
+            "the bounds of this table are not decimals",
+            where=Place(path="--format"),
+            found=f"{table.whole} keys",
+            expected="10, 100, ... or 10**15 keys",
+            remedy="make the table with 100000000 keys, or use the csv form, which has whole numbers",
         )
     if table.cycle != 1:
         raise ParameterError(
-            Finding(
-                code="no-such-rule",
-                what="this form has no rule for large counts that use several rows in turn",
-                where=Place(path="--format"),
-                found=f"the last {table.cycle} rows in turn",
-                expected="one last row for all larger counts",
-                remedy="use the ons form",
-            )
+            "no-such-rule",
+            "this form has no rule for large counts that use several rows in turn",
+            where=Place(path="--format"),
+            found=f"the last {table.cycle} rows in turn",
+            expected="one last row for all larger counts",
+            remedy="use the ons form",
         )
     return _written(table, layouts[form], None)
 

@@ -229,13 +229,11 @@ class PTable:
         """The places of the rows that counts of zero or more use."""
         if not self.for_counts:
             raise ParameterError(
-                Finding(
-                    code="not-for-counts",
-                    what="this perturbation table has no row for every count",
-                    found=f"rows {', '.join(str(row.i) for row in self.rows[:8])}, noise in steps of 1/{self.step}",
-                    expected="rows 0, 1, 2, ... and whole noise",
-                    remedy="use a table for counts, or give the rows yourself to lookup_rows",
-                )
+                "not-for-counts",
+                "this perturbation table has no row for every count",
+                found=f"rows {', '.join(str(row.i) for row in self.rows[:8])}, noise in steps of 1/{self.step}",
+                expected="rows 0, 1, 2, ... and whole noise",
+                remedy="use a table for counts, or give the rows yourself to lookup_rows",
             )
         given = _whole_numbers(counts)
         _check_range(given, None, "a count is negative")
@@ -302,13 +300,11 @@ def _whole_numbers(values: npt.ArrayLike) -> Integers:
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise ParameterError(
-            Finding(
-                code="not-whole-numbers",
-                what="counts and cell keys are whole numbers",
-                found=f"an array of type {array.dtype}",
-                expected="integers",
-                remedy="scale keys to whole numbers; never convert them through floating point",
-            )
+            "not-whole-numbers",
+            "counts and cell keys are whole numbers",
+            found=f"an array of type {array.dtype}",
+            expected="integers",
+            remedy="scale keys to whole numbers; never convert them through floating point",
         )
     return array.astype(np.int64, copy=False)
 
@@ -316,13 +312,11 @@ def _whole_numbers(values: npt.ArrayLike) -> Integers:
 def _check_range(values: Integers, end: int | None, what: str) -> None:
     if values.size and (int(values.min()) < 0 or (end is not None and int(values.max()) >= end)):
         raise ParameterError(
-            Finding(
-                code="out-of-range",
-                what=what,
-                found=CONFIDENTIAL,
-                expected="a number of at least zero" + ("" if end is None else f" and below {end}"),
-                remedy="check how counts and keys were made; keys are taken modulo the table's number of keys",
-            )
+            "out-of-range",
+            what,
+            found=CONFIDENTIAL,
+            expected="a number of at least zero" + ("" if end is None else f" and below {end}"),
+            remedy="check how counts and keys were made; keys are taken modulo the table's number of keys",
         )
 
 
@@ -408,7 +402,7 @@ def _uniform(below: int, coordinate: int, stream: NoiseStream) -> int:
 
 
 def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(Finding("bad-threshold", what, Place(path="--modify"), found, expected, "correct --modify"))
+    return ParameterError("bad-threshold", what, Place(path="--modify"), found, expected, "correct --modify")
 
 
 def same_law(one: PTable, other: PTable) -> bool:

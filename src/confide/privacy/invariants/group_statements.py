@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.noise import DiscreteGaussian
 from confide.privacy.calibration import whole
@@ -154,13 +154,11 @@ def _precision(plan: PlannedMeasurements, number: int) -> Fraction:
 
 def _not_on_a_spine(found: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="not-on-a-spine",
-            what="the cost of a modification is worked out for Gaussian measurements on the levels of a spine",
-            found=found,
-            expected="discrete Gaussian noise, on a level that nests",
-            remedy="use the worst case, k² times the loss",
-        )
+        "not-on-a-spine",
+        "the cost of a modification is worked out for Gaussian measurements on the levels of a spine",
+        found=found,
+        expected="discrete Gaussian noise, on a level that nests",
+        remedy="use the worst case, k² times the loss",
     )
 
 

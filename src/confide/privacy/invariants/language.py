@@ -22,7 +22,7 @@ from itertools import product
 from math import prod
 from typing import Literal, TypeAlias
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 
 ANY: Literal["any"] = "any"
 """As an upper limit per unit: as many as one likes where there is a unit, nobody where there is none."""
@@ -133,13 +133,11 @@ class World:
         self.atoms = tuple(self._atoms(attribute) for attribute in self.records.attributes)
         if (number := prod(len(atoms) for atoms in self.atoms)) > MOST_KINDS:
             raise ParameterError(
-                Finding(
-                    code="too-many-kinds",
-                    what="the invariants tell too many kinds of records apart to be looked at pair by pair",
-                    found=f"{number:,}",
-                    expected=f"{MOST_KINDS:,} or fewer",
-                    remedy="look at fewer invariants, or at coarser ones",
-                )
+                "too-many-kinds",
+                "the invariants tell too many kinds of records apart to be looked at pair by pair",
+                found=f"{number:,}",
+                expected=f"{MOST_KINDS:,} or fewer",
+                remedy="look at fewer invariants, or at coarser ones",
             )
         every = product(*(range(len(atoms)) for atoms in self.atoms))
         self.kinds: tuple[Kind, ...] = tuple(

@@ -120,13 +120,11 @@ class Account:
             return self.runs[run_id]
         except KeyError:
             raise LedgerError(
-                Finding(
-                    code="ledger-unknown-run",
-                    what="the ledger has no such run",
-                    found=repr(run_id),
-                    expected="a run that was reserved",
-                    remedy="reserve it first; if it was, this ledger is an older copy or another data set's: reconcile",
-                )
+                "ledger-unknown-run",
+                "the ledger has no such run",
+                found=repr(run_id),
+                expected="a run that was reserved",
+                remedy="reserve it first; if it was, this ledger is an older copy or another data set's: reconcile",
             ) from None
 
     def as_dict(self) -> dict[str, Any]:
@@ -333,4 +331,4 @@ def _broken(entry: Entry, why: Finding) -> Finding:
 
 
 def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:
-    return LedgerError(Finding(code=code, what=what, found=found, expected=expected, remedy=remedy))
+    return LedgerError(code, what, found=found, expected=expected, remedy=remedy)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confide.errors import Finding, LedgerError, ParameterError, Place
+from confide.errors import LedgerError, ParameterError, Place
 from confide.releases.ledger.entries import Event, decode, encode
 
 GENESIS = "0" * 64
@@ -96,15 +96,13 @@ def _checked(last: Entry | None, row: tuple[Any, ...]) -> Entry:
 
 def _broken(sequence: int, how: str, found: str, expected: str) -> LedgerError:
     return LedgerError(
-        Finding(
-            code="ledger-broken",
-            what=f"the chain of the ledger is broken: entry {sequence} is {how}",
-            where=Place(path=f"entry {sequence}"),
-            found=found,
-            expected=expected,
-            remedy="release nothing from this data set; keep the file as it is, find out who changed it, and restore "
-            "the newest intact copy, then reconcile it with the run folders",
-        )
+        "ledger-broken",
+        f"the chain of the ledger is broken: entry {sequence} is {how}",
+        where=Place(path=f"entry {sequence}"),
+        found=found,
+        expected=expected,
+        remedy="release nothing from this data set; keep the file as it is, find out who changed it, and restore "
+        "the newest intact copy, then reconcile it with the run folders",
     )
 
 
@@ -128,20 +126,18 @@ def moment_after(last: Entry | None, now: datetime, tolerance: timedelta = CLOCK
     """
     if now.tzinfo is None:
         raise ParameterError(
-            Finding("clock-without-zone", "the clock gives a time without a time zone", expected="an aware datetime")
+            "clock-without-zone", "the clock gives a time without a time zone", expected="an aware datetime"
         )
     if last is None or now >= last.time:
         return now.astimezone(UTC)
     if last.time - now > tolerance:
         raise LedgerError(
-            Finding(
-                code="ledger-clock",
-                what="the clock of this machine is behind the last entry of the ledger; nothing was written",
-                where=Place(path=f"entry {last.sequence}"),
-                found=stamp(now),
-                expected=f"{stamp(last.time)} or later (up to {tolerance} earlier is tolerated)",
-                remedy="set the clock right; if the last entry was written by a clock that ran ahead, open the ledger "
-                "with a larger clock_tolerance: entries then carry the time of the last one until the clock is past it",
-            )
+            "ledger-clock",
+            "the clock of this machine is behind the last entry of the ledger; nothing was written",
+            where=Place(path=f"entry {last.sequence}"),
+            found=stamp(now),
+            expected=f"{stamp(last.time)} or later (up to {tolerance} earlier is tolerated)",
+            remedy="set the clock right; if the last entry was written by a clock that ran ahead, open the ledger "
+            "with a larger clock_tolerance: entries then carry the time of the last one until the clock is past it",
         )
     return last.time

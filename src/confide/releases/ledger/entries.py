@@ -18,7 +18,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from confide.errors import CONFIDENTIAL, Finding, ParameterError
+from confide.errors import CONFIDENTIAL, ParameterError
 from confide.exact import exact, positive
 
 Definition: TypeAlias = Literal["zcdp", "pure", "approximate"]
@@ -227,11 +227,9 @@ def _choice(value: str, name: str, allowed: tuple[str, ...]) -> None:
 
 def _wrong(name: str, found: str, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="ledger-value",
-            what=f"{name} is not what an entry of a ledger can hold",
-            found=found,
-            expected=expected,
-            remedy=f"correct {name}",
-        )
+        "ledger-value",
+        f"{name} is not what an entry of a ledger can hold",
+        found=found,
+        expected=expected,
+        remedy=f"correct {name}",
     )

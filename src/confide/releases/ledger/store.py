@@ -114,7 +114,7 @@ def of_system(error: OSError, path: Path) -> Finding:
 
 def problem(path: Path, code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:
     """A LedgerError with one complete finding about the file at ``path``."""
-    return LedgerError(Finding(code, what, Place(file=str(path)), found=found, expected=expected, remedy=remedy))
+    return LedgerError(code, what, Place(file=str(path)), found=found, expected=expected, remedy=remedy)
 
 
 def _placed(finding: Finding, path: Path) -> Finding:

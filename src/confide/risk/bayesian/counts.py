@@ -11,7 +11,7 @@ from math import ceil, log, log1p, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive
 
 FloatArray = NDArray[np.float64]
@@ -87,9 +87,7 @@ def log_sum(terms: FloatArray) -> FloatArray:
 
 
 def _out_of_range(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(
-        Finding(code="out-of-range", what=what, found=found, expected=expected, remedy="correct the number")
-    )
+    return ParameterError("out-of-range", what, found=found, expected=expected, remedy="correct the number")
 
 
 # The noise of a sum of siblings: d discrete Gaussians, and the one discrete Gaussian that stands in for them.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtrc
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.risk.bayesian.counts import FloatArray, IntArray, gaussian_window, sibling_window, whole
 from confide.risk.bayesian.post_processing import PostProcessing
 from confide.risk.bayesian.two_level import TwoLevel, Variant
@@ -120,13 +120,11 @@ class DecisionMap:
         self._thresholds: tuple[IntArray, FloatArray] | None = None
         if len(self.x2) * len(self.y) * model.terms > MOST_TERMS:
             raise ParameterError(
-                Finding(
-                    code="too-many-releases",
-                    what="there are too many different releases to look at all of them",
-                    found=f"{len(self.x2):,} values of x2* and {len(self.y):,} of y*",
-                    expected=f"at most {MOST_TERMS:.0e} terms, here {model.terms:,} for each pair",
-                    remedy="ask for larger rhos, for fewer siblings, or for a region",
-                )
+                "too-many-releases",
+                "there are too many different releases to look at all of them",
+                found=f"{len(self.x2):,} values of x2* and {len(self.y):,} of y*",
+                expected=f"at most {MOST_TERMS:.0e} terms, here {model.terms:,} for each pair",
+                remedy="ask for larger rhos, for fewer siblings, or for a region",
             )
 
     @property
@@ -243,13 +241,11 @@ def switches(
     """
     if y[0] > y[1]:
         raise ParameterError(
-            Finding(
-                code="empty-range",
-                what="the range of y* is empty",
-                found=f"{y[0]} to {y[1]}",
-                expected="a first value that is not above the last",
-                remedy="correct the range",
-            )
+            "empty-range",
+            "the range of y* is empty",
+            found=f"{y[0]} to {y[1]}",
+            expected="a first value that is not above the last",
+            remedy="correct the range",
         )
     values = np.arange(y[0], y[1] + 1)
     odds = model.log_odds(x1, np.asarray(x2)[:, None], values, variant)

@@ -26,7 +26,7 @@ from math import exp, inf, log
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.noise import BoundedLaw, CountNoise, DiscreteGaussian, FiniteLaw, Law, Truncated, TwoSidedGeometric
 from confide.noise.distributions import nearest_float
@@ -183,7 +183,7 @@ def check_width(values: int) -> None:
 
 def refused(what: str, found: str, expected: str) -> ParameterError:
     """The error of noise that cannot be compared."""
-    return ParameterError(Finding("bad-noise", what, found=found, expected=expected, remedy="correct the noise"))
+    return ParameterError("bad-noise", what, found=found, expected=expected, remedy="correct the noise")
 
 
 _DUAL_UP_TO = Fraction(1)

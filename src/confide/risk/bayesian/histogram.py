@@ -26,7 +26,7 @@ from math import log
 
 import numpy as np
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact
 from confide.risk.bayesian.evidence import Comparison, Floats
 from confide.risk.bayesian.one_level import checked_priors, log_ratios
@@ -100,11 +100,9 @@ def _checked(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
 
 def _refused(found: str, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="bad-histogram",
-            what="the priors or counts of the cells do not fit together",
-            found=found,
-            expected=expected,
-            remedy="give one prior and one count for each cell",
-        )
+        "bad-histogram",
+        "the priors or counts of the cells do not fit together",
+        found=found,
+        expected=expected,
+        remedy="give one prior and one count for each cell",
     )

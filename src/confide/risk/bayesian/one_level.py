@@ -27,7 +27,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, probability
 from confide.risk.bayesian.evidence import Comparison, DecisionRegion, Floats, LawComparison
 
@@ -98,13 +98,11 @@ def log_ratios(comparison: Comparison, released: Sequence[int], known: int = 0) 
     found = comparison.log_ratio(np.array(values, dtype=np.int64))
     if np.isnan(found).any():
         raise ParameterError(
-            Finding(
-                code="impossible-release",
-                what="no release can have this value, with the target or without",
-                found=str(released[int(np.flatnonzero(np.isnan(found))[0])]),
-                expected=f"a value that {comparison.title.lower()} noise can lead to",
-                remedy="correct the released value, the known count or the noise",
-            )
+            "impossible-release",
+            "no release can have this value, with the target or without",
+            found=str(released[int(np.flatnonzero(np.isnan(found))[0])]),
+            expected=f"a value that {comparison.title.lower()} noise can lead to",
+            remedy="correct the released value, the known count or the noise",
         )
     return found
 
@@ -165,13 +163,11 @@ def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
     found = tuple(probability(prior, "the prior") for prior in priors)
     if not found or any(min(p, 1 - p) < SMALLEST_PRIOR for p in found):
         raise ParameterError(
-            Finding(
-                code="bad-prior",
-                what="a prior is needed that is not out of all proportion",
-                found="none" if not found else "a prior within 1e-300 of certainty",
-                expected='a probability such as "1/2" or "1/864"',
-                remedy="correct the prior",
-            )
+            "bad-prior",
+            "a prior is needed that is not out of all proportion",
+            found="none" if not found else "a prior within 1e-300 of certainty",
+            expected='a probability such as "1/2" or "1/864"',
+            remedy="correct the prior",
         )
     return found
 
@@ -180,13 +176,11 @@ def checked_value(value: object) -> int:
     """A released or a known count: a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or abs(int(value)) > _LARGEST_VALUE:
         raise ParameterError(
-            Finding(
-                code="not-a-count",
-                what="a released or known count is not a whole number",
-                found=str(value)[:40],
-                expected="a whole number of at most 1e15 in size",
-                remedy="correct the count",
-            )
+            "not-a-count",
+            "a released or known count is not a whole number",
+            found=str(value)[:40],
+            expected="a whole number of at most 1e15 in size",
+            remedy="correct the count",
         )
     return int(value)
 
@@ -244,13 +238,11 @@ def reduce_question(question: Question, prior: Exact, known: int) -> Reduced:
     count = checked_value(known) - int(question.count_has_target)
     if count < 0:
         raise ParameterError(
-            Finding(
-                code="no-target",
-                what="a count that has the target in it is at least one",
-                found=str(known),
-                expected="a count of at least 1",
-                remedy="give the count with the target",
-            )
+            "no-target",
+            "a count that has the target in it is at least one",
+            found=str(known),
+            expected="a count of at least 1",
+            remedy="give the count with the target",
         )
     return Reduced(p, count)
 

@@ -21,7 +21,7 @@ from math import ceil, log
 import numpy as np
 from scipy.special import gammaln
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.risk.bayesian.counts import LARGEST_COUNT, FloatArray, IntArray, logarithm, whole
 
@@ -266,6 +266,4 @@ def _count(text: str, prior: str) -> int:
 
 
 def _bad(what: str, found: object, expected: str) -> ParameterError:
-    return ParameterError(
-        Finding(code="bad-prior", what=what, found=str(found), expected=expected, remedy="correct the prior")
-    )
+    return ParameterError("bad-prior", what, found=str(found), expected=expected, remedy="correct the prior")

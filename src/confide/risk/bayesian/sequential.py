@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.privacy import Neighbours
 from confide.risk.bayesian.evidence import Comparison, Complexes, Floats, compare, gaussian_for
@@ -155,13 +155,11 @@ def _ratios(comparisons: Sequence[Comparison], released: Sequence[int], known: S
     counts = [0] * len(comparisons) if known is None else list(known)
     if not len(comparisons) == len(released) == len(counts):
         raise ParameterError(
-            Finding(
-                code="releases-differ",
-                what="there is not one released value for each noisy count",
-                found=f"{len(comparisons)} laws, {len(released)} released values, {len(counts)} known counts",
-                expected="as many of each",
-                remedy="give one of each for every release",
-            )
+            "releases-differ",
+            "there is not one released value for each noisy count",
+            found=f"{len(comparisons)} laws, {len(released)} released values, {len(counts)} known counts",
+            expected="as many of each",
+            remedy="give one of each for every release",
         )
     triples = zip(comparisons, released, counts, strict=True)
     return np.concatenate([log_ratios(comparison, [value], count) for comparison, value, count in triples])
@@ -169,7 +167,7 @@ def _ratios(comparisons: Sequence[Comparison], released: Sequence[int], known: S
 
 def _some(comparisons: Sequence[Comparison]) -> None:
     if not comparisons:
-        raise ParameterError(Finding("no-releases", "there is no release to combine", remedy="give at least one"))
+        raise ParameterError("no-releases", "there is no release to combine", remedy="give at least one")
 
 
 # How often an adversary with several noisy counts decides rightly: all combinations, in two halves.

@@ -19,7 +19,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import (
     NEGLIGIBLE,
@@ -67,13 +67,11 @@ def sibling_detail_accuracy(
     truths = np.array([whole(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64)
     if not len(truths) or not law.proper:
         raise ParameterError(
-            Finding(
-                code="bad-siblings",
-                what="siblings need true counts, and a prior with a sum",
-                found=f"{len(truths)} siblings",
-                expected="at least one, and a proper prior",
-                remedy="list the siblings' counts, or give the prior a last count",
-            )
+            "bad-siblings",
+            "siblings need true counts, and a prior with a sum",
+            found=f"{len(truths)} siblings",
+            expected="at least one, and a proper prior",
+            remedy="list the siblings' counts, or give the prior a last count",
         )
     whole(draws, "the number of draws", lowest=2)
     generator = np.random.default_rng(seed)

@@ -27,7 +27,7 @@ from math import exp, expm1, inf, log
 import numba
 import numpy as np
 
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import LARGEST_COUNT, CountLaw, FloatArray, bounded_rho, whole
 from confide.risk.bayesian.priors import CountPrior, Flat, Given
@@ -118,13 +118,11 @@ def log_convolve(one: FloatArray, other: FloatArray, *, concave: bool) -> FloatA
     """ln of the convolution of exp(one) and exp(other). ``concave`` says that both are, by :func:`is_concave`."""
     if len(one) * len(other) > MOST_TERMS:
         raise ParameterError(
-            Finding(
-                code="too-many-terms",
-                what="the supports of two counts are too large to be combined",
-                found=f"{len(one):,} and {len(other):,} possible counts",
-                expected=f"a product of at most {MOST_TERMS:.0e}",
-                remedy="give the priors smaller largest counts, or measurements to more of the nodes",
-            )
+            "too-many-terms",
+            "the supports of two counts are too large to be combined",
+            found=f"{len(one):,} and {len(other):,} possible counts",
+            expected=f"a product of at most {MOST_TERMS:.0e}",
+            remedy="give the priors smaller largest counts, or measurements to more of the nodes",
         )
     # Here, because compiled code is slow to load and most commands do without.
 
@@ -235,13 +233,11 @@ class Passing:
 
 def _too_wide(counts: int) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="too-many-counts",
-            what="a leaf has too many possible counts",
-            found=f"more than {counts:,}",
-            expected=f"at most {_WIDEST:,} that matter",
-            remedy="give its prior a smaller last count or mean, or the leaf a measurement",
-        )
+        "too-many-counts",
+        "a leaf has too many possible counts",
+        found=f"more than {counts:,}",
+        expected=f"at most {_WIDEST:,} that matter",
+        remedy="give its prior a smaller last count or mean, or the leaf a measurement",
     )
 
 
@@ -392,12 +388,10 @@ def _posterior(path: list[Node], passing: Passing) -> TreePosterior:
 
 def _bad(name: str, what: str, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="bad-tree",
-            what=what,
-            where=Place(path=name) if name else Place(),
-            found=name or None,
-            expected=expected,
-            remedy="correct the tree",
-        )
+        "bad-tree",
+        what,
+        where=Place(path=name) if name else Place(),
+        found=name or None,
+        expected=expected,
+        remedy="correct the tree",
     )

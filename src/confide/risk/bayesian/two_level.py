@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import (
     NEGLIGIBLE,
@@ -105,13 +105,11 @@ class TwoLevel:
             object.__setattr__(self, name, value)
         if self._rest(0) is None and self._rest(1) is None:
             raise ParameterError(
-                Finding(
-                    code="impossible-prior",
-                    what="the prior of the parent's count leaves no room for what is known of the block",
-                    found=f"a known count of {known}",
-                    expected="a parent's count that can be at least the known count",
-                    remedy="correct the prior of X2, or the known count",
-                )
+                "impossible-prior",
+                "the prior of the parent's count leaves no room for what is known of the block",
+                found=f"a known count of {known}",
+                expected="a parent's count that can be at least the known count",
+                remedy="correct the prior of X2, or the known count",
             )
 
     @property

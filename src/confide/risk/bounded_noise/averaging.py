@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.risk.bounded_noise.static_programme import Level, Programme, Rule
 
 TOTAL = "total"
@@ -222,14 +222,12 @@ def _sum_of_inverses(costs: Iterable[int]) -> Fraction:
 
 def _unknown_target(target: Target) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="unknown-target",
-            what="no table of the programme has this statistic",
-            where=Place(path="--target"),
-            found=target_name(target)[:80],
-            expected="levels of breakdowns that one table crosses, such as SEX AGE.M, or total",
-            remedy="correct --target",
-        )
+        "unknown-target",
+        "no table of the programme has this statistic",
+        where=Place(path="--target"),
+        found=target_name(target)[:80],
+        expected="levels of breakdowns that one table crosses, such as SEX AGE.M, or total",
+        remedy="correct --target",
     )
 
 

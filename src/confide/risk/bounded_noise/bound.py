@@ -23,7 +23,7 @@ from math import ceil, expm1, log1p, log10
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.risk.bounded_noise.noise_rows import LEVEL, NoiseRow, checked, largest_variance, symmetric_row
 
 _STEP = Fraction(1, 1000)
@@ -242,13 +242,11 @@ def _arrays(f: ArrayLike, m: ArrayLike, t: ArrayLike) -> tuple[Counts, Counts, C
     parts = [np.asarray(part) for part in (f, m, t)]
     if any(part.dtype.kind not in "iu" for part in parts) or len({part.shape for part in parts}) != 1:
         raise ParameterError(
-            Finding(
-                code="bad-triples",
-                what="triples are three arrays of whole numbers of the same shape",
-                found=", ".join(f"{part.dtype} {part.shape}" for part in parts),
-                expected="published counts F, M and T",
-                remedy="correct the arrays",
-            )
+            "bad-triples",
+            "triples are three arrays of whole numbers of the same shape",
+            found=", ".join(f"{part.dtype} {part.shape}" for part in parts),
+            expected="published counts F, M and T",
+            remedy="correct the arrays",
         )
     first, second, whole = (part.astype(np.int64) for part in parts)
     return first, second, whole

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import exp, fsum, inf, sqrt
 from statistics import NormalDist
 
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive
 
 LARGEST_BOUND = 100
@@ -112,14 +112,12 @@ def _checked_bound(bound: int) -> None:
 
 def _refused(what: str, found: str, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code=f"bad-{what}",
-            what=f"this {what} of bounded noise is not possible",
-            where=Place(path={"bound": "-D", "variance": "-V"}.get(what)),
-            found=found[:60],
-            expected=expected,
-            remedy=f"correct the {what}",
-        )
+        f"bad-{what}",
+        f"this {what} of bounded noise is not possible",
+        where=Place(path={"bound": "-D", "variance": "-V"}.get(what)),
+        found=found[:60],
+        expected=expected,
+        remedy=f"correct the {what}",
     )
 
 
@@ -187,12 +185,10 @@ def checked(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ParameterError(
-            Finding(
-                code="bad-level",
-                what="a confidence level lies between 0 and 1",
-                found=repr(level),
-                expected="such as 0.68",
-                remedy="correct the level",
-            )
+            "bad-level",
+            "a confidence level lies between 0 and 1",
+            found=repr(level),
+            expected="such as 0.68",
+            remedy="correct the level",
         )
     return level

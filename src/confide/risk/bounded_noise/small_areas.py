@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import exp, log, sqrt
 from typing import Any
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.risk.bounded_noise.noise_rows import LEVEL, checked
 
@@ -130,11 +130,9 @@ def _log_ratio(counts: int, level: float) -> float:
 
 def _bad_number(what: str, found: object, expected: str) -> ParameterError:
     return ParameterError(
-        Finding(
-            code=f"bad-{what}",
-            what=f"these {what} are not possible",
-            found=str(found)[:60],
-            expected=expected,
-            remedy=f"correct {what}",
-        )
+        f"bad-{what}",
+        f"these {what} are not possible",
+        found=str(found)[:60],
+        expected=expected,
+        remedy=f"correct {what}",
     )

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.documents import CollectingReader, load_shipped, read_toml, shipped
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 
 # The TOML form of a programme, read with every mistake reported at once.
 
@@ -275,14 +275,12 @@ class Programme:
             return int(match["number"])
         if match["area"] not in areas:
             raise ParameterError(
-                Finding(
-                    code="no-areas",
-                    what="a breakdown is as large as a country has areas, and no country is given",
-                    where=Place(path="--country"),
-                    found=f"no number of {match['area']}",
-                    expected=f"a country, or numbers of {', '.join(self.geography)}",
-                    remedy="give --country, or --areas NAME=NUMBER",
-                )
+                "no-areas",
+                "a breakdown is as large as a country has areas, and no country is given",
+                where=Place(path="--country"),
+                found=f"no number of {match['area']}",
+                expected=f"a country, or numbers of {', '.join(self.geography)}",
+                remedy="give --country, or --areas NAME=NUMBER",
             )
         return areas[match["area"]] + int(match["more"] or 0)
 
@@ -306,12 +304,10 @@ def _made(values: Mapping[str, Any], file: str) -> Programme:
 def _unknown(what: str, found: str, known: Iterable[str], path: str) -> ParameterError:
     names = list(known)
     return ParameterError(
-        Finding(
-            code=f"unknown-{what}",
-            what=f"the programme has no such {what}",
-            where=Place(path=path),
-            found=found[:60],
-            expected=f"one of {', '.join(names)}" if names else f"no {what}: the programme names none",
-            remedy=f"correct {path}, or use a programme file of your own",
-        )
+        f"unknown-{what}",
+        f"the programme has no such {what}",
+        where=Place(path=path),
+        found=found[:60],
+        expected=f"one of {', '.join(names)}" if names else f"no {what}: the programme names none",
+        remedy=f"correct {path}, or use a programme file of your own",
     )

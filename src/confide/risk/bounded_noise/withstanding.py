@@ -24,7 +24,7 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.risk.bounded_noise.averaging import (
     Count,
     Optimum,
@@ -73,14 +73,12 @@ class Question:
         checked(self.level)
         if not self.level <= checked(self.relaxed_level):
             raise ParameterError(
-                Finding(
-                    code="bad-level",
-                    what="a relaxed limit accepts more risk than the strict one",
-                    where=Place(path="--relaxed"),
-                    found=f"{self.relaxed_level:g} below {self.level:g}",
-                    expected=f"at least {self.level:g}",
-                    remedy="correct --relaxed or --alpha",
-                )
+                "bad-level",
+                "a relaxed limit accepts more risk than the strict one",
+                where=Place(path="--relaxed"),
+                found=f"{self.relaxed_level:g} below {self.level:g}",
+                expected=f"at least {self.level:g}",
+                remedy="correct --relaxed or --alpha",
             )
 
 

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.estimation.exchangeable import Exchangeable, Grouping
 from confide.estimation.spine_variances import LevelVariances, SpineLevel, spine_variances
 from confide.mechanisms.topdown.invariant_totals import invariant_level
@@ -288,11 +288,9 @@ def _parameter(law: object) -> Fraction:
 
 def _too_large(cells: int) -> ParameterError:
     return ParameterError(
-        Finding(
-            code="too-many-cells",
-            what="the histogram has too many cells that are not alike",
-            found=f"{cells:,} cells",
-            expected=f"at most {MOST_CORE_CELLS:,}, once attributes without recodes and zeros are set aside",
-            remedy="leave out recodes of attributes with many levels",
-        )
+        "too-many-cells",
+        "the histogram has too many cells that are not alike",
+        found=f"{cells:,} cells",
+        expected=f"at most {MOST_CORE_CELLS:,}, once attributes without recodes and zeros are set aside",
+        remedy="leave out recodes of attributes with many levels",
     )

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.documents import shipped
-from confide.errors import ConfideError, Finding, Place, ReleaseError
+from confide.errors import ConfideError, Place, ReleaseError
 from confide.geography.spine import Spine, build_spine
 from confide.mechanisms.topdown.output.settings import RECORDS, UNITS
 from confide.mechanisms.topdown.problem import spine_of
@@ -168,14 +168,10 @@ def _table(folder: Path, manifest: dict[str, Any], name: str) -> pa.Table:
 
 def _cannot(folder: Path, what: str, found: str, *, need_spec: bool = False) -> ReleaseError:
     return ReleaseError(
-        Finding(
-            code="no-release-risk",
-            what=what,
-            where=Place(file=str(folder)),
-            found=found,
-            expected="a sealed release of the mechanism topdown",
-            remedy="give the spec of the release with --spec"
-            if need_spec
-            else "check the folder with `confide verify`",
-        )
+        "no-release-risk",
+        what,
+        where=Place(file=str(folder)),
+        found=found,
+        expected="a sealed release of the mechanism topdown",
+        remedy="give the spec of the release with --spec" if need_spec else "check the folder with `confide verify`",
     )

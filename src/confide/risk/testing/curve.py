@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact
 from confide.privacy import ZCDP, Bracket, Event, Neighbours, Parallel, event_epsilon_bracket, price
 from confide.privacy.conversion import probability
@@ -162,13 +162,11 @@ def parts_of(plan: Plan) -> tuple[Part, ...]:
     """The whole of a plan and its parts: whole, in the data or not, by attribute, by block within each level."""
     if not plan.accounted or plan.definition is not Definition.ZCDP:
         raise ParameterError(
-            Finding(
-                code="no-zcdp-loss",
-                what="the curves need a plan with a loss in zCDP",
-                found=plan.definition.value if plan.accounted else "no loss",
-                expected="a plan of discrete Gaussian noise, accounted in zcdp",
-                remedy="for pure differential privacy use pure_power, which needs the epsilon alone",
-            )
+            "no-zcdp-loss",
+            "the curves need a plan with a loss in zCDP",
+            found=plan.definition.value if plan.accounted else "no loss",
+            expected="a plan of discrete Gaussian noise, accounted in zcdp",
+            remedy="for pure differential privacy use pure_power, which needs the epsilon alone",
         )
     change = Neighbours.CHANGE_ONE
     whole = Part(Kind.EVERYTHING, "", plan.event, plan.neighbours)

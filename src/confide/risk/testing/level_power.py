@@ -22,7 +22,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.privacy.conversion import bun_steinke_epsilon, probability
 from confide.privacy.definitions import ZCDP, PureDP, nonnegative
@@ -89,13 +89,11 @@ def level_of(level: Exact) -> Fraction:
     number = exact(level, "level")
     if number != 0 and not LEAST_LEVEL <= number <= 1:
         raise ParameterError(
-            Finding(
-                code="level-out-of-range",
-                what="the level of a test is a probability",
-                found=str(number)[:60],
-                expected='a number from 0 to 1, and if it is positive at least 1e-300, such as "0.05"',
-                remedy="correct the level",
-            )
+            "level-out-of-range",
+            "the level of a test is a probability",
+            found=str(number)[:60],
+            expected='a number from 0 to 1, and if it is positive at least 1e-300, such as "0.05"',
+            remedy="correct the level",
         )
     return number
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS, MOST_RACE_CODES
 
 IterationKind = Literal["race-alone", "race-combination", "ethnicity"]
@@ -143,7 +143,7 @@ class CodeLists:
 
 
 def _invalid(what: str) -> ParameterError:
-    return ParameterError(Finding("codes.invalid", what, remedy="check the lists with read_code_lists first"))
+    return ParameterError("codes.invalid", what, remedy="check the lists with read_code_lists first")
 
 
 def _pairs(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -229,13 +229,11 @@ def check_race_codes(max_race_codes: int) -> None:
     """Refuse a number of race codes that is not 1 to 8."""
     if not 1 <= max_race_codes <= MOST_RACE_CODES:
         raise ParameterError(
-            Finding(
-                "codes.max-race-codes",
-                "the number of race codes to look at is out of range",
-                found=str(max_race_codes),
-                expected=f"1 to {MOST_RACE_CODES}",
-                remedy="correct max_race_codes",
-            )
+            "codes.max-race-codes",
+            "the number of race codes to look at is out of range",
+            found=str(max_race_codes),
+            expected=f"1 to {MOST_RACE_CODES}",
+            remedy="correct max_race_codes",
         )
 
 
@@ -279,14 +277,12 @@ def _numbers(lists: CodeLists, patterns: pa.Table, name: str) -> _Array:
     found = pc.index_in(column, value_set=pa.array([*lists.codes, NO_CODE], type=pa.string()))
     if found.null_count:
         raise InputError(
-            Finding(
-                "codes.unknown-code",
-                "records have a code that is not in the list of codes",
-                Place(column=name),
-                CONFIDENTIAL,
-                f"a code of the list, or {NO_CODE}",
-                "correct the records, or add the code to the list",
-            )
+            "codes.unknown-code",
+            "records have a code that is not in the list of codes",
+            Place(column=name),
+            CONFIDENTIAL,
+            f"a code of the list, or {NO_CODE}",
+            "correct the records, or add the code to the list",
         )
     numbers: _Array = found.to_numpy().astype(np.int64)
     numbers[numbers == len(lists.codes)] = -1

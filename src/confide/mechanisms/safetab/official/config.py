@@ -275,7 +275,7 @@ def _values(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _unreadable(path: Path, found: str) -> InputError:
     what, expected = "the configuration cannot be read", "a JSON object in UTF-8"
-    return InputError(Finding("config-unreadable", what, Place(file=path.name), found, expected, "write it again"))
+    return InputError("config-unreadable", what, Place(file=path.name), found, expected, "write it again")
 
 
 def _definition(reader: ConfigReader, values: dict[str, Any]) -> Definition:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
 from confide.mechanisms.safetab.tuning import accounting
 from confide.mechanisms.safetab.tuning.accounting import (
@@ -309,14 +309,12 @@ def _budget(level: LevelQuestion, question: Question) -> Fraction:
     rounded = Fraction(round(formula_budget(level.target, s, share), question.decimals))
     if not rounded:
         raise ParameterError(
-            Finding(
-                code="budget-rounds-to-zero",
-                what="the budget of a target rounds to nothing",
-                where=Place(path=f"--moe {level.region_type}:{level.iteration_level}={level.target}"),
-                found=f"less than half of the last of {question.decimals} decimals",
-                expected="a budget above zero",
-                remedy="give more --decimals, or --rule smallest, which rounds up",
-            )
+            "budget-rounds-to-zero",
+            "the budget of a target rounds to nothing",
+            where=Place(path=f"--moe {level.region_type}:{level.iteration_level}={level.target}"),
+            found=f"less than half of the last of {question.decimals} decimals",
+            expected="a budget above zero",
+            remedy="give more --decimals, or --rule smallest, which rounds up",
         )
     return rounded
 

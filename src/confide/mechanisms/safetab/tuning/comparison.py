@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.mechanisms.safetab.tuning.accounting import law_of, level_event, margin_of, release_event, smallest_budget
 from confide.mechanisms.safetab.tuning.answer import Answer, LevelAnswer
 from confide.noise import TwoSidedGeometric
@@ -131,13 +131,11 @@ def compare(answer: Answer) -> list[Comparison]:
     """The costliest pass of a zCDP answer, against geometric noise with the same margins (the targets, if given)."""
     if answer.question.definition is not Definition.ZCDP:
         raise ParameterError(
-            Finding(
-                code="nothing-to-compare",
-                what="the comparison begins with discrete Gaussian noise",
-                found=f"definition {answer.question.definition.value}",
-                expected="definition zcdp",
-                remedy="leave out --definition pure; the geometric noise is found from the margins",
-            )
+            "nothing-to-compare",
+            "the comparison begins with discrete Gaussian noise",
+            found=f"definition {answer.question.definition.value}",
+            expected="definition zcdp",
+            remedy="leave out --definition pure; the geometric noise is found from the margins",
         )
     levels = max(answer.passes.values(), key=lambda members: sum(member.budget for member in members))
     delta, s = answer.question.delta, answer.question.groups_per_person

@@ -24,7 +24,7 @@ from confide.engines.atomic_files import private_folder
 from confide.engines.expressions import cell_index
 from confide.engines.groups import write_parquet
 from confide.engines.protocol import Format
-from confide.errors import Finding, Place, ReleaseError
+from confide.errors import Place, ReleaseError
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.evaluation.characteristics import (
     ALL_CELLS,
@@ -265,14 +265,12 @@ def _records(workspace: Workspace) -> Source:
         for file in sorted((workspace.release / "tables").glob(f"{RECORDS}.*{format_}")):
             return Source(file, format_)
     raise ReleaseError(
-        Finding(
-            code="no-records",
-            what="the release has no records that could be compared with the true ones",
-            where=Place(file=str(workspace.release)),
-            found=f"no file tables/{RECORDS}.*",
-            expected="the release as it was sealed",
-            remedy="`confide verify` says what is missing; `confide replay` makes it again",
-        )
+        "no-records",
+        "the release has no records that could be compared with the true ones",
+        where=Place(file=str(workspace.release)),
+        found=f"no file tables/{RECORDS}.*",
+        expected="the release as it was sealed",
+        remedy="`confide verify` says what is missing; `confide replay` makes it again",
     )
 
 

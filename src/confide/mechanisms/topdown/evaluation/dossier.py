@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from confide.confidential import Confidential
 from confide.engines.atomic_files import write_text
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.evaluation.characteristics import ALL_CELLS, geographies
 from confide.mechanisms.topdown.evaluation.compare import FIXED, AreaTotals, Comparison, Evaluation, evaluate
 from confide.releases.evaluate import require_sealed
@@ -237,14 +237,12 @@ def _geometry(asked: Evaluating) -> dict[str, Geometry]:
     unknown = [name for name in asked.geometry if name not in known]
     if unknown:
         raise ParameterError(
-            Finding(
-                code="geometry-level",
-                what=f"there is no geography {unknown[0]!r} in this release",
-                where=Place(path="--geometry"),
-                found=unknown[0],
-                expected="one of " + ", ".join(known),
-                remedy="correct the name before the equals sign",
-            )
+            "geometry-level",
+            f"there is no geography {unknown[0]!r} in this release",
+            where=Place(path="--geometry"),
+            found=unknown[0],
+            expected="one of " + ", ".join(known),
+            remedy="correct the name before the equals sign",
         )
     return {name: read_geometry(Path(file), name, known[name]) for name, file in asked.geometry.items()}
 

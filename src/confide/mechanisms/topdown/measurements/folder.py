@@ -121,7 +121,7 @@ def find_measurements(path: Path, levels: tuple[str, ...], where: Place) -> Meas
     """The files of these levels. Raises with a finding for each level that is not there."""
     if not path.is_dir():
         remedy = "correct the path; it is relative to the folder of the spec"
-        raise InputError(Finding("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy))
+        raise InputError("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy)
     folders = {folder.name.lower(): folder for folder in sorted(path.iterdir()) if folder.is_dir()}
     files, findings = {}, []
     for level in levels:
@@ -218,4 +218,4 @@ def _parents(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
 
 def _unlike(where: Place, what: str, found: str, expected: str) -> InputError:
     remedy = "give the measurements as they were published, all levels of the same run"
-    return InputError(Finding("measurements", what, where, found, expected, remedy))
+    return InputError("measurements", what, where, found, expected, remedy)

@@ -315,14 +315,12 @@ def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Colu
     if root in totals:
         return int(totals[root].column("n")[0].as_py())
     raise InputError(
-        Finding(
-            code="no-total",
-            what="the number of records is an invariant of the strategy, and nobody tells it",
-            where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"),
-            found=f"no row {KNOWN_TOTAL!r}",
-            expected="the number of records of the root",
-            remedy="give it in the spec: [data.totals], a line CODE = NUMBER for each unit that it is an invariant of",
-        )
+        "no-total",
+        "the number of records is an invariant of the strategy, and nobody tells it",
+        where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"),
+        found=f"no row {KNOWN_TOTAL!r}",
+        expected="the number of records of the root",
+        remedy="give it in the spec: [data.totals], a line CODE = NUMBER for each unit that it is an invariant of",
     )
 
 
@@ -362,14 +360,14 @@ def _given(strategy: Strategy, spine: TopDownSpine, level: TopDownLevel, given: 
         what = f"totals are given, and the frame has no level {lowest!r} that they are of"
         expected = f"a level {lowest!r} under [geography]"
         remedy = "declare the level, by its digits of the block code"
-        raise InputError(Finding("no-total-level", what, Place(path="data.totals"), "no level", expected, remedy))
+        raise InputError("no-total-level", what, Place(path="data.totals"), "no level", expected, remedy)
     codes = spine.frame.level(lowest).codes
     missing = [
         codes[number] for number in np.unique(spine.official_of_block(lowest)).tolist() if codes[number] not in given
     ]
     if missing:
         what, found = f"{len(missing):,} units of {lowest!r} have no total", f"none for {missing[0]!r}"
-        raise InputError(Finding("no-total", what, Place(path="data.totals"), found, "a total for each", "add them"))
+        raise InputError("no-total", what, Place(path="data.totals"), found, "a total for each", "add them")
     together = known_together(strategy, level)
     if together is None:
         return None

@@ -75,13 +75,11 @@ def build_topdown_spine(
     rows = np.arange(blocks) if with_units is None else np.flatnonzero(with_units)
     if not len(rows):
         raise InputError(
-            Finding(
-                code="no-units",
-                what="no block has a housing unit or a group quarters facility",
-                found=f"{blocks:,} blocks without any",
-                expected="at least one block with units",
-                remedy="check the columns of housing units and group quarters of the block table",
-            )
+            "no-units",
+            "no block has a housing unit or a group quarters facility",
+            found=f"{blocks:,} blocks without any",
+            expected="at least one block with units",
+            remedy="check the columns of housing units and group quarters of the block table",
         )
     partitions = _nested(frame, list(shares), rows, split, optimise)
     order = np.argsort(partitions[-1], kind="stable")

@@ -50,13 +50,11 @@ def parse_strong_mcd_states(document: Mapping[str, Any]) -> frozenset[str]:
     states = document.get("states")
     if not isinstance(states, list) or not all(isinstance(code, str) for code in states):
         raise SpecError(
-            Finding(
-                code="bad-strong-mcd-states",
-                what="the list of States with strong minor civil divisions cannot be used",
-                where=Place(path="states"),
-                expected='states = ["09", ...], codes as text',
-                remedy="correct the list",
-            )
+            "bad-strong-mcd-states",
+            "the list of States with strong minor civil divisions cannot be used",
+            where=Place(path="states"),
+            expected='states = ["09", ...], codes as text',
+            remedy="correct the list",
         )
     return frozenset(states)
 
@@ -217,14 +215,12 @@ def aian_flags(areas: Geolevel, types: AreaTypes, *, file: str | None = None) ->
     if unknown:
         first = int(np.flatnonzero(areas.unit_of_block == areas.codes.index(unknown[0]))[0])
         raise InputError(
-            Finding(
-                code="unknown-area-type",
-                what=f"a code of {areas.name!r} is of no known type of area",
-                where=Place(file=file, row=first + 1),
-                found=f"{len(unknown):,} such codes, the first {unknown[0]!r}",
-                expected=f"{types.none!r} for no area, or a code in a range of {types.id}",
-                remedy="correct the code, or give a list of area types that has it",
-            )
+            "unknown-area-type",
+            f"a code of {areas.name!r} is of no known type of area",
+            where=Place(file=file, row=first + 1),
+            found=f"{len(unknown):,} such codes, the first {unknown[0]!r}",
+            expected=f"{types.none!r} for no area, or a code in a range of {types.id}",
+            remedy="correct the code, or give a list of area types that has it",
         )
     # One entry more, at the end, is what OUTSIDE (-1) finds.
     assert OUTSIDE == -1

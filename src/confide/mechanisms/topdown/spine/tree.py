@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import Finding, ParameterError
+from confide.errors import ParameterError
 from confide.geography.spine import Spine
 
 # Only children and their shares: the one-child bypass.
@@ -124,13 +124,11 @@ def check_path_sums(shares: Sequence[Shares], parents: Sequence[NDArray[np.int64
     if wrong:
         paths = int(np.isin(sums.index, [sums.table.index(value) for value in wrong]).sum())
         raise ParameterError(
-            Finding(
-                code="path-sum",
-                what="the shares on a path from the root to a block do not sum to one",
-                found=f"{paths:,} paths, the first sum {wrong[0]}",
-                expected="exactly 1 on every path",
-                remedy="correct the shares of the levels; if they sum to one, this is a defect of Confide: report it",
-            )
+            "path-sum",
+            "the shares on a path from the root to a block do not sum to one",
+            found=f"{paths:,} paths, the first sum {wrong[0]}",
+            expected="exactly 1 on every path",
+            remedy="correct the shares of the levels; if they sum to one, this is a defect of Confide: report it",
         )
 
 
@@ -318,12 +316,10 @@ class TopDownSpine:
         result = of_block[self.level(name).first_block[:-1]]
         if (np.repeat(result, np.diff(self.level(name).first_block)) != of_block).any():
             raise ParameterError(
-                Finding(
-                    code="not-nested",
-                    what=f"units of {name!r} lie in more than one unit of {official!r}",
-                    expected=f"a level or area that no unit of {name!r} is cut by",
-                    remedy="ask by block instead",
-                )
+                "not-nested",
+                f"units of {name!r} lie in more than one unit of {official!r}",
+                expected=f"a level or area that no unit of {name!r} is cut by",
+                remedy="ask by block instead",
             )
         return result
 

@@ -300,14 +300,12 @@ def load_strategy(
     chosen = default if root is None else root
     if chosen not in strategies:
         raise ParameterError(
-            Finding(
-                code="unknown-root",
-                what=f"the strategy {name!r} has no root {chosen!r}",
-                where=Place(path="root"),
-                found=repr(chosen),
-                expected="one of " + ", ".join(strategies),
-                remedy="name one of these roots",
-            )
+            "unknown-root",
+            f"the strategy {name!r} has no root {chosen!r}",
+            where=Place(path="root"),
+            found=repr(chosen),
+            expected="one of " + ", ".join(strategies),
+            remedy="name one of these roots",
         )
     strategy = strategies[chosen]
     return strategy if budget is None else strategy.with_budget(budget)

@@ -247,13 +247,11 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
     kept = sum((a.share for a in asked), Fraction(0))
     if not kept:
         raise ParameterError(
-            Finding(
-                code="nothing-measured",
-                what=f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
-                found=", ".join(a.name for a in first.queries),
-                expected="a query that no invariant answers",
-                remedy=f"measure a finer query on {top!r}, or cut at another level",
-            )
+            "nothing-measured",
+            f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
+            found=", ".join(a.name for a in first.queries),
+            expected="a query that no invariant answers",
+            remedy=f"measure a finer query on {top!r}, or cut at another level",
         )
     queries = tuple(replace(a, share=a.share / kept) for a in asked)
     weights = [first.share * kept, *(level.share for level in below)]
