@@ -30,11 +30,10 @@ from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import Question
 from confide.noise import ReleaseKey
 from confide.population import Population, write_population
-from confide.releases import run as execute
 from confide.releases.ledger import Ledger
 from confide.releases.load_spec import LoadedSpec, load_spec
+from confide.releases.run import run
 from confide.releases.verify import verify
-from confide.report import certificate
 
 NATION = {"us": 1, "state": 51, "county": 3_143, "tract": 84_414, "block": 5_892_698}
 """Official units of the 2020 Census; of the blocks, those that may be populated."""
@@ -151,9 +150,7 @@ def measure(spec: Path, processes: int) -> dict[str, Any]:
     timed, memory = Timed(), Memory()
     memory.start()
     begin = time.perf_counter()
-    result = execute.run(
-        loaded, mechanism, open_engine=engine, documents=certificate.documents, progress=timed, chosen_key=KEY
-    )
+    result = run(loaded, mechanism, open_engine=engine, progress=timed, chosen_key=KEY)
     timed.end("Sealing")
     if not verify(result.release, lambda _: mechanism).ok:
         raise SystemExit("the release does not verify")

@@ -11,14 +11,28 @@ from typing import TYPE_CHECKING, Any
 from confide.version import __version__
 
 if TYPE_CHECKING:
-    from confide.api import check, destroy_key, evaluate, json_schema, reconcile, replay, run, synthesize, verify
+    from confide.api import (
+        MECHANISMS,
+        check,
+        destroy_key,
+        evaluate,
+        json_schema,
+        new,
+        reconcile,
+        replay,
+        run,
+        synthesize,
+        verify,
+    )
 
 __all__ = [
+    "MECHANISMS",
     "__version__",
     "check",
     "destroy_key",
     "evaluate",
     "json_schema",
+    "new",
     "reconcile",
     "replay",
     "run",
@@ -33,3 +47,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'confide' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

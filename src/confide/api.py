@@ -1,4 +1,4 @@
-"""The verbs of Confide, as Python functions. The command line and the page call nothing else.
+"""The verbs of Confide, as Python functions. The command line calls nothing else.
 
 >>> import confide
 >>> confide.check("spec.toml").findings         # doctest: +SKIP
@@ -10,35 +10,89 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confide.engines import LocalEngine
-from confide.errors import Finding, Place, RunError, SpecError
-from confide.mechanisms import EVALUATORS, SPECS
+from confide.errors import Finding, Place, SpecError
 from confide.mechanisms import MECHANISMS as MECHANISMS
+from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
-from confide.population import OfficialFiles, Population, PopulationFiles, write_official, write_population
 from confide.releases import check as checking
 from confide.releases import evaluate as evaluating
-from confide.releases import replay as finality
-from confide.releases import run as execute
-from confide.releases import unpriced
+from confide.releases import replay as replaying
+from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
+from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, write_spec
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.load_spec import LoadedSpec, load_spec
-from confide.releases.mechanism import Mechanism
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
-from confide.releases.run import Documents, EngineName, OpenEngine, RunResult, choose_engine
-from confide.releases.unpriced import Keyed, Unpriced
+from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.verify import Verification
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Workspace, changed, no_room_is_an_error
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
 
+if TYPE_CHECKING:
+    from confide.population import OfficialFiles, PopulationFiles
+
 DEFAULT_MEMORY = "4GiB"
+
+
+@dataclass(frozen=True)
+class NewSpec:
+    """A spec to start from, and the ledger that was opened for it, if one was."""
+
+    spec: Path
+    ledger: Path | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Both as plain values for ``--json``."""
+        return {"ok": True, "spec": str(self.spec), "ledger": None if self.ledger is None else str(self.ledger)}
+
+
+def new(
+    mechanism: str, folder: str | Path, *, product: str | None = None, open_ledger: bool | None = None, **values: str
+) -> NewSpec:
+    """Writes a commented spec to start from; where it comes with a budget, with a ledger of that budget.
+
+    Args:
+        mechanism: The name of a mechanism, or ``comparison``.
+        folder: Where ``spec.toml`` is written; a spec that is there already is never replaced.
+        product: Which product of the mechanism, where it has several.
+        open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
+        values: What differs from the draft, such as ``name`` or ``title``.
+
+    Returns:
+        The paths of the spec and of the ledger.
+    """
+    folder = Path(folder)
+    draft = _draft(mechanism, product, values)
+    with no_room_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_spec(folder / SPEC, draft.text, secret=draft.secret)
+        opened = draft.opened if open_ledger is None else open_ledger
+        if draft.budget is None or not opened or (folder / LEDGER).exists():
+            return NewSpec(folder / SPEC, None)
+        note = "opened by confide new for one release"
+        ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
+        return NewSpec(folder / SPEC, ledger)
+
+
+def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
+    """The draft of a mechanism, or of a comparison, which is none; raises with the names that there are."""
+    from confide.comparison.comparison_spec import COMPARISON, comparison_draft
+
+    if name in MECHANISMS:
+        draft = MECHANISMS[name].draft(product, values)
+        if draft is not None:
+            return draft
+    started = [each for each in MECHANISMS if MECHANISMS[each].draft(None, {}) is not None]
+    one_of("mechanism", name, [*started, COMPARISON])
+    return comparison_draft(product, values)
 
 
 def check(
@@ -50,16 +104,26 @@ def check(
     spark_master: str | None = None,
     progress: Progress | None = None,
 ) -> Checked:
-    """Every problem of a spec and its inputs, and the price. Nothing is spent. For the engines see :func:`run`."""
+    """Finds every problem of a spec and its inputs, and the price. Nothing is spent.
+
+    Args:
+        spec: The spec file, or the folder of its run.
+        processes: How many processes to use; by default one for each core.
+        memory: The most memory to use, such as ``4GiB``.
+        engine: ``local`` or ``spark``: see :func:`run`.
+        spark_master: The master of a Spark cluster.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        The plan, its price, what is left in the ledger, and every finding.
+    """
     loaded = load(spec)
-    open_engine = _engine(loaded, engine, processes, memory, spark_master)
+    mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    open_engine = choose_engine(engine, mechanism, processes=processes, memory=memory, spark_master=spark_master)
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        mechanism, shown = _mechanism(loaded), progress or Silent()
-        if isinstance(mechanism, Unpriced):
-            return unpriced.check(loaded, mechanism, opened, workspace, shown)
-        return checking.check(loaded, mechanism, opened, workspace, shown)
+        return checking.check(loaded, mechanism, opened, workspace, progress or Silent())
 
 
 def run(
@@ -74,32 +138,30 @@ def run(
 ) -> RunResult:
     """Runs a spec to its sealed release; run again after an interruption, it goes on at no further cost.
 
-    ``engine`` says what counts and maps: DuckDB and processes of this machine, or Spark, here (``spark_master`` is
-    None) or on the cluster of a master such as ``spark://host:7077``. Both make the same release, byte by byte.
+    Args:
+        spec: The spec file, or the folder of its run.
+        processes: How many processes to use; by default one for each core.
+        memory: The most memory to use, such as ``4GiB``.
+        insecure_key: 64 hexadecimal digits, which make a trial reproducible; everything made with it is stamped NOT
+            FOR RELEASE.
+        engine: What counts and maps: DuckDB and processes of this machine (``local``), or ``spark``, here
+            (``spark_master`` is None) or on the cluster of a master such as ``spark://host:7077``. Both make the same
+            release, byte by byte.
+        spark_master: The master of a Spark cluster.
+        progress: Is told of stages and warnings; nobody by default.
 
-    ``insecure_key`` (64 hexadecimal digits) makes a trial reproducible; everything made with it is stamped NOT FOR
-    RELEASE.
+    Returns:
+        Where the release is, its plan, and the account of the ledger after the run.
     """
     loaded = load(spec)
-    mechanism, shown = _mechanism(loaded), progress or Silent()
-    open_engine = _engine(loaded, engine, processes, memory, spark_master)
-    if isinstance(mechanism, Unpriced):
-        if insecure_key is not None and not isinstance(mechanism, Keyed):
-            raise _no_records(loaded, "a key is given, and this release draws no noise")
-        return unpriced.run(
-            loaded,
-            mechanism,
-            open_engine=open_engine,
-            documents=_documents(),
-            progress=shown,
-            chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
-        )
-    return execute.run(
+    mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    if insecure_key is not None and not mechanism.keyed:
+        raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
+    return running.run(
         loaded,
         mechanism,
-        open_engine=open_engine,
-        documents=_documents(),
-        progress=shown,
+        open_engine=choose_engine(engine, mechanism, processes=processes, memory=memory, spark_master=spark_master),
+        progress=progress or Silent(),
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
     )
 
@@ -125,22 +187,24 @@ def evaluate(
     ``geometry`` has a GeoJSON file for each geography that is to be mapped (``topdown``).
     """
     given = [load(folder) for folder in (run_folder, *more)]
-    mechanism, shown = _with_truth(given[0]), progress or Silent()
-    identities = [finality.begun(Workspace(loaded.folder)) for loaded in given]
+    mechanism, shown = MECHANISMS[given[0].spec.release.mechanism], progress or Silent()
+    if not mechanism.has_truth:
+        raise replaying.no_records(given[0], mechanism.without_key)
+    identities = [replaying.begun(Workspace(loaded.folder)) for loaded in given]
     evaluating.check_same_question([(loaded.folder, run) for loaded, run in zip(given, identities, strict=True)])
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        question = mechanism.prepare(given[0], engine)
-    plan = mechanism.plan(question)
+        problem = mechanism.prepare(given[0], engine)
+    plan = mechanism.plan(problem)
     runs = tuple(
         EvaluatedRun(spec.name, spec.title or spec.name, Workspace(loaded.folder))
         for loaded, spec in ((loaded, loaded.spec.release) for loaded in given)
     )
     first = runs[0].workspace
     if plan.hash != identities[0].plan_hash:
-        raise execute.changed("the plan is not the one of the release", first, f"plan {plan.hash[:16]}…")
+        raise changed("the plan is not the one of the release", first, f"plan {plan.hash[:16]}…")
     files = {name: Path(file) for name, file in (geometry or {}).items()}
     with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:
-        return EVALUATORS[mechanism.name](Evaluating(question, plan, runs, opened, shown, files))
+        return mechanism.evaluate(Evaluating(problem, plan, runs, opened, shown, files))
 
 
 def replay(
@@ -152,28 +216,16 @@ def replay(
 ) -> Replay:
     """Makes a release again from the kept key and compares every byte."""
     loaded = load(run_folder)
-    mechanism = _mechanism(loaded)
-    if isinstance(mechanism, Keyed):
-        engine, shown = _local(processes, memory), progress or Silent()
-        return unpriced.replay(loaded, mechanism, open_engine=engine, documents=_documents(), progress=shown)
-    return finality.replay(
-        loaded,
-        _of_records(loaded),
-        open_engine=_local(processes, memory),
-        documents=_documents(),
-        progress=progress or Silent(),
-    )
+    mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    return replaying.replay(loaded, mechanism, open_engine=_local(processes, memory), progress=progress or Silent())
 
 
 def destroy_key(run_folder: str | Path) -> bool:
     """Makes a sealed release final; says whether a ledger was told, which a release without a budget has not."""
     loaded = load(run_folder)
-    if isinstance(_mechanism(loaded), Keyed):
-        unpriced.destroy_key(loaded)
-        return False
-    _of_records(loaded)
-    finality.destroy_key(loaded)
-    return True
+    mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    replaying.destroy_key(loaded, mechanism)
+    return mechanism.accounted
 
 
 def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:
@@ -181,7 +233,7 @@ def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...
     records = []
     for folder in run_folders:
         workspace = Workspace(folder)
-        identity = finality.begun(workspace)
+        identity = replaying.begun(workspace)
         if identity.reservation_hash is None:
             continue
         manifest = workspace.release / MANIFEST
@@ -202,6 +254,8 @@ def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...
 
 def synthesize(folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None) -> PopulationFiles:
     """Made-up people, written as person and block files."""
+    from confide.population import Population, write_population
+
     return write_population(Population(persons, seed), folder, progress=progress)
 
 
@@ -209,6 +263,8 @@ def synthesize_detailed(
     folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None
 ) -> OfficialFiles:
     """The same people with detailed race and ethnicity codes, written as the official input folders of SafeTab-P."""
+    from confide.population import Population, write_official
+
     return write_official(Population(persons, seed), folder, progress=progress)
 
 
@@ -250,56 +306,8 @@ def load(path: str | Path) -> LoadedSpec:
     return load_spec(given, SPECS)
 
 
-def _mechanism(loaded: LoadedSpec) -> Mechanism | Unpriced:
-    return MECHANISMS[loaded.spec.release.mechanism]
-
-
-def _with_truth(loaded: LoadedSpec) -> Mechanism | Unpriced:
-    """The mechanism of a release that can be held against the truth; raises for one without records."""
-    mechanism = _mechanism(loaded)
-    if mechanism.name not in EVALUATORS:
-        raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
-    return mechanism
-
-
-def _of_records(loaded: LoadedSpec) -> Mechanism:
-    """The mechanism of a release with noise of its own; raises for one that drew none."""
-    mechanism = _mechanism(loaded)
-    if isinstance(mechanism, Unpriced):
-        if mechanism.name in EVALUATORS:
-            raise _no_records(loaded, "this release has no key of its own: what noise it has belongs to the records")
-        raise _no_records(loaded, "this release was made from measurements: there is no truth and no key")
-    return mechanism
-
-
-def _no_records(loaded: LoadedSpec, what: str) -> RunError:
-    return RunError(
-        "no-records",
-        what,
-        where=loaded.place("release", "mechanism"),
-        found=f"the mechanism {loaded.spec.release.mechanism}",
-        expected="a release with a key of its own",
-        remedy="turn to the release that the measurements come from, or to the records with their keys",
-    )
-
-
-def _documents() -> Documents:
-    """What makes the certificate or statement of a release. It knows the words of every mechanism and loads them all,
-    which only a verb that makes a release should wait for: before it begins, not when it seals."""
-    from confide.report import certificate
-
-    return certificate.documents
-
-
 def _local(processes: int | None, memory: str) -> OpenEngine:
     def open_engine(scratch: Path) -> AbstractContextManager[LocalEngine]:
         return LocalEngine(scratch, processes=processes, memory=memory)
 
     return open_engine
-
-
-def _engine(
-    loaded: LoadedSpec, name: EngineName, processes: int | None, memory: str, spark_master: str | None
-) -> OpenEngine:
-    mechanism = loaded.spec.release.mechanism
-    return choose_engine(name, mechanism, processes=processes, memory=memory, spark_master=spark_master)

@@ -11,10 +11,12 @@ from pathlib import Path
 from confide import api, official_safetab
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.cellkey.spec import cellkey_spec
+from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
 from confide.population.eu import write_eu
 from confide.population.eu_settings import Areas
+from confide.releases.draft import LEDGER, SPEC, new_ledger, there_already, write_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
@@ -22,7 +24,6 @@ from confide.report.dossier import Evaluated
 from confide.report.risk_plots import region as draw_region
 from confide.risk.bounded_noise.static_programme import load_programme
 from confide.risk.bounded_noise.withstanding import Question, Region
-from confide.starting import LEDGER, PRODUCTS, SPEC, cellkey_spec, new_ledger, there_already, topdown_spec, write_spec
 
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"

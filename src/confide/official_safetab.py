@@ -11,7 +11,6 @@ import filecmp
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,18 +19,16 @@ from confide import api
 from confide.engines.atomic_files import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
-from confide.mechanisms.safetab.settings import ITERATION_LEVELS, Settings
-from confide.mechanisms.safetab.spec import SafeTabSpec
+from confide.mechanisms.safetab.settings import Settings
+from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
+from confide.releases.draft import LEDGER, SPEC
 from confide.releases.ledger import Ledger
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.workspace import no_room_is_an_error
-from confide.report.render import render
 
-LEDGER = "data-set.ledger"
-SPEC = "spec.toml"
 RELEASE_NAME = "safetab"
 KEPT = "-confidential"
 NO_KEY = "00" * 32
@@ -59,20 +56,6 @@ class Executed:
     kept: Path
     warnings: tuple[Finding, ...]
     infinite: bool
-
-
-def spec_text(settings: Settings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str) -> str:
-    """A spec of ours with the given settings and paths."""
-    return render(
-        "safetab.toml.j2",
-        settings=settings,
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-        names=ITERATION_LEVELS,
-    )
 
 
 def settings_of(path: Path) -> Settings:

@@ -15,7 +15,7 @@ from tests.swapping.swapping_kit import release_of as swapped
 from tests.topdown.topdown_kit import write_small_state, write_spec
 
 import confide
-from confide import starting
+from confide import api
 from confide.attacks.reconstruction import Bound, read_source, reconstruct
 from confide.errors import ConfideError
 
@@ -116,7 +116,7 @@ def test_swapped_records_and_swapped_tables(tmp_path: Path) -> None:
 
 
 def test_suppressed_tables_are_exact_with_holes(project: Path) -> None:
-    spec = starting.new("suppression", project / "suppressed").spec
+    spec = api.new("suppression", project / "suppressed").spec
     text = spec.read_text()
     assert "threshold = 3" in text
     spec.write_text(text.replace("threshold = 3", "threshold = 30"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.lazy import Later, LazyGroup
 from confide.cli.main import Commands, app
-from confide.mechanisms import EVALUATORS, MECHANISMS, SPECS, Loaded
+from confide.mechanisms import MECHANISMS, SPECS, Registry
 from confide.releases.ledger import Ledger
 
 SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "altair", "vl_convert", "pyspark", "jinja2")
@@ -171,24 +170,19 @@ def test_shell_completion_completes_names_and_goes_on_below_them() -> None:
     assert "--json" in [item.value for item in show.shell_complete(typer.Context(show, parent=below), "--")]
 
 
-def test_values_are_made_once_and_when_they_are_looked_up() -> None:
-    made: list[str] = []
-
-    def make(name: str) -> object:
-        made.append(name)
-        return object()
-
-    values: Loaded[object] = Loaded({name: partial(make, name) for name in ("a", "b")})
-    assert (list(values), len(values), "a" in values, "c" in values, made) == (["a", "b"], 2, True, False, [])
-    assert values["a"] is values["a"]
-    assert made == ["a"]
+def test_mechanisms_are_imported_once_and_when_they_are_looked_up() -> None:
+    registry = Registry(
+        {"tables": "confide.mechanisms.tables.mechanism:Tables", "gone": "confide.mechanisms.gone:Gone"}
+    )
+    assert (list(registry), len(registry), "gone" in registry, "c" in registry) == (["tables", "gone"], 2, True, False)
+    assert registry["tables"] is registry["tables"]
+    with pytest.raises(ModuleNotFoundError):
+        registry["gone"]
     with pytest.raises(KeyError):
-        values["c"]
+        registry["c"]
 
 
-def test_every_mechanism_and_evaluator_can_be_loaded_and_has_its_own_name() -> None:
+def test_every_mechanism_can_be_loaded_and_has_its_own_name() -> None:
     assert [mechanism.name for mechanism in MECHANISMS.values()] == list(MECHANISMS)
     assert all(SPECS[name] is mechanism.spec for name, mechanism in MECHANISMS.items())
-    assert all(callable(evaluator) for evaluator in EVALUATORS.values())
-    assert set(EVALUATORS) == set(MECHANISMS) - {"postprocess"}
     assert api.MECHANISMS is MECHANISMS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from confide import starting
+from confide import api
 from confide.comparison.comparison_spec import DEFAULT, AttackPart, load_comparison
 from confide.errors import SpecError
 
@@ -23,7 +23,7 @@ def findings(tmp_path: Path, text: str):
 
 
 def test_the_template_says_what_the_defaults_are(tmp_path: Path) -> None:
-    made = starting.new("comparison", tmp_path)
+    made = api.new("comparison", tmp_path)
     assert made.ledger is None
     spec = load_comparison(made.spec).spec
     assert tuple(spec.protections) == DEFAULT

@@ -16,7 +16,7 @@ from typing import Any
 import confide
 from confide.attacks.reconstruction import read_source as read_source
 from confide.attacks.reconstruction import reconstruct as reconstruct
-from confide.mechanisms import EVALUATORS, MECHANISMS
+from confide.mechanisms import MECHANISMS
 from confide.releases.ledger import Ledger
 from confide.version import __version__
 
@@ -35,17 +35,17 @@ NAMES = tuple(MECHANISMS)
 
 def accounted(name: str) -> bool:
     """Whether its releases are charged to a ledger."""
-    return "privacy" in MECHANISMS[name].spec.model_fields
+    return MECHANISMS[name].accounted
 
 
 def keyed(name: str) -> bool:
-    """Whether its releases draw, and so have a key: accounted ones, and others that say so."""
-    return accounted(name) or bool(getattr(MECHANISMS[name], "keyed", False))
+    """Whether its releases draw, and so have a key."""
+    return MECHANISMS[name].keyed
 
 
 def evaluable(name: str) -> bool:
     """Whether its releases can be held against a truth."""
-    return name in EVALUATORS
+    return MECHANISMS[name].has_truth
 
 
 # Examples

@@ -14,7 +14,7 @@ import click
 import pytest
 import typer
 
-from confide import api, starting
+from confide import api
 from confide.cli.main import app
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.releases.ledger import Ledger
@@ -136,7 +136,7 @@ def test_the_python_of_the_readme_runs(
     population_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     census = tmp_path / "census"
-    starting.new("tables", census)
+    api.new("tables", census)
     for name in ("persons.parquet", "blocks.parquet"):
         shutil.copy(population_folder / name, census / name)
     Ledger.open_new(

@@ -14,7 +14,7 @@ from confide.engines.expressions import identifier, literal
 from confide.engines.spark import spark_text, to_spark
 from confide.errors import ConfideError, ParameterError
 from confide.releases.ledger import Ledger
-from confide.releases.run import ON_SPARK, choose_engine
+from confide.releases.run import choose_engine
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,15 @@ def test_what_only_one_engine_understands_is_refused(text: str) -> None:
 
 
 def test_every_mechanism_is_for_spark_or_is_refused(tmp_path: Path) -> None:
-    assert set(ON_SPARK) <= set(api.MECHANISMS)
-    for name in (*api.MECHANISMS, "something-new"):
-        if name in ON_SPARK:
-            choose_engine("spark", name, processes=1, memory="1GiB")
-            continue
-        with pytest.raises(ParameterError) as caught:
-            choose_engine("spark", name, processes=1, memory="1GiB")
-        assert name in caught.value.findings[0].what
-    with choose_engine("local", "something-new", processes=1, memory="1GiB")(tmp_path) as engine:
-        assert isinstance(engine, LocalEngine)
+    for mechanism in api.MECHANISMS.values():
+        if mechanism.on_spark:
+            choose_engine("spark", mechanism, processes=1, memory="1GiB")
+        else:
+            with pytest.raises(ParameterError) as caught:
+                choose_engine("spark", mechanism, processes=1, memory="1GiB")
+            assert mechanism.name in caught.value.findings[0].what
+        with choose_engine("local", mechanism, processes=1, memory="1GiB")(tmp_path / mechanism.name) as engine:
+            assert isinstance(engine, LocalEngine)
 
 
 def test_a_master_without_spark_and_an_unknown_engine_are_refused(project: Path) -> None:

@@ -17,7 +17,7 @@ from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
 from confide.privacy.invariants import Status, single_record
-from confide.releases.plan import Measure, Plan
+from confide.releases.plan import Plan, PlannedMeasurement
 
 run = partial(command_kit.run, "risk", "invariants")
 run_json = partial(command_kit.run_json, "risk", "invariants")
@@ -119,9 +119,9 @@ def test_what_the_plan_does_not_tell_is_said() -> None:
 def small(invariants: list[dict[str, Any]], definition: Definition = Definition.ZCDP, **more: Any) -> Plan:
     law, loss = DiscreteGaussian(Fraction(1)), ZCDP(1)
     measures = (
-        Measure("town", "sex", 1, 2, law, loss, ("sex",)),
-        Measure("block", "age", 4, 3, law, loss, ("age",)),
-        Measure("block", "sex*race", 4, 8, law, loss, ("sex", "race")),
+        PlannedMeasurement("town", "sex", 1, 2, law, loss, ("sex",)),
+        PlannedMeasurement("block", "age", 4, 3, law, loss, ("age",)),
+        PlannedMeasurement("block", "sex*race", 4, 8, law, loss, ("sex", "race")),
     )
     question = {
         "strategy": {"id": "small", "constraints": {"invariants": invariants, "bounds": [], "zeros": []}},

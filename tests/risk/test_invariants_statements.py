@@ -31,7 +31,7 @@ from confide.privacy.invariants import (
     single_record,
     worst_rho,
 )
-from confide.releases.plan import Measure, Plan
+from confide.releases.plan import Plan, PlannedMeasurement
 from confide.risk.invariant_sets import chain, estimates, load_invariants
 from confide.schema import parse_schema
 
@@ -212,7 +212,7 @@ def test_records_count_on_their_own_path_only() -> None:
 
 def test_other_noise_is_refused() -> None:
     law = TwoSidedGeometric(Fraction(1))
-    measures = (Measure("all", "sex", 1, 2, law, PureDP(2), ("sex",)),)
+    measures = (PlannedMeasurement("all", "sex", 1, 2, law, PureDP(2), ("sex",)),)
     plan = Plan("tables", Neighbours.CHANGE_ONE, Definition.PURE, measures, ("all",), {})
     with pytest.raises(ParameterError, match="Gaussian"):
         measured_by(plan, SCHEMA)

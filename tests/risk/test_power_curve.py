@@ -132,7 +132,7 @@ def test_the_exact_curve_of_the_persons_of_2020(persons: Plan) -> None:
 
 def test_plans_without_a_loss_in_zcdp_are_refused(persons: Plan) -> None:
     pure = Plan("tables", Neighbours.ADD_REMOVE, Definition.PURE, (), ("all",), {})
-    unpriced = Plan("cellkey", Neighbours.ADD_REMOVE, Definition.ZCDP, (), ("all",), {}, accounted=False)
+    unpriced = Plan("cellkey", Neighbours.ADD_REMOVE, Definition.ZCDP, (), ("all",), {}, has_loss=False)
     for plan in (pure, unpriced):
         with pytest.raises(ParameterError, match="zCDP"):
             parts_of(plan)

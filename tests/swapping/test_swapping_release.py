@@ -19,7 +19,7 @@ from tests.swapping.swapping_kit import KEY, TARGETED, block_table, release_of, 
 from typer.testing import CliRunner
 
 import confide
-from confide import api, starting
+from confide import api
 from confide.cli.main import app
 from confide.errors import RunError
 from confide.mechanisms.swapping import load_settings, swap_records, swap_settings
@@ -345,7 +345,7 @@ def test_check_and_run_say_that_no_budget_is_spent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("product", [None, "light", "heavy"])
 def test_a_new_spec_can_be_run_on_made_up_people(population_folder: Path, tmp_path: Path, product: str | None) -> None:
-    made = starting.new("swapping", tmp_path / "new", product=product)
+    made = api.new("swapping", tmp_path / "new", product=product)
     assert made.ledger is None
     assert made.spec.stat().st_mode & 0o077 == 0
     for name in ("persons.parquet", "blocks.parquet"):

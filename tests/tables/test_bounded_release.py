@@ -20,7 +20,6 @@ from confide.noise import Truncated, perturb
 from confide.privacy import ZCDP, ApproxDP
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, read_plan
-from confide.report.certificate import certificate
 
 DELTA = Fraction(1, 10**6)
 KINDS = ["two-sided-geometric", "discrete-gaussian", "truncated-two-sided-geometric", "truncated-discrete-gaussian"]
@@ -176,7 +175,8 @@ def test_a_zcdp_release_can_be_paid_from_an_approximate_ledger(project: Path) ->
 def test_the_certificate_states_both_numbers(bounded: Path) -> None:
     add(bounded, 'law = "truncated-two-sided-geometric"')
     result = confide.run(bounded / "spec.toml", insecure_key=KEY, processes=1)
-    page = certificate(json.loads((result.release / "manifest.json").read_text()))
+    manifest = json.loads((result.release / "manifest.json").read_text())
+    page = api.MECHANISMS["tables"].documents(manifest)["certificate.html"]
     loss = result.plan.loss
     assert isinstance(loss, ApproxDP)
     assert f"<code>{loss.epsilon}</code>" in page

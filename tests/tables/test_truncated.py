@@ -33,7 +33,7 @@ from confide.noise import (
 from confide.noise.fitting import Kind, make_noise, of_margin, of_variance
 from confide.noise.ptables import symmetric_law
 from confide.privacy import ZCDP, Definition, Neighbours, cks_epsilon
-from confide.releases.plan import Measure, Plan
+from confide.releases.plan import Plan, PlannedMeasurement
 from confide.risk.noise_comparison import (
     Setting,
     changed_counts,
@@ -115,7 +115,9 @@ def test_a_row_of_a_perturbation_table_is_a_truncated_gaussian(
 def test_changed_counts_of_a_programme() -> None:
     assert changed_counts(2775) == 2775
     assert changed_counts(2775, Neighbours.CHANGE_ONE) == 5550
-    measures = tuple(Measure("block", q, 10, 4, DiscreteGaussian(2), ZCDP("1/4")) for q in ("sex", "age", "sex*age"))
+    measures = tuple(
+        PlannedMeasurement("block", q, 10, 4, DiscreteGaussian(2), ZCDP("1/4")) for q in ("sex", "age", "sex*age")
+    )
     plan = Plan("tables", Neighbours.CHANGE_ONE, Definition.ZCDP, measures, ("block",), {})
     assert changed_counts_of(plan) == 6
     with pytest.raises(ParameterError):
@@ -124,7 +126,7 @@ def test_changed_counts_of_a_programme() -> None:
 
 def test_a_listed_law_has_no_event_for_the_accountant() -> None:
     with pytest.raises(TypeError):
-        _ = Measure("block", "sex", 1, 2, row_of(5, "2"), ZCDP(1)).event  # type: ignore[arg-type]
+        _ = PlannedMeasurement("block", "sex", 1, 2, row_of(5, "2"), ZCDP(1)).event  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("counts", [1, 2, 3])

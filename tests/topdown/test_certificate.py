@@ -26,15 +26,15 @@ from confide.estimation.rounding import RoundingTally
 from confide.estimation.solve import Outcome, SolveReport
 from confide.mechanisms.topdown.descent import OUTCOMES, TALLY, power_of_ten, read_statistics, solver_check
 from confide.mechanisms.topdown.node import NodeTally
-from confide.mechanisms.topdown.statement import invariants, invariants_note
+from confide.mechanisms.topdown.statement import documents, invariants, invariants_note
 from confide.mechanisms.topdown.strategies.accounting import plan_of
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.population import Population, write_population
 from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event_epsilon_bracket, noisy_cells
 from confide.releases.manifest import privacy_of
-from confide.releases.plan import Measure, Plan, read_plan
-from confide.report.certificate import certificate, levels
+from confide.releases.plan import Plan, PlannedMeasurement, read_plan
+from confide.releases.summary import measured_levels
 
 KEY = "3c" * 32
 DELTA = Fraction(1, 10**10)
@@ -66,7 +66,7 @@ def text_of(page: str) -> str:
 
 def test_areas_and_shares_are_those_of_the_classes(manifest: dict[str, Any]) -> None:
     plan = read_plan(manifest["plan"])
-    rows = {row["name"]: row for row in levels(plan)}
+    rows = {row["name"]: row for row in measured_levels(plan)}
     classes = Counter((measure.level, measure.query) for measure in plan.measures)
     assert max(classes.values()) > 1, "the spine has no only child, and the test nothing to show"
     for name, row in rows.items():
@@ -77,7 +77,7 @@ def test_areas_and_shares_are_those_of_the_classes(manifest: dict[str, Any]) -> 
     # On every path the shares are the whole budget, which the sums over all classes of a level are not.
     for path in plan.paths:
         assert sum(Fraction(plan.measures[number].loss.rho) for number in path) == Fraction(PRODUCTION)
-    page = text_of(certificate(manifest))
+    page = text_of(documents(manifest)["certificate.html"])
     assert all(f" {row['units']:,} " in page and row["share"] in page for row in rows.values())
     assert any(" to " in row["share"] for row in rows.values())
 
@@ -85,8 +85,8 @@ def test_areas_and_shares_are_those_of_the_classes(manifest: dict[str, Any]) -> 
 def test_the_classes_of_a_level_one_by_one() -> None:
     """Four areas with a share of 1/4 of the budget, two that also have the 3/4 of their only child."""
 
-    def measure(level: str, query: str, units: int, rho: str) -> Measure:
-        return Measure(level, query, units, 2, DiscreteGaussian(1 / Fraction(rho)), ZCDP(rho))
+    def measure(level: str, query: str, units: int, rho: str) -> PlannedMeasurement:
+        return PlannedMeasurement(level, query, units, 2, DiscreteGaussian(1 / Fraction(rho)), ZCDP(rho))
 
     measures = (
         measure("region", "sex", 4, "1/8"),
@@ -99,7 +99,7 @@ def test_the_classes_of_a_level_one_by_one() -> None:
         "topdown", Neighbours.CHANGE_ONE, Definition.ZCDP, measures, ("region", "block"), {}, ((0, 1, 4), (2, 3))
     )
     assert plan.loss == ZCDP(1)
-    region, block = levels(plan)
+    region, block = measured_levels(plan)
     assert region == {"name": "region", "units": 6, "queries": 2, "counts": 24, "share": "25.00 % to 100.00 %"}
     assert block == {"name": "block", "units": 9, "queries": 1, "counts": 18, "share": "75.00 %"}
 
@@ -113,7 +113,7 @@ def test_the_certificate_states_what_the_production_certificates_state() -> None
             "noise": {"sampler": "confide/v1", "key": "from the operating system"},
             "privacy": privacy_of(plan, DELTA), "plan_hash": plan.hash, "plan": plan.as_dict(),
         }  # fmt: skip
-        page = text_of(certificate(manifest))
+        page = text_of(documents(manifest)["certificate.html"])
         assert f"ε = {epsilon}" in page
         for way in ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit"):
             assert f"{manifest['privacy']['epsilon_at_delta'][way]:.3f}"[:-1] in page
@@ -252,7 +252,7 @@ def test_check_counts_the_areas_of_all_classes(released: Path, manifest: dict[st
     spec = released.parent.parent / "spec.toml"
     shown = CliRunner().invoke(app, ["check", str(spec)], env={"COLUMNS": "200"}).stdout
     plan = read_plan(manifest["plan"])
-    for row in levels(plan):
+    for row in measured_levels(plan):
         assert re.search(rf"{row['name']}\W+{row['units']:,}\W+{row['queries']}\W+{row['counts']:,}\b", shown), shown
     assert f"records estimated from at most {plan.counts:,} noisy counts" in shown
 

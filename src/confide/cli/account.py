@@ -145,7 +145,7 @@ def release(
     """The cost of a release, composed anew from its measurements, with its privacy loss distribution."""
     plan = read_plan(read_manifest(folder)["plan"])
     chance = number_of(delta, "delta")
-    if not plan.accounted:
+    if not plan.has_loss:
         if as_json:
             print_json({"loss": None})
         else:

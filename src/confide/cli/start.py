@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from confide import api, demonstration, starting
+from confide import api, demonstration
 from confide.cli.show import Display, Json, out, print_json
 from confide.cli.verbs import show_headline
 from confide.inputs.pl94 import import_pl94
@@ -34,14 +34,14 @@ def new(
     as_json: Json = False,
 ) -> None:
     """Write a commented spec to start from."""
-    made = starting.new(mechanism, folder, product=product, open_ledger=ledger)
+    drafted = api.new(mechanism, folder, product=product, open_ledger=ledger)
     if as_json:
-        print_json({"ok": True, "spec": str(made.spec), "ledger": None if made.ledger is None else str(made.ledger)})
+        print_json(drafted.as_dict())
         return
-    if made.ledger is not None:
-        out.print(escape(f"Opened {made.ledger}: the account of the data set, with the budget of this release."))
-    then = f"compare {made.spec} --out DIR" if mechanism == starting.COMPARISON else f"check {made.spec}"
-    out.print(escape(f"Wrote {made.spec}. Edit it, then: confide {then}"))
+    if drafted.ledger is not None:
+        out.print(escape(f"Opened {drafted.ledger}: the account of the data set, with the budget of this release."))
+    then = f"check {drafted.spec}" if mechanism in api.MECHANISMS else f"compare {drafted.spec} --out DIR"
+    out.print(escape(f"Wrote {drafted.spec}. Edit it, then: confide {then}"))
 
 
 DEMONSTRATIONS = {
@@ -90,7 +90,7 @@ def _plain(release: demonstration.Made) -> dict[str, Any]:
     return {
         "release": str(release.run.release),
         "dossier": str(release.evaluated.dossier),
-        "cost": release.run.plan.loss.as_dict() if release.run.plan.accounted else None,
+        "cost": release.run.plan.loss.as_dict() if release.run.plan.has_loss else None,
         "verified": release.verification.ok,
     }
 
@@ -100,13 +100,13 @@ def _show(about: str, release: demonstration.Made) -> None:
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
     show_headline(accuracy, f"{about.capitalize()}: released against true")
-    if run.plan.accounted:
+    if run.plan.has_loss:
         (rho,) = run.plan.loss.parameters().values()
         out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
     out.print(
         f"release      {escape(str(run.release))}  ({'verified' if release.verification.ok else 'NOT AS SEALED'})"
     )
-    document = "certificate" if run.plan.accounted else "statement"
+    document = "certificate" if run.plan.has_loss else "statement"
     out.print(f"{document:11}  {escape(str(run.release / f'{document}.html'))}")
     out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator alone)")
 

@@ -25,15 +25,7 @@ from confide.cli.show import (
     show_findings,
     table,
 )
-from confide.mechanisms.cellkey.programme import describe
-from confide.mechanisms.cellkey.statement import sizes
-from confide.mechanisms.safetab.statement import group_levels, passes
-from confide.mechanisms.suppression.programme import described
-from confide.mechanisms.suppression.statement import suppression_sizes
-from confide.mechanisms.swapping.statement import sizes as swapping_sizes
-from confide.privacy import Neighbours, price
-from confide.releases.plan import Plan
-from confide.report.certificate import levels
+from confide.releases.summary import NO_BUDGET, Summary
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 
@@ -105,83 +97,13 @@ def _mean(value: Any) -> float:
 # A plan on the terminal: what a release has, and what it costs.
 
 
-NO_BUDGET = "No budget is spent, because no differential privacy is promised."
-
-
-def show_plan(plan: Plan) -> None:
+def show_summary(summary: Summary) -> None:
     """What a release would have, and what it would cost."""
-    if plan.mechanism == "safetab":
-        _show_groups(plan)
-        return
-    if not plan.accounted:
-        out.print(f"\nThe release has {counts_in_words(plan)}. {NO_BUDGET}")
-        return
-    rows = []
-    for row in levels(plan):
-        laws = {measure.law for measure in plan.measures if measure.level == row["name"]}
-        widest = max(law.noise_margin("0.95") for law in laws)
-        rows.append((row["name"], f"{row['units']:,}", row["queries"], f"{row['counts']:,}", f"±{widest:,}"))
-    if rows:
-        table(["level", "areas ", "queries ", "counts ", "widest noise margin (95 %) "], rows)
-    counts = counts_in_words(plan)
-    out.print(f"\nThe release has {counts} and costs {plan.loss} ({plan.neighbours.value}).")
-
-
-def _show_groups(plan: Plan) -> None:
-    """The population group levels of SafeTab."""
-    rows = [
-        (
-            row["region"],
-            row["iterations"],
-            f"{row['areas']:,}",
-            f"{row['groups']:,}",
-            row["budget"],
-            "" if row["margin"] is None else f"±{row['margin']:,}",
-            ", ".join(map(str, row["thresholds"])),
-            "" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
-        )
-        for row in group_levels(plan)
-    ]
-    columns = [
-        "areas",
-        "iterations",
-        "areas ",
-        "groups ",
-        "budget ",
-        "noise margin (95 %) ",
-        "tables from ",
-        "left out to ",
-    ]
-    table(columns, rows)
-    for row in passes(plan):
-        out.print(f"{row['name']}: the levels cost {row['budget']} together.")
-    changed = price(plan.event, Neighbours.CHANGE_ONE, plan.definition)
-    out.print(f"\nThe release costs {plan.loss} (add-remove), {changed} for a changed record (change-one).")
-
-
-def counts_in_words(plan: Plan) -> str:
-    """What a release has, in words: counts with noise, or records made of them."""
-    if plan.mechanism == "postprocess":
-        return "records estimated from published measurements"
-    if plan.mechanism == "cellkey":
-        size = sizes(describe(plan.question))
-        return (
-            f"{_number(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
-            f"{_number(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
-        )
-    if plan.mechanism == "swapping":
-        size = swapping_sizes(plan.question)
-        return f"{_number(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
-    if plan.mechanism == "suppression":
-        extent = suppression_sizes(described(plan.question))
-        return f"{_number(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, some of them left out"
-    if plan.mechanism == "topdown":
-        return f"records estimated from at most {plan.counts:,} noisy counts"
-    return f"{plan.counts:,} counts"
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
+    if summary.rows:
+        table(list(summary.columns), list(summary.rows))
+    for line in summary.notes:
+        out.print(line)
+    out.print(f"\n{summary.sentence}")
 
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
@@ -207,28 +129,19 @@ def check(
     )
     plan = checked.plan
     if as_json:
-        print_json(
-            {
-                "ok": not checked.errors,
-                "findings": [finding.as_dict() for finding in checked.findings],
-                "cost": None if checked.cost is None or (plan and not plan.accounted) else str(checked.cost.amount),
-                "delta": None if checked.cost is None or not checked.cost.delta else str(checked.cost.delta),
-                "left": None if checked.account is None else str(checked.account.left),
-                "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
-            }
-        )
+        print_json(checked.as_dict())
     else:
         from confide.report.render import fraction_up
 
         show_findings(checked.findings)
-        if plan is not None:
-            show_plan(plan)
+        if checked.summary is not None:
+            show_summary(checked.summary)
         if checked.account is not None and checked.cost is not None:
             account = checked.account
             left = fraction_up(account.left) + (f" with delta {float(account.left_delta):g}" if account.delta else "")
             out.print(f"The ledger would charge {checked.cost}; {left} of {account.budget} is left.")
         if not checked.errors:
-            nothing = "" if plan is not None and not plan.accounted else " Nothing was spent."
+            nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
             out.print(f"[bold green]No problems found.[/]{nothing}")
     raise typer.Exit(REFUSED if checked.errors else DONE)
 
@@ -258,25 +171,17 @@ def run(
     )
     account = result.account
     if as_json:
-        print_json(
-            {
-                "ok": True,
-                "release": str(result.release),
-                "manifest_sha256": result.manifest_sha256,
-                "cost": result.plan.loss.as_dict() if result.plan.accounted else None,
-                "left": None if account is None else str(account.left),
-                "was_sealed_before": result.was_sealed_before,
-            }
-        )
+        print_json(result.as_dict())
         return
 
     if result.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
-    if result.plan.accounted:
-        out.print(f"  {counts_in_words(result.plan)} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
+    contents = confide.MECHANISMS[result.plan.mechanism].contents(result.plan)
+    if result.plan.has_loss:
+        out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
     else:
-        out.print(f"  {counts_in_words(result.plan)}\n  {NO_BUDGET}")
+        out.print(f"  {contents}\n  {NO_BUDGET}")
     if account is not None:
         of = escape(repr(account.data_set))
         out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
@@ -348,7 +253,7 @@ def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = 
     """Make a release a second time from the kept key, and compare every byte. It costs nothing."""
     result = confide.replay(run_folder, processes=processes, memory=memory, progress=Display(quiet=as_json))
     if as_json:
-        print_json({"ok": result.ok, "files": result.files, "different": list(result.different)})
+        print_json(result.as_dict())
     elif result.ok:
         out.print(f"[bold green]The same[/]: {result.files} files, byte by byte.")
     else:

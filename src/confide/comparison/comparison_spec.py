@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -29,8 +30,10 @@ from pydantic import Field, ValidationError
 from confide import documents
 from confide.attacks.reidentification import AttackerSettings, parse_attacker
 from confide.errors import ConfideError, Finding, Place, SpecError
+from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.load_spec import dotted
 from confide.releases.spec import DataPart, ExactNumber, Name, Part
+from confide.report.render import render
 
 RESERVED = ("data", "comparison")
 """Names of folders and files that a comparison has besides those of protections."""
@@ -283,3 +286,14 @@ def _problems(spec: ComparisonSpec, path: Path, text: str) -> list[Finding]:
         inner = error.findings[0]
         wrong(("attack", "attacker"), inner.what, inner.found or spec.attack.attacker, inner.expected or "perfect")
     return found
+
+
+COMPARISON = "comparison"
+"""What ``confide new`` calls the draft of a comparison."""
+
+
+def comparison_draft(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec of a comparison to start from."""
+    no_product(COMPARISON, product)
+    named = {"title": "A made-up state, protected in six ways", "made_up": "100000"} | dict(values)
+    return Draft(render("comparison.toml.j2", **named, file=SPEC))

@@ -1,153 +1,75 @@
-"""Every mechanism, and what holds its releases against the truth, by name.
+"""Every mechanism by name. To add one takes its folder and a line in :data:`MECHANISMS` (``docs/architecture.md``).
 
-A mechanism brings solvers and readers with it that take a second to import, and a run needs one mechanism. So each
-name stands for a function that imports, and is looked up through :class:`Loaded`. Static checks see every import.
+A mechanism brings solvers and readers with it that take a second to import, and a run needs one mechanism. So each is
+imported when it is first looked up; to go through the names imports nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
 
 from confide.releases.mechanism import Mechanism
 from confide.releases.spec import Spec
-from confide.releases.unpriced import Unpriced
-from confide.report.dossier import Evaluator
-
-Value = TypeVar("Value")
 
 
-class Loaded(Mapping[str, Value]):
-    """Values by name, each made when it is first looked up and then kept. To go through the names makes nothing."""
+class Registry(Mapping[str, Mechanism[Any]]):
+    """Mechanisms by name, each given by the place of its class, ``module:Class``.
 
-    def __init__(self, makers: Mapping[str, Callable[[], Value]]):
-        self._makers = dict(makers)
-        self._made: dict[str, Value] = {}
+    >>> MECHANISMS["tables"].accounted
+    True
+    """
 
-    def __getitem__(self, name: str) -> Value:
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return self._made[name]
+    def __init__(self, places: Mapping[str, str]):
+        self._places = dict(places)
+        self._imported: dict[str, Mechanism[Any]] = {}
+
+    def __getitem__(self, name: str) -> Mechanism[Any]:
+        if name not in self._imported:
+            module, _, class_name = self._places[name].partition(":")
+            self._imported[name] = getattr(import_module(module), class_name)()
+        return self._imported[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._makers
+        return name in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return len(self._places)
 
 
-def _tables() -> Mechanism:
-    from confide.mechanisms.tables import Tables
-
-    return Tables()
-
-
-def _topdown() -> Mechanism:
-    from confide.mechanisms.topdown.mechanism import TopDown
-
-    return TopDown()
-
-
-def _safetab() -> Mechanism:
-    from confide.mechanisms.safetab.mechanism import SafeTab
-
-    return SafeTab()
-
-
-def _cellkey() -> Unpriced:
-    from confide.mechanisms.cellkey.mechanism import CellKey
-
-    return CellKey()
-
-
-def _swapping() -> Unpriced:
-    from confide.mechanisms.swapping.mechanism import Swapping
-
-    return Swapping()
-
-
-def _suppression() -> Unpriced:
-    from confide.mechanisms.suppression.mechanism import Suppression
-
-    return Suppression()
-
-
-def _postprocess() -> Unpriced:
-    from confide.mechanisms.postprocess.mechanism import Postprocess
-
-    return Postprocess()
-
-
-MECHANISMS: Mapping[str, Mechanism | Unpriced] = Loaded(
+MECHANISMS: Mapping[str, Mechanism[Any]] = Registry(
     {
-        "tables": _tables,
-        "topdown": _topdown,
-        "safetab": _safetab,
-        "cellkey": _cellkey,
-        "swapping": _swapping,
-        "suppression": _suppression,
-        "postprocess": _postprocess,
+        "tables": "confide.mechanisms.tables.mechanism:Tables",
+        "topdown": "confide.mechanisms.topdown.mechanism:TopDown",
+        "safetab": "confide.mechanisms.safetab.mechanism:SafeTab",
+        "cellkey": "confide.mechanisms.cellkey.mechanism:CellKey",
+        "swapping": "confide.mechanisms.swapping.mechanism:Swapping",
+        "suppression": "confide.mechanisms.suppression.mechanism:Suppression",
+        "postprocess": "confide.mechanisms.postprocess.mechanism:Postprocess",
     }
 )
 """Every mechanism by name."""
 
 
-def _spec(name: str) -> type[Spec]:
-    return MECHANISMS[name].spec
+class SpecModels(Mapping[str, type[Spec]]):
+    """For each mechanism the model of its spec, imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> type[Spec]:
+        return MECHANISMS[name].spec
+
+    def __contains__(self, name: object) -> bool:
+        return name in MECHANISMS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MECHANISMS)
+
+    def __len__(self) -> int:
+        return len(MECHANISMS)
 
 
-SPECS: Mapping[str, type[Spec]] = Loaded({name: partial(_spec, name) for name in MECHANISMS})
+SPECS: Mapping[str, type[Spec]] = SpecModels()
 """For each mechanism, the model of its spec."""
-
-
-def _evaluate_tables() -> Evaluator:
-    from confide.mechanisms.tables.evaluate import evaluate_tables
-
-    return evaluate_tables
-
-
-def _evaluate_topdown() -> Evaluator:
-    from confide.mechanisms.topdown.evaluation.dossier import evaluate_topdown
-
-    return evaluate_topdown
-
-
-def _evaluate_safetab() -> Evaluator:
-    from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
-
-    return evaluate_safetab
-
-
-def _evaluate_cellkey() -> Evaluator:
-    from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
-
-    return evaluate_cellkey
-
-
-def _evaluate_suppression() -> Evaluator:
-    from confide.mechanisms.suppression.evaluate import evaluate_suppression
-
-    return evaluate_suppression
-
-
-def _evaluate_swapping() -> Evaluator:
-    from confide.mechanisms.swapping.evaluate import evaluate_swapping
-
-    return evaluate_swapping
-
-
-EVALUATORS: Mapping[str, Evaluator] = Loaded(
-    {
-        "tables": _evaluate_tables,
-        "topdown": _evaluate_topdown,
-        "safetab": _evaluate_safetab,
-        "cellkey": _evaluate_cellkey,
-        "suppression": _evaluate_suppression,
-        "swapping": _evaluate_swapping,
-    }
-)
-"""For each mechanism, what holds its releases against the truth."""

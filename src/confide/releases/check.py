@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confide.engines import Engine
-from confide.errors import ConfideError, Finding, InputError, Place
+from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.noise import Truncated, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.ledger import Account, Ledger
@@ -21,6 +21,7 @@ from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
+from confide.releases.summary import Summary
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
@@ -36,47 +37,78 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known once a spec was checked: the question, the plan, its price, and what is wrong."""
+    """What is known once a spec was checked: the problem, the plan, its price, and what is wrong."""
 
-    question: Any
+    problem: Any
     plan: Plan | None
     cost: Charge | None
     account: Account | None
     findings: tuple[Finding, ...]
+    summary: Summary | None = None
+    """What the release would have and cost, for a terminal."""
+
+    def ready(self) -> Plan:
+        """The plan, if nothing stands in the way of a run; raises with all findings otherwise."""
+        if self.errors or self.plan is None or self.cost is None:
+            raise RunError(self.findings)
+        return self.plan
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         """The findings that stand in the way of a run."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
+    def as_dict(self) -> dict[str, Any]:
+        """What was found, and the price, as plain values for ``--json``."""
+        plan, cost = self.plan, self.cost
+        return {
+            "ok": not self.errors,
+            "findings": [finding.as_dict() for finding in self.findings],
+            "cost": None if cost is None or (plan and not plan.has_loss) else str(cost.amount),
+            "delta": None if cost is None or not cost.delta else str(cost.delta),
+            "left": None if self.account is None else str(self.account.left),
+            "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
+        }
+
 
 def check(
-    loaded: LoadedSpec, mechanism: Mechanism, engine: Engine, workspace: Workspace, progress: Progress
+    loaded: LoadedSpec, mechanism: Mechanism[Any], engine: Engine, workspace: Workspace, progress: Progress
 ) -> Checked:
-    """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records."""
+    """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records.
+
+    Args:
+        loaded: The spec.
+        mechanism: The mechanism that it names.
+        engine: What reads and counts.
+        workspace: The folder of the run, with a place for spilled rows.
+        progress: Is told of the stage.
+
+    Returns:
+        The plan and its price, as far as they could be found, and every finding.
+    """
     findings: list[Finding] = []
-    account = _read_ledger(loaded, findings)
+    account = _read_ledger(loaded, findings) if mechanism.accounted else None
     begun = _read_run(workspace, account, findings)
     findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun)
     try:
-        question = mechanism.prepare(loaded, engine)
-        plan = mechanism.plan(question)
+        problem = mechanism.prepare(loaded, engine)
+        plan = mechanism.plan(problem)
     except ConfideError as error:
         return Checked(None, None, None, account, (*findings, *error.findings))
     findings += _too_wide(loaded, plan)
-    cost = None
+    cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)
     if begun is None:
-        findings += room(workspace, mechanism.bytes_needed(question, plan))
-    job = Job(loaded, engine, workspace, progress)
+        findings += room(workspace, mechanism.bytes_needed(problem, plan))
+    job = Job(loaded, plan, engine, workspace, progress)
     with progress.stage("Checking records", 1) as advance:
         try:
-            findings += mechanism.check_records(question, job)
+            findings += mechanism.check(problem, job)
         except InputError as error:
             findings += error.findings
         advance(1)
-    return Checked(question, plan, cost, account, tuple(findings))
+    return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan))
 
 
 @contextmanager

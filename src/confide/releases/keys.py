@@ -12,6 +12,8 @@ from confide.noise import ReleaseKey
 
 STAMP = "NOT FOR RELEASE"
 """What is written on everything made with a chosen key."""
+CHOSEN = "chosen"
+"""What the manifest calls such a key."""
 
 
 def keep(key: ReleaseKey, path: Path) -> None:

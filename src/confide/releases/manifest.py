@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from confide.noise import SAMPLER, ReleaseKey
+from confide.noise import SAMPLER
 from confide.privacy import ZCDP, bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon, statements
-from confide.releases.keys import STAMP
+from confide.releases.keys import CHOSEN, STAMP
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
 from confide.version import __version__
@@ -17,27 +17,48 @@ from confide.version import __version__
 FORMAT = "confide/manifest/v1"
 
 
-def make_manifest(loaded: LoadedSpec, plan: Plan, key: ReleaseKey, statistics: Mapping[str, Any]) -> dict[str, Any]:
+def make_manifest(
+    loaded: LoadedSpec, plan: Plan, guarantee: Mapping[str, Any], statistics: Mapping[str, Any], *, stamped: bool
+) -> dict[str, Any]:
     """The manifest without its list of files, which the writer of the release adds.
 
-    ``statistics`` is what the mechanism tells of how its measurements became the release.
+    Args:
+        loaded: The spec.
+        plan: The plan of the release.
+        guarantee: What the mechanism says is promised: ``privacy``, ``noise`` and the like.
+        statistics: What the mechanism tells of how its measurements became the release.
+        stamped: Whether it was made with a chosen key, and is not for release.
+
+    Returns:
+        The entries in the order in which they are written.
     """
-    spec = loaded.spec
+    release = loaded.spec.release
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "confide": __version__,
-        "release": spec.release.name,
-        "title": spec.release.title or spec.release.name,
+        "release": release.name,
+        "title": release.title or release.name,
         "mechanism": plan.mechanism,
     }
-    if key.chosen:
+    if stamped and plan.has_loss:
         manifest["stamp"] = STAMP
-    return manifest | {
-        "privacy": privacy_of(plan, spec.privacy.delta),
-        "noise": {"sampler": SAMPLER, "key": "chosen" if key.chosen else "from the operating system"},
+    manifest |= {
+        **guarantee,
         "statistics": dict(statistics),
         "plan_hash": plan.hash,
         "plan": plan.as_dict(),
+    }
+    if stamped:
+        # Readers know one form of the manifest: without a loss the stamp stands last.
+        manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
+    return manifest
+
+
+def formal_guarantee(plan: Plan, delta: Fraction) -> dict[str, Any]:
+    """What is promised by noise with a loss, and where the noise comes from."""
+    return {
+        "privacy": privacy_of(plan, delta),
+        "noise": {"sampler": SAMPLER, "key": "from the operating system"},
     }
 
 

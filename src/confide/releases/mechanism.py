@@ -1,21 +1,42 @@
-"""What a mechanism is to a run: the same few verbs for each, in the order in which a run calls them."""
+"""A mechanism: one way from confidential records to a release, with all that belongs to it.
+
+A mechanism is one object. Its verbs stand below in the order in which a run, a reader and a curator call them; nothing
+outside its folder asks for its name. ``docs/architecture.md`` shows how to add one: a folder, and a line in
+:data:`confide.mechanisms.MECHANISMS`.
+
+======================  ==================================================================================
+before a record         ``prepare`` ``plan`` ``bytes_needed``
+with the records        ``fingerprint`` ``check`` ``count`` ``measure``
+from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
+from the written files  ``verify`` ``published``
+for a person            ``draft`` ``summary`` ``evaluate``
+======================  ==================================================================================
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Generic, TypeVar
 
 from confide.engines import Engine
-from confide.errors import Finding
+from confide.errors import Finding, Place, RunError
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
+from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
+from confide.releases.manifest import formal_guarantee
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
 from confide.releases.spec import Spec
+from confide.releases.summary import Summary, summary_of_levels
 from confide.releases.workspace import Workspace
+from confide.report.dossier import Evaluated, Evaluating
+
+P = TypeVar("P")
+"""What a mechanism prepares: its problem, everything but the records."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +44,7 @@ class Job:
     """A run as its mechanism sees it."""
 
     loaded: LoadedSpec
+    plan: Plan
     engine: Engine
     workspace: Workspace
     progress: Progress
@@ -30,8 +52,8 @@ class Job:
 
 @dataclass(frozen=True)
 class NoiseSource:
-    """Every noise stream of one release. The derivation binds records and plan (design: noise is a pure function of a
-    secret key and a coordinate)."""
+    """Every noise stream of one release. The derivation binds records and plan: noise is a pure function of a secret
+    key and a coordinate, and the same noise never lies over other records or another question."""
 
     key: ReleaseKey
     records_fingerprint: str
@@ -39,7 +61,15 @@ class NoiseSource:
     mechanism: str
 
     def stream(self, level: str, query: str) -> NoiseStream:
-        """The stream of one measurement of the plan."""
+        """The stream of one measurement of the plan.
+
+        Args:
+            level: The geolevel that is measured.
+            query: The query, as the plan names it.
+
+        Returns:
+            The stream whose coordinates are the counts of this measurement, and of no other.
+        """
         return derive_stream(
             self.key,
             records_fingerprint=bytes.fromhex(self.records_fingerprint),
@@ -59,48 +89,120 @@ class Check:
     detail: str
 
 
-class Publisher(Protocol):
-    """What every way to a release has, wherever its measurements come from."""
+class Mechanism(ABC, Generic[P]):
+    """What a run, a reader of a release and a curator ask of a mechanism. ``P`` is what it prepares."""
 
-    @property
-    def name(self) -> str:
-        """The name by which specs and plans know it."""
+    name: ClassVar[str]
+    """The name by which specs, plans and manifests know it."""
+    spec: ClassVar[type[Spec]]
+    """The model of its spec."""
+    accounted: ClassVar[bool] = False
+    """Whether its releases are charged to a ledger."""
+    keyed: ClassVar[bool] = False
+    """Whether a release draws with a secret key of its own, and can therefore be replayed, and made final."""
+    on_spark: ClassVar[bool] = False
+    """Whether releases on Spark are the same, byte by byte: shown by ``tests/engines/test_spark_releases.py``."""
+    measures_counts: ClassVar[bool] = True
+    """Whether ``measure`` works on what ``count`` left. Where it is false, ``measure`` reads the records itself, and
+    what it leaves is kept only if they did not change meanwhile."""
+    has_truth: ClassVar[bool] = True
+    """Whether it is made from records, so that there is a truth to compare with; measurements are none."""
+    without_key: ClassVar[str] = "this release has no key of its own: what noise it has belongs to the records"
+    """Why there is nothing to replay, where ``keyed`` is false."""
 
-    @property
-    def spec(self) -> type[Spec]:
-        """The model of its spec."""
+    # Before a record is read
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Any:
-        """What the spec and the frame say, before a record is read. Raises with all findings."""
+    @abstractmethod
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> P:
+        """What spec and frame say: the problem. Raises with all findings."""
 
-    def plan(self, question: Any) -> Plan:
-        """Every measurement and its price."""
+    @abstractmethod
+    def plan(self, problem: P) -> Plan:
+        """Every measurement and its price; what else decides the output stands in ``Plan.question``."""
 
-    def bytes_needed(self, question: Any, plan: Plan) -> int:
+    @abstractmethod
+    def bytes_needed(self, problem: P, plan: Plan) -> int:
         """A generous guess of what a run takes on the disk, from public knowledge alone."""
 
-    def statistics(self, question: Any, job: Job) -> Mapping[str, Any]:
+    # With the records
+
+    @abstractmethod
+    def fingerprint(self, problem: P) -> str:
+        """SHA-256 of what the release is made from, read anew from the files at each call. The runner compares it
+        before and after records are read, and the noise is bound to it."""
+
+    @abstractmethod
+    def check(self, problem: P, job: Job) -> list[Finding]:
+        """Every problem of what the release is made from."""
+
+    def count(self, problem: P, job: Job) -> None:
+        """True counts into the confidential zone (``workspace.counts``). Nothing is drawn here. A mechanism that keeps
+        no true counts leaves this out, and says so in ``measures_counts``."""
+
+    @abstractmethod
+    def measure(self, problem: P, job: Job, noise: NoiseSource | None) -> None:
+        """Truth plus noise into ``workspace.measured``: the only place where they meet. Goes on where it was
+        interrupted. ``noise`` is there where the mechanism is keyed."""
+
+    # From measurements alone
+
+    def statistics(self, problem: P, job: Job) -> Mapping[str, Any]:  # noqa: ARG002 - for mechanisms that estimate
         """What the manifest says of how the measurements became the release. It follows from measurements and public
-        knowledge alone, and is the same whatever machines, processes and interruptions there were. May be empty."""
+        knowledge alone, and is the same whatever machines, processes and interruptions there were."""
+        return {}
 
-    def publish(self, question: Any, plan: Plan, job: Job, release: ReleaseWriter) -> None:
-        """The tables of the release, from measurements alone."""
+    @abstractmethod
+    def publish(self, problem: P, job: Job, release: ReleaseWriter) -> None:
+        """The files of the release, from measurements alone."""
 
+    def guarantee(self, problem: P, job: Job) -> Mapping[str, Any]:  # noqa: ARG002 - for mechanisms without a loss
+        """What the manifest says is promised: ``privacy`` (with ``in_words``) and ``noise``, and what else there is to
+        say, such as the ``source`` of measurements. By default the formal guarantee of the plan."""
+        return formal_guarantee(job.plan, job.loaded.spec.privacy.delta)
+
+    @abstractmethod
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        """The certificate of a release with a loss, or the statement of one without, by file name: from the manifest
+        alone."""
+
+    # From the written files alone
+
+    @abstractmethod
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        """What only this mechanism can check, from the written files alone."""
+        """What only this mechanism can check."""
 
+    def published(self, folder: Path, manifest: Mapping[str, Any]) -> Any:
+        """The release as published tables, for attacks and comparison; raises where it has none that they can read."""
+        raise RunError(
+            "not-published-as-tables",
+            "this release has no tables that an attack could read",
+            where=Place(file=str(folder)),
+            found=f"the mechanism {manifest['mechanism']}",
+            expected="a release of tables or of records",
+            remedy="take a release of another mechanism",
+        )
 
-class Mechanism(Publisher, Protocol):
-    """A way from records to a release."""
+    # For a person
 
-    def records_file(self, question: Any) -> Path:
-        """The file whose fingerprint the noise is bound to."""
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft | None:  # noqa: ARG002
+        """The spec that ``confide new`` writes; none where nobody starts from one."""
+        return None
 
-    def check_records(self, question: Any, job: Job) -> list[Finding]:
-        """Every problem of the records."""
+    def contents(self, plan: Plan) -> str:
+        """What a release has, in words: the end of «The release has …»."""
+        return f"{plan.counts:,} counts"
 
-    def tabulate(self, question: Any, job: Job) -> None:
-        """True counts into the confidential zone."""
+    def summary(self, plan: Plan) -> Summary:
+        """What a release would have and cost, for a terminal."""
+        return summary_of_levels(plan, self.contents(plan))
 
-    def measure(self, question: Any, plan: Plan, job: Job, noise: NoiseSource) -> None:
-        """Truth plus noise: the only place where they meet."""
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        """The release against the truth, with its page, for the curator alone."""
+        raise RunError(
+            "no-evaluation",
+            "releases of this mechanism are not compared with the truth",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {asked.plan.mechanism}",
+            expected="a mechanism with an evaluation of its own",
+            remedy="compare the released tables with the records yourself, in the confidential zone",
+        )

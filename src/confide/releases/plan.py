@@ -50,7 +50,7 @@ FORMAT = "confide/plan/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class PlannedMeasurement:
     """One query measured in every unit of one geolevel: ``units * cells`` counts, each with noise of its own."""
 
     level: str
@@ -123,24 +123,32 @@ class Plan:
     mechanism: str
     neighbours: Neighbours
     definition: Definition
-    measures: tuple[Measure, ...]
+    measures: tuple[PlannedMeasurement, ...]
     spine: tuple[str, ...]
     question: Mapping[str, Any]
     paths: tuple[tuple[int, ...], ...] = ()
     """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
     families: tuple[Family, ...] = ()
     """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
-    accounted: bool = True
+    has_loss: bool = True
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None
     """In approximate differential privacy: the largest delta, at which epsilon is found."""
+
+    @classmethod
+    def without_loss(cls, mechanism: str, question: Mapping[str, Any], spine: tuple[str, ...] = ()) -> Plan:
+        """The plan of a release that measures nothing for a price: it has a question, and no loss to state.
+
+        Definition and neighbours stand in every plan; without a loss they say nothing, and are the default ones.
+        """
+        return cls(mechanism, Neighbours.CHANGE_ONE, Definition.ZCDP, (), spine, question, has_loss=False)
 
     @cached_property
     def event(self) -> Event:
         """All measurements, as the accountant sees them."""
         return self.event_of(lambda _: True)
 
-    def event_of(self, chosen: Callable[[Measure], bool]) -> Event:
+    def event_of(self, chosen: Callable[[PlannedMeasurement], bool]) -> Event:
         """The chosen measurements: on the same records, or, with paths, on those of each kind of place.
 
         A record counts in the measurements of its own path and in no others, so a changed record costs at most half of
@@ -151,7 +159,7 @@ class Plan:
         on_paths = [Sequential(self._on_path(frozenset(path), chosen)) for path in paths]
         return Parallel(on_paths) if self.paths else on_paths[0]
 
-    def _on_path(self, path: frozenset[int], chosen: Callable[[Measure], bool]) -> Iterator[Event]:
+    def _on_path(self, path: frozenset[int], chosen: Callable[[PlannedMeasurement], bool]) -> Iterator[Event]:
         """The chosen measurements of one kind of place, in the order of the plan; a family stands where it begins."""
         taken = {number for number in path if chosen(self.measures[number])}
         family_of = {number: family for family in self.families for number in family.measures}
@@ -178,7 +186,7 @@ class Plan:
         """How many noisy counts the release has."""
         return sum(measure.units * measure.cells for measure in self.measures)
 
-    def measure(self, level: str, query: str) -> Measure:
+    def measure(self, level: str, query: str) -> PlannedMeasurement:
         """The measurement of a query on a level."""
         return self._by_key[level, query]
 
@@ -199,7 +207,7 @@ class Plan:
             )
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, str], Measure]:
+    def _by_key(self) -> dict[tuple[str, str], PlannedMeasurement]:
         return {(measure.level, measure.query): measure for measure in self.measures}
 
     def as_dict(self) -> dict[str, Any]:
@@ -208,7 +216,7 @@ class Plan:
             "mechanism": self.mechanism,
             "definition": self.definition.value,
             "neighbours": self.neighbours.value,
-            "loss": self.loss.as_dict() if self.accounted else None,
+            "loss": self.loss.as_dict() if self.has_loss else None,
             "spine": list(self.spine),
             "question": dict(self.question),
             "measures": [measure.as_dict() for measure in self.measures],
@@ -278,7 +286,7 @@ def read_plan(values: Mapping[str, Any]) -> Plan:
 
 def _read_plan(values: Mapping[str, Any]) -> Plan:
     measures = tuple(
-        Measure(
+        PlannedMeasurement(
             m["level"],
             m["query"],
             m["units"],
@@ -296,10 +304,10 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
         Family(family["degree"], tuple(tuple(member) for member in family["members"]), tuple(family["copies"]))
         for family in values.get("families", ())
     )
-    accounted = values["loss"] is not None
+    has_loss = values["loss"] is not None
     delta = exact(values["delta"], "delta") if "delta" in values else None
     return Plan(
-        values["mechanism"], neighbours, definition, measures, spine, question, paths, families, accounted, delta
+        values["mechanism"], neighbours, definition, measures, spine, question, paths, families, has_loss, delta
     )
 
 

@@ -6,9 +6,9 @@ import filecmp
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from confide.errors import Place, RunError
-from confide.inputs.records import records_fingerprint
 from confide.releases import keys
 from confide.releases.check import check, ledger_path
 from confide.releases.folder import MANIFEST
@@ -16,8 +16,8 @@ from confide.releases.ledger import Ledger
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.progress import Progress
-from confide.releases.run import Documents, OpenEngine, changed, produce
-from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
+from confide.releases.run import OpenEngine, produce
+from confide.releases.workspace import RunIdentity, Workspace, changed, no_room_is_an_error
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,17 @@ class Replay:
 
     @property
     def ok(self) -> bool:
+        """Whether every byte is the same."""
         return not self.different
 
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as plain values for ``--json``."""
+        return {"ok": self.ok, "files": self.files, "different": list(self.different)}
 
-def replay(
-    loaded: LoadedSpec, mechanism: Mechanism, *, open_engine: OpenEngine, documents: Documents, progress: Progress
-) -> Replay:
+
+def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEngine, progress: Progress) -> Replay:
     """Makes the release again, beside the first, and compares every byte. It costs nothing: the noise is the same."""
+    require_key(loaded, mechanism)
     original = Workspace(loaded.folder)
     identity = begun(original)
     if not (original.release / MANIFEST).exists():
@@ -44,16 +48,13 @@ def replay(
     with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
         try:
             checked = check(loaded, mechanism, engine, original, progress)
-            if checked.errors or checked.plan is None:
-                raise RunError(checked.findings)
-            records = records_fingerprint(mechanism.records_file(checked.question))
-            if checked.plan.hash != identity.plan_hash:
-                found = f"plan {checked.plan.hash[:16]}…"
-                raise changed("the plan is not the one of the release", original, found)
-            if records != identity.records_fingerprint:
+            plan = checked.ready()
+            if plan.hash != identity.plan_hash:
+                raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
+            if mechanism.fingerprint(checked.problem) != identity.records_fingerprint:
                 raise changed("the records are not those of the release", original)
             key = keys.recall(original.key_file)
-            produce(mechanism, checked, Job(loaded, engine, again, progress), key, identity, documents)
+            produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
             return compare(original.release, again.release)
         finally:
             shutil.rmtree(again.root, ignore_errors=True)
@@ -75,18 +76,49 @@ def compare(first: Path, second: Path) -> Replay:
     return Replay(len(names), tuple(different))
 
 
-def destroy_key(loaded: LoadedSpec) -> RunIdentity:
-    """Makes a sealed release final: nobody, not even the curator, can take the noise off again by replaying it."""
+def destroy_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> RunIdentity:
+    """Makes a sealed release final: nobody, not even the curator, can take the noise off again by replaying it.
+
+    Without a ledger nothing says that a run is sealed but its release; what was drawn and not published goes with the
+    key, because with it the noise could be taken off just as well.
+    """
+    require_key(loaded, mechanism)
     workspace = Workspace(loaded.folder)
     identity = begun(workspace)
-    ledger = Ledger(ledger_path(loaded))
+    ledger = Ledger(ledger_path(loaded)) if mechanism.accounted else None
     with workspace.locked(), no_room_is_an_error(workspace.root):
-        if ledger.status(identity.run_id).state != "sealed":
+        sealed = (
+            (workspace.release / MANIFEST).exists()
+            if ledger is None
+            else ledger.status(identity.run_id).state == "sealed"
+        )
+        if not sealed:
             raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
         if workspace.key_file.exists():
             keys.destroy(workspace.key_file)
-        ledger.mark_key_destroyed(identity.run_id)
+        if ledger is None:
+            workspace.discard(workspace.measured)
+        else:
+            ledger.mark_key_destroyed(identity.run_id)
     return identity
+
+
+def require_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> None:
+    """Raises if releases of the mechanism have no key of their own."""
+    if not mechanism.keyed:
+        raise no_records(loaded, mechanism.without_key)
+
+
+def no_records(loaded: LoadedSpec, what: str) -> RunError:
+    """The error for a release that has no key, or no truth, of its own."""
+    return RunError(
+        "no-records",
+        what,
+        where=loaded.place("release", "mechanism"),
+        found=f"the mechanism {loaded.spec.release.mechanism}",
+        expected="a release with a key of its own",
+        remedy="turn to the release that the measurements come from, or to the records with their keys",
+    )
 
 
 def begun(workspace: Workspace) -> RunIdentity:

@@ -1,40 +1,40 @@
-"""A run, from a checked spec to a sealed release.
+"""A run, from a checked spec to a sealed release. There is one way, with a budget or without, with a key or without.
 
 ::
 
-    check ─► reserve ─► key ─► tabulate ─► (measured) ─► measure ─► publish ─► seal
+    check ─► reserve* ─► key° ─► count ─► (measured*) ─► measure ─► publish ─► seal ─► (sealed*)
+
+    * where the mechanism is accounted: the ledger is told        ° where it is keyed
 
 Every arrow may be where the power goes off. Each step leaves its result whole or not at all, and finds what an earlier
 try has left; noise is a function of the key, so that nothing is ever drawn twice with different outcomes; the ledger
-charges a run once, before the first draw.
+charges a run once, before the first draw. What is read from records is kept only once the records are known to be those
+the run was begun with: see :func:`_read_records`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from confide.engines import Engine, LocalEngine, SparkEngine
-from confide.errors import CONFIDENTIAL, LedgerError, ParameterError, Place, RunError
-from confide.inputs.records import records_fingerprint
+from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases import keys
 from confide.releases.check import Checked, check, ledger_path, unusable_folder
 from confide.releases.folder import MANIFEST, ReleaseWriter, sha256_of
-from confide.releases.ledger import Account, Ledger
+from confide.releases.keys import STAMP
+from confide.releases.ledger import Account, Ledger, Reservation
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.manifest import make_manifest
-from confide.releases.mechanism import Job, Mechanism, NoiseSource, Publisher
+from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
-from confide.releases.workspace import RunIdentity, Workspace, new_run_id, no_room_is_an_error
-
-Documents = Callable[[Mapping[str, Any]], Mapping[str, str]]
-"""Makes the documents of a release (file name to text) out of its manifest."""
+from confide.releases.workspace import RunIdentity, Workspace, changed, new_run_id, no_room_is_an_error
 
 OpenEngine = Callable[[Path], AbstractContextManager[Engine]]
 """Opens an engine that keeps its intermediate rows in the given folder."""
@@ -48,23 +48,67 @@ class RunResult:
     workspace: Workspace
     plan: Plan
     account: Account | None
-    """The account after the run; none where nothing is spent (``runs.unpriced``)."""
+    """The account after the run; none where nothing is spent."""
     manifest_sha256: str
     was_sealed_before: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as plain values for ``--json``."""
+        return {
+            "ok": True,
+            "release": str(self.release),
+            "manifest_sha256": self.manifest_sha256,
+            "cost": self.plan.loss.as_dict() if self.plan.has_loss else None,
+            "left": None if self.account is None else str(self.account.left),
+            "was_sealed_before": self.was_sealed_before,
+        }
 
 
 def run(
     loaded: LoadedSpec,
-    mechanism: Mechanism,
+    mechanism: Mechanism[Any],
     *,
     open_engine: OpenEngine,
-    documents: Documents,
     progress: Progress,
     chosen_key: ReleaseKey | None = None,
 ) -> RunResult:
-    """Runs a spec to its sealed release, or goes on with it after an interruption."""
+    """Runs a spec to its sealed release, or goes on with it after an interruption.
+
+    Args:
+        loaded: The spec.
+        mechanism: The mechanism that it names.
+        open_engine: Opens the engine that counts and maps.
+        progress: Is told of stages and warnings.
+        chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
+
+    Returns:
+        Where the release is, and what the run came to.
+    """
     with at_work(loaded, open_engine) as (workspace, engine):
-        return _run(loaded, mechanism, engine, workspace, documents, progress, chosen_key)
+        checked = check(loaded, mechanism, engine, workspace, progress)
+        plan = checked.ready()
+        for warning in checked.findings:
+            progress.note(f"{warning.severity} {warning}")
+        fingerprint = mechanism.fingerprint(checked.problem)
+        identity = _identify(loaded, checked, workspace, fingerprint, chosen_key)
+        charged, drawn = None, workspace.measured.exists()
+        if mechanism.accounted:
+            charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace)
+            identity, reservation = charged.reserve(identity)
+            if reservation.state == "sealed":
+                return charged.already_sealed(reservation.manifest_sha256)
+            drawn = reservation.state == "measured"
+        elif workspace.release.exists():
+            return RunResult(workspace.release, workspace, plan, None, sha256_of(workspace.release / MANIFEST), True)
+        key = _key(workspace, identity, chosen_key, drawn=drawn) if mechanism.keyed else None
+        if not workspace.release.exists():
+            job = Job(loaded, plan, engine, workspace, progress)
+            # The ledger knows before the first draw: from then on the charge stands, whatever happens.
+            before_drawing = (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
+            produce(mechanism, checked.problem, job, key, identity, before_drawing=before_drawing)
+        manifest = sha256_of(workspace.release / MANIFEST)
+        account = None if charged is None else charged.mark_sealed(identity, manifest)
+        return RunResult(workspace.release, workspace, plan, account, manifest, False)
 
 
 @contextmanager
@@ -80,55 +124,58 @@ def at_work(loaded: LoadedSpec, open_engine: OpenEngine) -> Iterator[tuple[Works
             workspace.tidy()
 
 
-def _run(
-    loaded: LoadedSpec,
-    mechanism: Mechanism,
-    engine: Engine,
-    workspace: Workspace,
-    documents: Documents,
-    progress: Progress,
-    chosen_key: ReleaseKey | None,
-) -> RunResult:
-    checked = check(loaded, mechanism, engine, workspace, progress)
-    if checked.errors or checked.plan is None or checked.cost is None:
-        raise RunError(checked.findings)
-    for warning in checked.findings:
-        progress.note(f"{warning.severity} {warning}")
-    plan, job = checked.plan, Job(loaded, engine, workspace, progress)
-    records = mechanism.records_file(checked.question)
-    identity = _identify(loaded, checked, workspace, records_fingerprint(records), chosen_key)
-    ledger = Ledger(ledger_path(loaded))
-    try:
-        reservation = ledger.reserve(
-            identity.run_id,
-            release=loaded.spec.release.name,
-            plan_hash=plan.hash,
-            records_fingerprint=identity.records_fingerprint,
-            cost=checked.cost.amount,
-            delta=checked.cost.delta,
+def produce(
+    mechanism: Mechanism[Any],
+    problem: Any,
+    job: Job,
+    key: ReleaseKey | None,
+    identity: RunIdentity,
+    *,
+    before_drawing: Callable[[], object] = lambda: None,
+) -> None:
+    """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
+    plan, fingerprint = job.plan, identity.records_fingerprint
+    noise = None if key is None else NoiseSource(key, fingerprint, plan.hash, mechanism.name)
+    _read_records(mechanism, problem, job, fingerprint, job.workspace.counts, lambda: mechanism.count(problem, job))
+    before_drawing()
+    if mechanism.measures_counts:
+        mechanism.measure(problem, job, noise)
+    else:
+        _read_records(
+            mechanism, problem, job, fingerprint, job.workspace.measured, lambda: mechanism.measure(problem, job, noise)
         )
-    except LedgerError:
-        with suppress(LedgerError):
-            if identity.run_id not in ledger.account().runs:
-                workspace.forget()
-        raise
-    identity = workspace.note_reservation(identity, reservation.reservation_hash)
-    if reservation.state == "sealed":
-        return _already_sealed(ledger, workspace, plan, reservation.manifest_sha256)
-    key = _key(workspace, identity, chosen_key, drawn=reservation.state == "measured")
-    if not workspace.release.exists():
-        # The ledger knows before the first draw: from then on the charge stands, whatever happens.
-        produce(
-            mechanism,
-            checked,
-            job,
-            key,
-            identity,
-            documents,
-            before_drawing=lambda: ledger.mark_measured(identity.run_id),
-        )
-    sealed = ledger.mark_sealed(identity.run_id, sha256_of(workspace.release / MANIFEST))
-    return RunResult(workspace.release, workspace, plan, ledger.account(), str(sealed.manifest_sha256), False)
+    manifest = make_manifest(
+        job.loaded,
+        plan,
+        mechanism.guarantee(problem, job),
+        mechanism.statistics(problem, job),
+        stamped=key is not None and key.chosen,
+    )
+    stamped = manifest.get("stamp") == STAMP
+    metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
+    with ReleaseWriter(job.workspace.release, stamped=stamped, metadata=metadata) as writer:
+        mechanism.publish(problem, job, writer)
+        for name, text in mechanism.documents(manifest).items():
+            writer.document(name, text)
+        writer.seal(manifest)
+
+
+def _read_records(
+    mechanism: Mechanism[Any], problem: Any, job: Job, fingerprint: str, folder: Path, read: Callable[[], None]
+) -> None:
+    """Reads records into ``folder``, which is worth something only if the records are still those of the run.
+
+    They are hashed again after they were read. What an earlier try has left is taken up only if that try got as far as
+    the comparison: counts of records that changed, in a process that died before it noticed, would otherwise be found
+    by the next one, with the old records back in their place.
+    """
+    if job.workspace.read_whole(folder) != fingerprint:
+        job.workspace.discard(folder)
+    read()
+    if mechanism.fingerprint(problem) != fingerprint:
+        job.workspace.discard(folder)
+        raise changed("the records changed while they were counted", job.workspace)
+    job.workspace.mark_read(folder, fingerprint)
 
 
 def _identify(
@@ -138,12 +185,21 @@ def _identify(
 
     A run that died before it was charged has bound nobody to its inputs: it is begun anew.
     """
-    plan, account = checked.plan, checked.account
-    assert plan is not None
-    assert account is not None
+    plan, account = checked.ready(), checked.account
     known = workspace.identity()
-    if known is None or (known.reservation_hash is None and known.run_id not in account.runs):
-        return begin(loaded, plan, fingerprint, workspace, chosen=chosen_key is not None)
+    unbound = account is not None and known is not None and known.reservation_hash is None
+    if known is None or (unbound and account is not None and known.run_id not in account.runs):
+        return workspace.begin(
+            RunIdentity(
+                run_id=new_run_id(),
+                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
+                release=loaded.spec.release.name,
+                mechanism=plan.mechanism,
+                plan_hash=plan.hash,
+                records_fingerprint=fingerprint,
+                key_is_chosen=chosen_key is not None,
+            )
+        )
     if known.plan_hash != plan.hash:
         raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
@@ -154,22 +210,8 @@ def _identify(
     return known
 
 
-def begin(loaded: LoadedSpec, plan: Plan, fingerprint: str, workspace: Workspace, *, chosen: bool) -> RunIdentity:
-    """A new run in its folder: of this plan, on inputs with this fingerprint, with a chosen key or another."""
-    return workspace.begin(
-        RunIdentity(
-            run_id=new_run_id(),
-            spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
-            release=loaded.spec.release.name,
-            mechanism=plan.mechanism,
-            plan_hash=plan.hash,
-            records_fingerprint=fingerprint,
-            key_is_chosen=chosen,
-        )
-    )
-
-
 def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
+    """The key of the run: that of before, or a new one if nothing was drawn yet."""
     if workspace.key_file.exists() or drawn:
         kept = keys.recall(workspace.key_file)
         if kept.chosen != identity.key_is_chosen or (chosen is not None and chosen != kept):
@@ -181,74 +223,56 @@ def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None,
     return key
 
 
-def produce(
-    mechanism: Mechanism,
-    checked: Checked,
-    job: Job,
-    key: ReleaseKey,
-    identity: RunIdentity,
-    documents: Documents,
-    *,
-    before_drawing: Callable[[], object] = lambda: None,
-) -> None:
-    """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
-    plan, question = checked.plan, checked.question
-    assert plan is not None
-    mechanism.tabulate(question, job)
-    if records_fingerprint(mechanism.records_file(question)) != identity.records_fingerprint:
-        raise changed("the records changed while they were counted", job.workspace)
-    before_drawing()
-    noise = NoiseSource(key, identity.records_fingerprint, plan.hash, mechanism.name)
-    mechanism.measure(question, plan, job, noise)
-    manifest = make_manifest(job.loaded, plan, key, mechanism.statistics(question, job))
-    publish(mechanism, checked, job, manifest, documents, stamped=key.chosen)
+@dataclass(frozen=True)
+class _Charged:
+    """What a run has to do with the ledger, where it is accounted."""
 
+    ledger: Ledger
+    loaded: LoadedSpec
+    checked: Checked
+    workspace: Workspace
 
-def publish(
-    mechanism: Publisher,
-    checked: Checked,
-    job: Job,
-    manifest: Mapping[str, Any],
-    documents: Documents,
-    *,
-    stamped: bool,
-) -> None:
-    """The release folder: the files of the mechanism, the documents, and the manifest, which seals it."""
-    plan = checked.plan
-    assert plan is not None
-    metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
-    with ReleaseWriter(job.workspace.release, stamped=stamped, metadata=metadata) as writer:
-        mechanism.publish(checked.question, plan, job, writer)
-        for name, text in documents(manifest).items():
-            writer.document(name, text)
-        writer.seal(manifest)
+    def reserve(self, identity: RunIdentity) -> tuple[RunIdentity, Reservation]:
+        """Charges the run, once for ever. If the ledger refuses, the run was never begun."""
+        cost, plan = self.checked.cost, self.checked.ready()
+        assert cost is not None
+        try:
+            reservation = self.ledger.reserve(
+                identity.run_id,
+                release=self.loaded.spec.release.name,
+                plan_hash=plan.hash,
+                records_fingerprint=identity.records_fingerprint,
+                cost=cost.amount,
+                delta=cost.delta,
+            )
+        except LedgerError:
+            with suppress(LedgerError):
+                if identity.run_id not in self.ledger.account().runs:
+                    self.workspace.forget()
+            raise
+        return self.workspace.note_reservation(identity, reservation.reservation_hash), reservation
 
+    def mark_measured(self, identity: RunIdentity) -> None:
+        self.ledger.mark_measured(identity.run_id)
 
-def _already_sealed(ledger: Ledger, workspace: Workspace, plan: Plan, manifest_sha256: str | None) -> RunResult:
-    manifest = workspace.release / MANIFEST
-    if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
-        raise RunError(
-            "release-changed",
-            "the ledger says that this run is sealed, but the release is not the one that was sealed",
-            where=Place(file=str(manifest)),
-            found="another manifest" if manifest.exists() else "no manifest",
-            expected="the sealed release",
-            remedy="publish nothing from this folder; restore the release from a copy",
-        )
-    return RunResult(workspace.release, workspace, plan, ledger.account(), str(manifest_sha256), True)
+    def mark_sealed(self, identity: RunIdentity, manifest_sha256: str) -> Account:
+        self.ledger.mark_sealed(identity.run_id, manifest_sha256)
+        return self.ledger.account()
 
-
-def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:
-    """The error for inputs that are not those the run was begun with."""
-    return RunError(
-        "run-changed",
-        what,
-        where=Place(file=str(workspace.root)),
-        found=found,
-        expected="the same spec, frame, records and kind of key, to go on with the run",
-        remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
-        "new charge",
-    )
+    def already_sealed(self, manifest_sha256: str | None) -> RunResult:
+        """The release of before, if it is still the one that was sealed."""
+        manifest = self.workspace.release / MANIFEST
+        if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
+            raise RunError(
+                "release-changed",
+                "the ledger says that this run is sealed, but the release is not the one that was sealed",
+                where=Place(file=str(manifest)),
+                found="another manifest" if manifest.exists() else "no manifest",
+                expected="the sealed release",
+                remedy="publish nothing from this folder; restore the release from a copy",
+            )
+        account, plan = self.ledger.account(), self.checked.ready()
+        return RunResult(self.workspace.release, self.workspace, plan, account, str(manifest_sha256), True)
 
 
 # Which engine a run is made with: that of this machine, or Spark. Both make the same release, byte by byte.
@@ -256,13 +280,14 @@ def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunEr
 
 EngineName = Literal["local", "spark"]
 
-ON_SPARK = ("tables", "topdown", "safetab", "cellkey", "postprocess")
-"""The mechanisms whose releases are compared byte by byte with those of the local engine, by
-``tests/engines/test_spark_releases.py``. Others are refused before anything is spent."""
-
 
 def choose_engine(
-    name: EngineName, mechanism: str, *, processes: int | None, memory: str, spark_master: str | None = None
+    name: EngineName,
+    mechanism: Mechanism[Any],
+    *,
+    processes: int | None,
+    memory: str,
+    spark_master: str | None = None,
 ) -> OpenEngine:
     """Opens the engine that was asked for; raises a :class:`ParameterError` where it is not for this mechanism."""
     if name == "local":
@@ -271,9 +296,9 @@ def choose_engine(
         return lambda scratch: LocalEngine(scratch, processes=processes, memory=memory)
     if name != "spark":
         raise _refused("--engine", "there is no such engine", repr(name))
-    if mechanism not in ON_SPARK:
-        what = f"the mechanism {mechanism} does not run on Spark; nothing was done and nothing spent"
-        raise _refused("--engine", what, f"the mechanism {mechanism}")
+    if not mechanism.on_spark:
+        what = f"the mechanism {mechanism.name} does not run on Spark; nothing was done and nothing spent"
+        raise _refused("--engine", what, f"the mechanism {mechanism.name}")
 
     def open_spark(scratch: Path) -> AbstractContextManager[Engine]:
         return SparkEngine(scratch, processes=processes, memory=memory, master=spark_master)
@@ -287,6 +312,6 @@ def _refused(option: str, what: str, found: str) -> ParameterError:
         what,
         where=Place(path=option),
         found=found,
-        expected="local; or spark, for " + ", ".join(ON_SPARK),
+        expected="local; or spark, for mechanisms whose releases are the same there",
         remedy="run with --engine local, or leave the option out",
     )

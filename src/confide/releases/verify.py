@@ -13,7 +13,7 @@ from confide.errors import ConfideError, Finding, Place
 from confide.releases.folder import MANIFEST, read_manifest, sha256_of
 from confide.releases.keys import STAMP
 from confide.releases.ledger import Account
-from confide.releases.mechanism import Check, Publisher
+from confide.releases.mechanism import Check, Mechanism
 from confide.releases.plan import read_plan
 
 
@@ -56,7 +56,9 @@ class Verification:
         }
 
 
-def verify(folder: Path, find_mechanism: Callable[[str], Publisher], account: Account | None = None) -> Verification:
+def verify(
+    folder: Path, find_mechanism: Callable[[str], Mechanism[Any]], account: Account | None = None
+) -> Verification:
     """Checks hashes first; content is looked at only in files that are what the manifest says.
 
     Without the ledger this shows that a folder agrees with its manifest; with its ``account``, that the manifest is the
@@ -109,14 +111,14 @@ def _plan(manifest: dict[str, Any]) -> Iterator[Check]:
     plan = read_plan(manifest["plan"])
     yield Check("plan hash", plan.hash == manifest["plan_hash"], manifest["plan_hash"])
     stated = manifest["privacy"]["loss"]
-    if plan.accounted:
+    if plan.has_loss:
         composed = f"{plan.loss}, composed anew from its measurements"
         yield Check("cost of the plan", plan.loss.as_dict() == stated, composed)
     else:
         nothing = stated is None and not plan.measures
         yield Check("no promise of differential privacy", nothing, "none is made, and none is stated")
     chosen = manifest["noise"]["key"] == "chosen"
-    system = plan.accounted or manifest["noise"]["key"] == "system"
+    system = plan.has_loss or manifest["noise"]["key"] == "system"
     made = "made with a system key" if system else "made with the keys of the records"
     if manifest["noise"]["key"] is None:
         made = "made without a key: no noise is drawn"

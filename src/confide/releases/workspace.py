@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines.atomic_files import private_folder, write_text
-from confide.errors import Place, RunError
+from confide.errors import CONFIDENTIAL, Place, RunError
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,26 @@ class Workspace:
         """Takes back :meth:`begin`, of a run that was never charged."""
         self._record_file.unlink(missing_ok=True)
 
+    def read_whole(self, folder: Path) -> str | None:
+        """The fingerprint of the records that ``folder`` was read from, if it was read to its end."""
+        try:
+            return self._read_mark(folder).read_text(encoding="ascii").strip()
+        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+            return None
+
+    def mark_read(self, folder: Path, fingerprint: str) -> None:
+        """Says that ``folder`` was read to its end from records with this fingerprint."""
+        if self.read_whole(folder) != fingerprint:
+            write_text(self._read_mark(folder), fingerprint + "\n")
+
+    def discard(self, folder: Path) -> None:
+        """Removes what was read from records, the mark first."""
+        self._read_mark(folder).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _read_mark(self, folder: Path) -> Path:
+        return folder.with_name(f"{folder.name}.read")
+
     def tidy(self) -> None:
         """Removes spilled rows; and, if no run was begun, what was made for it: a refused spec leaves nothing behind.
 
@@ -172,3 +192,16 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
             if full
             else "correct the permissions, or choose another folder; then run again",
         ) from None
+
+
+def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:
+    """The error for inputs that are not those the run was begun with."""
+    return RunError(
+        "run-changed",
+        what,
+        where=Place(file=str(workspace.root)),
+        found=found,
+        expected="the same spec, frame, records and kind of key, to go on with the run",
+        remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
+        "new charge",
+    )

@@ -18,9 +18,9 @@ from confide.comparison.figures import Figures
 from confide.comparison.programme import LEVELS
 from confide.engines.atomic_files import private_folder, write_text
 from confide.privacy.conversion import cks_epsilon
+from confide.releases.draft import new_ledger
 from confide.releases.keys import STAMP
 from confide.releases.progress import Progress
-from confide.starting import new_ledger
 
 # Specs for mechanisms, written as TOML: a part for each name, values in one line each.
 

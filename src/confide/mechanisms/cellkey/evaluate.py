@@ -26,8 +26,7 @@ from confide.mechanisms.cellkey.records import write_coded
 from confide.mechanisms.cellkey.utility import POINTS, Compared, compared, joined
 from confide.releases.evaluate import require_sealed
 from confide.releases.progress import Progress
-from confide.releases.run import changed
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Workspace, changed
 from confide.report import cellkey_plots, plots
 from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
 from confide.report.render import render

@@ -26,74 +26,76 @@ from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import Figures, count_cells, perturb
 from confide.mechanisms.cellkey.output import people_rows, people_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, prepare
+from confide.mechanisms.cellkey.programme import CellKeyQuestion, describe, prepare
 from confide.mechanisms.cellkey.records import check_keyed_records, write_coded
-from confide.mechanisms.cellkey.spec import CellKeySpec
-from confide.mechanisms.cellkey.statement import in_words, noise_facts, single_count
-from confide.privacy import Definition, Neighbours
+from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
+from confide.mechanisms.cellkey.statement import cellkey_statement, in_words, noise_facts, single_count, sizes
+from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.mechanism import Check, Job
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.summary import in_plural
 from confide.releases.workspace import Workspace
+from confide.report.certificate import STATEMENT
+from confide.report.dossier import Evaluated, Evaluating
 
 BYTES_PER_CELL = 60
 
 
-class CellKey:
-    """See :class:`confide.releases.unpriced.Unpriced` for the verbs."""
+class CellKey(Mechanism[CellKeyQuestion]):
+    """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "cellkey"
     spec = CellKeySpec
+    on_spark = True
+    measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyQuestion:  # noqa: ARG002
         return prepare(loaded)
 
-    def plan(self, question: CellKeyQuestion) -> Plan:
-        """No measurement and no loss; the question has everything else."""
-        return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), (), question.facts(), accounted=False)
+    def plan(self, problem: CellKeyQuestion) -> Plan:
+        """No measurement and no loss; the problem has everything else."""
+        return Plan.without_loss(self.name, problem.facts())
 
-    def fingerprint(self, question: CellKeyQuestion) -> str:
-        return records_fingerprint(question.records.path)
+    def fingerprint(self, problem: CellKeyQuestion) -> str:
+        return records_fingerprint(problem.records.path)
 
-    def bytes_needed(self, question: CellKeyQuestion, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_CELL * sum(margin.cells for table in question.tables for margin in table.margins)
+    def bytes_needed(self, problem: CellKeyQuestion, plan: Plan) -> int:  # noqa: ARG002
+        return BYTES_PER_CELL * sum(margin.cells for table in problem.tables for margin in table.margins)
 
-    def check_inputs(self, question: CellKeyQuestion, job: Job) -> list[Finding]:
-        return [*question.warnings, *check_keyed_records(job.engine, question)]
+    def check(self, problem: CellKeyQuestion, job: Job) -> list[Finding]:
+        return [*problem.warnings, *check_keyed_records(job.engine, problem)]
 
-    def make(self, question: CellKeyQuestion, job: Job) -> None:
+    def measure(self, problem: CellKeyQuestion, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts every cross-classification and perturbs it. True counts and keys are not kept."""
         folder = private_folder(job.workspace.measured)
-        distinct = [query for query, _ in question.counted()]
+        distinct = [query for query, _ in problem.counted()]
         if all(_file(job.workspace, query.name).exists() for query in distinct):
             return
         coded = private_folder(job.workspace.scratch) / "coded.parquet"
         with job.progress.stage("Reading records", 1) as advance:
-            write_coded(job.engine, question, coded)
+            write_coded(job.engine, problem, coded)
             advance(1)
         with job.progress.stage("Counting and perturbing", len(distinct)) as advance:
-            for query, sums in count_cells(question, coded):
-                figures = perturb(sums, question.lookup, question.spec.cellkey.threshold)
+            for query, sums in count_cells(problem, coded):
+                figures = perturb(sums, problem.lookup, problem.spec.cellkey.threshold)
                 _keep(folder / _file(job.workspace, query.name).name, figures)
                 advance(1)
 
-    def statistics(self, question: CellKeyQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
-        return {}
-
-    def stated(self, question: CellKeyQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
-        table = question.ptable
-        words = in_words(table, question.spec.cellkey.threshold)
+    def guarantee(self, problem: CellKeyQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+        table = problem.ptable
+        words = in_words(table, problem.spec.cellkey.threshold)
         return {
             "privacy": {"loss": None, "in_words": words, "single_count": single_count(table)},
             "noise": noise_facts(table),
         }
 
-    def publish(self, question: CellKeyQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
-        output, weighted = question.spec.output, question.spec.data.weight is not None
+    def publish(self, problem: CellKeyQuestion, job: Job, release: ReleaseWriter) -> None:
+        output, weighted = problem.spec.output, problem.spec.data.weight is not None
         plain = [name for name in output.formats if name != "sdmx-csv"]
-        with job.progress.stage("Writing tables", len(question.tables)) as advance:
-            for table in question.tables:
+        with job.progress.stage("Writing tables", len(problem.tables)) as advance:
+            for table in problem.tables:
                 figures = {margin.name: _recall(job.workspace, margin.name) for margin in table.margins}
                 if plain:
                     schema = people_schema(table, weighted=weighted)
@@ -104,8 +106,31 @@ class CellKey:
                     release.text(f"sdmx/{table.name}", schema, rows, table.title, ",", quoted=True)
                 advance(1)
 
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return {STATEMENT: cellkey_statement(manifest)}
+
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
+        no_product(self.name, product)
+        tables = [
+            {"name": "age-by-sex", "variables": ["sex", "age:five-year"]},
+            {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
+        ]
+        return Draft(cellkey_spec(SPEC, tables, **values), secret=True)
+
+    def contents(self, plan: Plan) -> str:
+        size = sizes(describe(plan.question))
+        return (
+            f"{in_plural(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
+            f"{in_plural(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
+        )
+
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
+
+        return evaluate_cellkey(asked)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

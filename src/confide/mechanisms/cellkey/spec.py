@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
@@ -10,6 +12,7 @@ from pydantic import Field
 
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.report.render import render
 
 NOTHING = "-"
 _SHUFFLE = r"^[0-9a-f]{64}$"
@@ -110,3 +113,23 @@ class CellKeySpec(Spec):
                     Problem(where, "duplicate-table", "two tables have one name", "names that differ", table.name)
                 )
         return found
+
+
+def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
+    """The text of a spec of the cell key method, with a secret order of its perturbation table.
+
+    Args:
+        file: The name that the spec will have.
+        tables: For each table its ``name`` and its ``variables``.
+        values: What differs from the draft: ``name``, ``title``, ``records``, ``schema``, ``D``, ``V``, ``js``.
+
+    Returns:
+        A commented TOML file.
+    """
+    named = {"name": "my-tables", "title": "My tables", "records": "keyed.parquet", "schema": "persons"}
+    return render(
+        "cellkey.toml.j2",
+        **named | {"D": "5", "V": "2", "js": "0", "shuffle": secrets.token_hex(32)} | values,
+        tables=tables,
+        file=file,
+    )

@@ -46,8 +46,9 @@ from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
 from confide.releases.folder import ReleaseWriter
 from confide.releases.keys import STAMP
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.mechanism import Check, Job
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.report.certificate import CERTIFICATE
 from confide.report.render import render
 
 # One level of the descent from measurements that are looked up: nothing is drawn, nothing is true.
@@ -120,66 +121,75 @@ BYTES_PER_MEASURED_BYTE = 6
 """A generous guess of what a run takes on the disk: the measurements again twice, and what is made of them."""
 
 
-class Postprocess:
-    """See :class:`confide.releases.unpriced.Unpriced` for the verbs."""
+class Postprocess(Mechanism[MeasuredQuestion]):
+    """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "postprocess"
     spec = PostprocessSpec
+    on_spark = True
+    has_truth = False
+    without_key = "this release was made from measurements: there is no truth and no key"
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
         return prepare_measured(loaded, engine)
 
-    def plan(self, question: MeasuredQuestion) -> Plan:
-        """No measurement, no cost; the question binds the measurements that it starts from."""
-        strategy = question.strategy
-        facts = facts_of(question) | {"source": question.source, "totals": question.known}
-        names = tuple(question.spine.names)
+    def plan(self, problem: MeasuredQuestion) -> Plan:
+        """No measurement, no cost; the problem binds the measurements that it starts from."""
+        strategy = problem.strategy
+        facts = facts_of(problem) | {"source": problem.source, "totals": problem.known}
+        names = tuple(problem.spine.names)
         return Plan(self.name, strategy.neighbours, strategy.definition, (), names, facts)
 
-    def fingerprint(self, question: MeasuredQuestion) -> str:
-        return str(question.source["sha256"])
+    def fingerprint(self, problem: MeasuredQuestion) -> str:
+        return problem.folder.fingerprint()
 
-    def stated(self, question: MeasuredQuestion, plan: Plan) -> Mapping[str, Any]:
+    def guarantee(self, problem: MeasuredQuestion, job: Job) -> Mapping[str, Any]:
         """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
-        stamped = question.source.get("stamp") == STAMP
+        stamped = problem.source.get("stamp") == STAMP
         return {
             **({"stamp": STAMP} if stamped else {}),
-            "source": dict(question.source),
+            "source": dict(problem.source),
             "privacy": {
-                "neighbours": plan.neighbours.value,
-                "loss": plan.loss.as_dict(),
-                "in_words": in_words(question.source),
+                "neighbours": job.plan.neighbours.value,
+                "loss": job.plan.loss.as_dict(),
+                "in_words": in_words(problem.source),
             },
             "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
         }
 
-    def bytes_needed(self, question: MeasuredQuestion, plan: Plan) -> int:  # noqa: ARG002
-        return sum(file.stat().st_size for file in question.folder.all_files) * BYTES_PER_MEASURED_BYTE
+    def bytes_needed(self, problem: MeasuredQuestion, plan: Plan) -> int:  # noqa: ARG002
+        return sum(file.stat().st_size for file in problem.folder.all_files) * BYTES_PER_MEASURED_BYTE
 
-    def check_inputs(self, question: MeasuredQuestion, job: Job) -> list[Finding]:  # noqa: ARG002
+    def check(self, problem: MeasuredQuestion, job: Job) -> list[Finding]:  # noqa: ARG002
         """Measurements that are not whole, not complete or not the strategy's, and constraints that clash."""
-        findings = list(clashes_in_blocks(question))
-        for reader in question.readers:
+        findings = list(clashes_in_blocks(problem))
+        for reader in problem.readers:
             findings += reader.check()
             findings += _left_out(reader)
-        return findings + _unknown_totals(question)
+        return findings + _unknown_totals(problem)
 
-    def make(self, question: MeasuredQuestion, job: Job) -> None:
-        """Measurements in order, then the descent."""
-        with job.progress.stage("Reading measurements", len(question.readers)) as advance:
-            for reader in question.readers:
+    def count(self, problem: MeasuredQuestion, job: Job) -> None:
+        """The measurements in order: they stand where other mechanisms have true counts."""
+        with job.progress.stage("Reading measurements", len(problem.readers)) as advance:
+            for reader in problem.readers:
                 into = _measurements(job, reader.units.name)
                 if not into.exists():
                     reader.write(into)
                 advance(1)
-        descend(question, job, _Found(question, job))
 
-    def statistics(self, question: MeasuredQuestion, job: Job) -> dict[str, Any]:
+    def measure(self, problem: MeasuredQuestion, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
+        """The descent; nothing is drawn."""
+        descend(problem, job, _Found(problem, job))
+
+    def statistics(self, problem: MeasuredQuestion, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
-        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in question.spine.levels})
+        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in problem.spine.levels})
 
-    def publish(self, question: MeasuredQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:
-        publish(question, plan, job, release)
+    def publish(self, problem: MeasuredQuestion, job: Job, release: ReleaseWriter) -> None:
+        publish(problem, job.plan, job, release)
+
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return {CERTIFICATE: statement(manifest)}
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         source, facts = manifest["source"], manifest["plan"]["question"]
@@ -187,6 +197,9 @@ class Postprocess:
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
         yield from verification.verify(folder, manifest)
         yield solver_check(manifest["statistics"])
+
+    def contents(self, plan: Plan) -> str:  # noqa: ARG002
+        return "records estimated from published measurements"
 
 
 def in_words(source: Mapping[str, Any]) -> list[str]:

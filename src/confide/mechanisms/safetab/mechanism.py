@@ -9,61 +9,73 @@ groups, depending on a first noisy total (Algorithms 1 to 3). Proof of the guara
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from confide.engines import Engine
 from confide.errors import Finding
+from confide.inputs.records import records_fingerprint
+from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.measure import measure_groups
+from confide.mechanisms.safetab.official.folder import DATA, PARAMETERS
 from confide.mechanisms.safetab.output import verify as verification
 from confide.mechanisms.safetab.output.publish import measured_folder, publish
 from confide.mechanisms.safetab.plan import CHOICE, TABLE, TOTAL_ONLY, plan_safetab, query_key
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion, check_persons_of, prepare
-from confide.mechanisms.safetab.spec import SafeTabSpec
+from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
+from confide.mechanisms.safetab.tuning.question import production_settings
+from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.mechanism import Check, Job, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.summary import Summary
+from confide.report.dossier import Evaluated, Evaluating
 
 BYTES_PER_GROUP = 40
 BYTES_PER_BLOCK = 400
 """Generous guesses of what a run takes on the disk."""
 
 
-class SafeTab:
+class SafeTab(Mechanism[SafeTabQuestion]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "safetab"
     spec = SafeTabSpec
+    accounted = True
+    keyed = True
+    on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
         return prepare(loaded, engine)
 
-    def plan(self, question: SafeTabQuestion) -> Plan:
-        return plan_safetab(self.name, question)
+    def plan(self, problem: SafeTabQuestion) -> Plan:
+        return plan_safetab(self.name, problem)
 
-    def bytes_needed(self, question: SafeTabQuestion, plan: Plan) -> int:  # noqa: ARG002
-        groups = sum(level.groups for level in question.levels)
-        return groups * BYTES_PER_GROUP + int(question.regions.blocks.num_rows) * BYTES_PER_BLOCK
+    def bytes_needed(self, problem: SafeTabQuestion, plan: Plan) -> int:  # noqa: ARG002
+        groups = sum(level.groups for level in problem.levels)
+        return groups * BYTES_PER_GROUP + int(problem.regions.blocks.num_rows) * BYTES_PER_BLOCK
 
-    def records_file(self, question: SafeTabQuestion) -> Path:
-        return question.records.path
+    def fingerprint(self, problem: SafeTabQuestion) -> str:
+        return records_fingerprint(problem.records.path)
 
-    def check_records(self, question: SafeTabQuestion, job: Job) -> list[Finding]:
-        return check_persons_of(question, job)
+    def check(self, problem: SafeTabQuestion, job: Job) -> list[Finding]:
+        return check_persons_of(problem, job)
 
-    def tabulate(self, question: SafeTabQuestion, job: Job) -> None:
-        tabulate(question, job)
+    def count(self, problem: SafeTabQuestion, job: Job) -> None:
+        tabulate(problem, job)
 
-    def measure(self, question: SafeTabQuestion, plan: Plan, job: Job, noise: NoiseSource) -> None:
-        plan.check_measured(
+    def measure(self, problem: SafeTabQuestion, job: Job, noise: NoiseSource | None) -> None:
+        assert noise is not None
+        job.plan.check_measured(
             (level.settings.region_type, query_key(level, query))
-            for level in question.levels
+            for level in problem.levels
             for query in _queries(level)
         )
-        with job.progress.stage("Measuring with noise", sum(len(level.parts) for level in question.levels)) as advance:
-            for level in question.levels:
+        with job.progress.stage("Measuring with noise", sum(len(level.parts) for level in problem.levels)) as advance:
+            for level in problem.levels:
                 job.engine.map_groups(
                     measure_groups(level, noise),
                     counts_file(job.workspace, level),
@@ -73,15 +85,31 @@ class SafeTab:
                     advance=advance,
                 )
 
-    def statistics(self, question: SafeTabQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
-        """Nothing: what is published is what was measured, and sums of it."""
-        return {}
+    def publish(self, problem: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None:
+        publish(problem, job, release)
 
-    def publish(self, question: SafeTabQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
-        publish(question, job, release)
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return statement.documents(manifest)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
+        no_product(self.name, product)
+        settings = replace(production_settings(), puerto_rico=False)
+        settings = replace(settings, levels=settings.passes["US"])
+        files = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+        named = {"name": "detailed-groups", "title": "Detailed race and ethnicity groups"} | dict(values)
+        text = spec_text(settings, files, **named, ledger=LEDGER, file=SPEC)
+        return Draft(text, settings.total, "add-remove")
+
+    def summary(self, plan: Plan) -> Summary:
+        return statement.summary(plan)
+
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
+
+        return evaluate_safetab(asked)
 
 
 def _queries(level: GroupLevel) -> Iterator[str]:

@@ -14,7 +14,7 @@ from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
 from confide.mechanisms.safetab.settings import AGE_23, ITERATION_LEVELS
 from confide.noise import SPARSE_LAYOUT, TwoStageRule, fits_table
 from confide.privacy import Neighbours
-from confide.releases.plan import Family, Measure, Plan, budget_of
+from confide.releases.plan import Family, Plan, PlannedMeasurement, budget_of
 
 # Empty groups: what happens to a group that nobody is in, and whether such groups are drawn one by one.
 #
@@ -64,7 +64,7 @@ def query_key(level: GroupLevel, query: str) -> str:
 
 def plan_safetab(name: str, question: SafeTabQuestion) -> Plan:
     """Every measurement with its noise and its price."""
-    measures: list[Measure] = []
+    measures: list[PlannedMeasurement] = []
     families: list[Family] = []
     paths: dict[bool, list[int]] = {}
     for level in question.levels:
@@ -84,17 +84,17 @@ def plan_safetab(name: str, question: SafeTabQuestion) -> Plan:
     )
 
 
-def _level(level: GroupLevel, question: SafeTabQuestion, number: int) -> tuple[list[Measure], Family]:
+def _level(level: GroupLevel, question: SafeTabQuestion, number: int) -> tuple[list[PlannedMeasurement], Family]:
     """The measurements of a level, the first of which gets ``number``, and how they share records."""
     definition, region = question.settings.definition, level.settings.region_type
     budget, first = level.settings.budget, question.settings.stage_1_fraction
     adaptive, total_only = level.adaptive, level.groups - level.adaptive
-    measures: list[Measure] = []
+    measures: list[PlannedMeasurement] = []
     members: list[tuple[int, ...]] = []
     copies: list[int] = []
     if adaptive:
         measures += [
-            Measure(
+            PlannedMeasurement(
                 region,
                 query_key(level, CHOICE),
                 adaptive,
@@ -103,7 +103,7 @@ def _level(level: GroupLevel, question: SafeTabQuestion, number: int) -> tuple[l
                 budget_of(definition, budget * first),
                 (CODES,),
             ),
-            Measure(
+            PlannedMeasurement(
                 region,
                 query_key(level, TABLE),
                 adaptive,
@@ -119,7 +119,7 @@ def _level(level: GroupLevel, question: SafeTabQuestion, number: int) -> tuple[l
         key, loss = query_key(level, TOTAL_ONLY), budget_of(definition, budget)
         members.append((number + len(measures),))
         copies.append(total_only)
-        measures.append(Measure(region, key, total_only, 1, level.total, loss, (CODES,)))
+        measures.append(PlannedMeasurement(region, key, total_only, 1, level.total, loss, (CODES,)))
     return measures, Family(level.stability, tuple(members), tuple(copies))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -20,6 +21,7 @@ from confide.mechanisms.safetab.settings import (
 )
 from confide.privacy import Definition
 from confide.releases.spec import DataPart, ExactNumber, KeyPath, OneNumberPrivacy, OutputPart, Part, Problem, Spec
+from confide.report.render import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
 Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]
@@ -187,3 +189,29 @@ class SafeTabSpec(Spec):
 
 def _order(level: SafeTabLevel) -> tuple[int, int]:
     return REGION_TYPES.index(level.region), LEVEL_NUMBERS[level.iterations]
+
+
+def spec_text(settings: Settings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str) -> str:
+    """The text of a spec of SafeTab-P.
+
+    Args:
+        settings: Levels, budgets and thresholds.
+        files: The paths of the input files, by their key under ``[data]``.
+        name: The name of the release.
+        title: Its title.
+        ledger: The path of the ledger.
+        file: The name that the spec will have.
+
+    Returns:
+        A commented TOML file.
+    """
+    return render(
+        "safetab.toml.j2",
+        settings=settings,
+        files=files,
+        name=name,
+        title=title,
+        ledger=ledger,
+        file=file,
+        names=ITERATION_LEVELS,
+    )

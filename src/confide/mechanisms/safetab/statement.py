@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from confide.mechanisms.safetab.plan import TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
-from confide.privacy import ZCDP, Neighbours, PrivacyLoss, cks_epsilon, price
-from confide.releases.plan import Plan
-from confide.report.render import exact_text, fraction_up, up
+from confide.privacy import Neighbours, price
+from confide.releases.plan import Plan, read_plan
+from confide.releases.summary import Summary
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.render import exact_text
 
 PROBABILITY = "0.95"
 PASSES = {False: "United States", True: "Puerto Rico"}
@@ -36,17 +38,6 @@ def group_levels(plan: Plan) -> Iterator[dict[str, Any]]:
         }
 
 
-def both_neighbours(plan: Plan, delta: Fraction) -> list[dict[str, str]]:
-    """The loss for one record more or less, and for one record changed, side by side (Theorems 1 and 2)."""
-    words = {Neighbours.ADD_REMOVE: "one record more or less", Neighbours.CHANGE_ONE: "one record changed"}
-    result = []
-    for neighbours, text in words.items():
-        loss = price(plan.event, neighbours, plan.definition, plan.delta)
-        (number,) = loss.parameters().values()
-        result.append({"words": text, "loss": fraction_up(number), "epsilon": _epsilon(loss, delta)})
-    return result
-
-
 def passes(plan: Plan) -> list[dict[str, str]]:
     """The sum of level budgets of each pass, where there are two."""
     sums: dict[bool, Fraction] = {}
@@ -56,5 +47,41 @@ def passes(plan: Plan) -> list[dict[str, str]]:
     return [{"name": PASSES[key], "budget": exact_text(number)} for key, number in sums.items()]
 
 
-def _epsilon(loss: PrivacyLoss, delta: Fraction) -> str:
-    return up(cks_epsilon(loss.rho, delta), 2) if isinstance(loss, ZCDP) and loss.rho else ""
+def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The certificate of a release, with its population group levels."""
+    plan = read_plan(manifest["plan"])
+    said = CertificateWords(
+        "noisy counts, at most, that the tables were made from", groups=list(group_levels(plan)), passes=passes(plan)
+    )
+    return {CERTIFICATE: certificate(manifest, said)}
+
+
+def summary(plan: Plan) -> Summary:
+    """The population group levels, and what they cost."""
+    columns = (
+        "areas",
+        "iterations",
+        "areas ",
+        "groups ",
+        "budget ",
+        "noise margin (95 %) ",
+        "tables from ",
+        "left out to ",
+    )
+    rows = tuple(
+        (
+            str(row["region"]),
+            str(row["iterations"]),
+            f"{row['areas']:,}",
+            f"{row['groups']:,}",
+            str(row["budget"]),
+            "" if row["margin"] is None else f"±{row['margin']:,}",
+            ", ".join(map(str, row["thresholds"])),
+            "" if row["suppressed_up_to"] is None else f"{row['suppressed_up_to']:,}",
+        )
+        for row in group_levels(plan)
+    )
+    notes = tuple(f"{row['name']}: the levels cost {row['budget']} together." for row in passes(plan))
+    changed = price(plan.event, Neighbours.CHANGE_ONE, plan.definition)
+    sentence = f"The release costs {plan.loss} (add-remove), {changed} for a changed record (change-one)."
+    return Summary(sentence, columns, rows, notes)

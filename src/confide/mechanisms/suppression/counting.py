@@ -43,7 +43,7 @@ class Truth:
     contributions: Contributions | None = field(repr=False, default=None)
 
 
-def check(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> list[Finding]:
+def check_figures(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> list[Finding]:
     """Every problem of the records."""
     source, attributes = question.records, question.attributes
     if frame is not None and question.frame is not None:

@@ -29,8 +29,7 @@ from confide.mechanisms.suppression.solving import Floats
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.releases.evaluate import require_sealed
 from confide.releases.progress import Progress
-from confide.releases.run import changed
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Workspace, changed
 from confide.report import plots, suppression_plots
 from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
 from confide.report.render import render

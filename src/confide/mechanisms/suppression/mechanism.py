@@ -23,64 +23,71 @@ from confide.engines.groups import write_parquet
 from confide.errors import Finding
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
-from confide.mechanisms.suppression.counting import Truth, check, pose_problem, read_truth, write_grouped
+from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
 from confide.mechanisms.suppression.output import people_rows, people_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.suppression.programme import SuppressionQuestion, prepare
-from confide.mechanisms.suppression.spec import SuppressionSpec
-from confide.mechanisms.suppression.statement import in_words, protection_in_words, rules_in_words
+from confide.mechanisms.suppression.programme import SuppressionQuestion, described, prepare
+from confide.mechanisms.suppression.spec import SuppressionSpec, suppression_spec
+from confide.mechanisms.suppression.statement import (
+    in_words,
+    protection_in_words,
+    rules_in_words,
+    suppression_sizes,
+    suppression_statement,
+)
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import solve
-from confide.privacy import Definition, Neighbours
+from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.mechanism import Check, Job
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.summary import in_plural
 from confide.releases.workspace import Workspace
+from confide.report.certificate import STATEMENT
+from confide.report.dossier import Evaluated, Evaluating
 
 BYTES_PER_CELL = 100
 
 
-class Suppression:
-    """See :class:`confide.releases.unpriced.Unpriced` for the verbs."""
+class Suppression(Mechanism[SuppressionQuestion]):
+    """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "suppression"
     spec = SuppressionSpec
+    measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionQuestion:
         return prepare(loaded, engine)
 
-    def plan(self, question: SuppressionQuestion) -> Plan:
-        """No measurement and no loss; the question has everything else."""
-        return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), (), question.facts(), accounted=False)
+    def plan(self, problem: SuppressionQuestion) -> Plan:
+        """No measurement and no loss; the problem has everything else."""
+        return Plan.without_loss(self.name, problem.facts())
 
-    def fingerprint(self, question: SuppressionQuestion) -> str:
-        return records_fingerprint(question.records.path)
+    def fingerprint(self, problem: SuppressionQuestion) -> str:
+        return records_fingerprint(problem.records.path)
 
-    def bytes_needed(self, question: SuppressionQuestion, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_CELL * sum(table.layout.cells for table in question.programme.tables)
+    def bytes_needed(self, problem: SuppressionQuestion, plan: Plan) -> int:  # noqa: ARG002
+        return BYTES_PER_CELL * sum(table.layout.cells for table in problem.programme.tables)
 
-    def check_inputs(self, question: SuppressionQuestion, job: Job) -> list[Finding]:
-        return check(job.engine, question, _frame_file(question, job.workspace))
+    def check(self, problem: SuppressionQuestion, job: Job) -> list[Finding]:
+        return check_figures(job.engine, problem, _frame_file(problem, job.workspace))
 
-    def make(self, question: SuppressionQuestion, job: Job) -> None:
+    def measure(self, problem: SuppressionQuestion, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts, decides what is hidden, and keeps what is published. True figures of hidden cells are not kept."""
         kept = private_folder(job.workspace.measured) / "published.parquet"
         if kept.exists():
             return
         with job.progress.stage("Counting records", 1) as advance:
-            truth = count(question, job.engine, job.workspace)
+            truth = count(problem, job.engine, job.workspace)
             advance(1)
-        problem = pose_problem(question, truth)
-        with job.progress.stage("Protecting cells", int(problem.levels.primary.sum())) as advance:
-            safe = solve(problem, question.programme.linked, method=question.spec.suppression.method, advance=advance)
+        posed = pose_problem(problem, truth)
+        with job.progress.stage("Protecting cells", int(posed.levels.primary.sum())) as advance:
+            safe = solve(posed, problem.programme.linked, method=problem.spec.suppression.method, advance=advance)
         hidden = safe.pattern.hidden
         write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=hidden)}), kept)
 
-    def statistics(self, question: SuppressionQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
-        return {}
-
-    def stated(self, question: SuppressionQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
-        facts = question.facts()
+    def guarantee(self, problem: SuppressionQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+        facts = problem.facts()
         return {
             "privacy": {
                 "loss": None,
@@ -91,17 +98,11 @@ class Suppression:
             "noise": {"sampler": None, "key": None},
         }
 
-    def publish(
-        self,
-        question: SuppressionQuestion,
-        plan: Plan,  # noqa: ARG002
-        job: Job,
-        release: ReleaseWriter,
-    ) -> None:
-        output, magnitude = question.spec.output, question.spec.data.value is not None
+    def publish(self, problem: SuppressionQuestion, job: Job, release: ReleaseWriter) -> None:
+        output, magnitude = problem.spec.output, problem.spec.data.value is not None
         plain = [name for name in output.formats if name != "sdmx-csv"]
         figures, hidden = recall(job.workspace)
-        programme = question.programme
+        programme = problem.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
                 if plain:
@@ -112,8 +113,29 @@ class Suppression:
                     release.text(f"sdmx/{table.name}", sdmx_schema(table), rows, table.title, ",", quoted=True)
                 advance(1)
 
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return {STATEMENT: suppression_statement(manifest)}
+
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
+        no_product(self.name, product)
+        ages = ["sex", "age:ten-year", "age:five-year"]
+        tables = [
+            {"name": "age-by-sex", "variables": ages, "levels": ["state", "county"]},
+            {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["state", "county", "tract"]},
+        ]
+        return Draft(suppression_spec(SPEC, tables, **values))
+
+    def contents(self, plan: Plan) -> str:
+        extent = suppression_sizes(described(plan.question))
+        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, some of them left out"
+
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        from confide.mechanisms.suppression.evaluate import evaluate_suppression
+
+        return evaluate_suppression(asked)
 
 
 def count(question: SuppressionQuestion, engine: Engine, workspace: Workspace) -> Truth:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -11,6 +12,7 @@ from pydantic import Field
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.report.render import render
 
 NOTHING = "-"
 
@@ -141,3 +143,18 @@ class SuppressionSpec(Spec):
             what = "zeros are primary by the threshold rule alone"
             found.append(Problem(("suppression", "zeros"), "zeros", what, "a threshold", part.zeros))
         return found
+
+
+def suppression_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
+    """The text of a spec of tables with suppressed cells.
+
+    Args:
+        file: The name that the spec will have.
+        tables: For each table its ``name``, ``variables`` and ``levels``.
+        values: What differs from the draft: ``name``, ``title``, ``records``, ``blocks``, ``schema``.
+
+    Returns:
+        A commented TOML file.
+    """
+    named = {"name": "my-tables", "title": "My tables", "records": "persons.parquet", "blocks": "blocks.parquet"}
+    return render("suppression.toml.j2", **named | {"schema": "persons"} | values, tables=tables, file=file)

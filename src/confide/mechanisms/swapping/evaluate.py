@@ -28,8 +28,7 @@ from confide.mechanisms.swapping.records import read_people, variables_of
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, Swap, kept_in_blocks
 from confide.releases.evaluate import require_sealed
 from confide.releases.progress import Progress
-from confide.releases.run import changed
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Workspace, changed
 from confide.report import plots, swapping_plots
 from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
 from confide.report.render import render

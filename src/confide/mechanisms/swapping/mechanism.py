@@ -13,18 +13,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.documents import shipped
 from confide.engines import Engine
 from confide.engines.atomic_files import private_folder, write_text
 from confide.engines.groups import write_parquet
 from confide.errors import Finding, RunError
-from confide.inputs.records import records_fingerprint
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import looked_at, swap_people
 from confide.mechanisms.swapping.output import (
@@ -38,99 +38,116 @@ from confide.mechanisms.swapping.output import (
 from confide.mechanisms.swapping.people import People
 from confide.mechanisms.swapping.problem import SwappingQuestion, prepare
 from confide.mechanisms.swapping.records import check_people, read_people, variables_of
-from confide.mechanisms.swapping.spec import SwappingSpec
-from confide.mechanisms.swapping.statement import in_words, noise_facts
+from confide.mechanisms.swapping.spec import SwappingSpec, swapping_spec
+from confide.mechanisms.swapping.statement import in_words, noise_facts, sizes, swapping_statement
 from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
-from confide.privacy import Definition, Neighbours
-from confide.releases import keys
+from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.mechanism import Check, Job
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.run import changed
-from confide.releases.workspace import Workspace
+from confide.releases.summary import in_plural
+from confide.releases.workspace import Workspace, changed
+from confide.report.certificate import STATEMENT
+from confide.report.dossier import Evaluated, Evaluating
 
 Integers = npt.NDArray[np.int64]
 BYTES_PER_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
 
 
-class Swapping:
-    """See :class:`confide.releases.unpriced.Unpriced` for the verbs."""
+class Swapping(Mechanism[SwappingQuestion]):
+    """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "swapping"
     spec = SwappingSpec
-    keyed: Literal[True] = True
+    keyed = True
+    measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
         return prepare(loaded, engine)
 
-    def plan(self, question: SwappingQuestion) -> Plan:
+    def plan(self, problem: SwappingQuestion) -> Plan:
         """No measurement and no loss; what may be a secret is not in it."""
-        spine = tuple(level.name for level in question.spine.levels)
-        return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), spine, question.facts(), accounted=False)
+        spine = tuple(level.name for level in problem.spine.levels)
+        return Plan.without_loss(self.name, problem.facts(), spine)
 
-    def fingerprint(self, question: SwappingQuestion) -> str:
-        return question.fingerprint()
+    def fingerprint(self, problem: SwappingQuestion) -> str:
+        return problem.fingerprint()
 
-    def bytes_needed(self, question: SwappingQuestion, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_BYTE * question.records.path.stat().st_size
+    def bytes_needed(self, problem: SwappingQuestion, plan: Plan) -> int:  # noqa: ARG002
+        return BYTES_PER_BYTE * problem.records.path.stat().st_size
 
-    def check_inputs(self, question: SwappingQuestion, job: Job) -> list[Finding]:
-        return check_people(question, job)
+    def check(self, problem: SwappingQuestion, job: Job) -> list[Finding]:
+        return check_people(problem, job)
 
-    def make(self, question: SwappingQuestion, job: Job) -> None:
+    def measure(self, problem: SwappingQuestion, job: Job, noise: NoiseSource | None) -> None:
         """Swaps. What is kept is where everybody is afterwards, and how the swap went."""
+        assert noise is not None
         folder = private_folder(job.workspace.measured)
         if moved_file(job.workspace).exists():
             return
-        before = records_fingerprint(question.records.path)
         with job.progress.stage("Reading records", 1) as advance:
-            people = read_people(question, job.engine)
+            people = read_people(problem, job.engine)
             advance(1)
-        if records_fingerprint(question.records.path) != before:
-            raise changed("the records changed while they were read", job.workspace)
         with job.progress.stage("Swapping households", 1) as advance:
-            values, age = variables_of(question, people)
-            key = keys.recall(job.workspace.key_file)
-            swap = swap_people(people, question.settings, values, age, key, bytes.fromhex(self.plan(question).hash))
+            values, age = variables_of(problem, people)
+            swap = swap_people(people, problem.settings, values, age, noise.key, bytes.fromhex(noise.plan_hash))
             if not swap.moved.any():
                 raise RunError(_nobody(people, swap))
-            write_text(folder / TALLY, json.dumps(_tally(question, people, swap, values, age)) + "\n")
+            write_text(folder / TALLY, json.dumps(_tally(problem, people, swap, values, age)) + "\n")
             write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
             advance(1)
 
-    def statistics(self, question: SwappingQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
-        """Nothing: how many households moved, and how many found no partner, would tell the rate."""
-        return {}
-
-    def stated(self, question: SwappingQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
-        words = in_words(question.facts()["swapping"])
+    def guarantee(self, problem: SwappingQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+        """How many households moved, and how many found no partner, is not said: it would tell the rate."""
+        words = in_words(problem.facts()["swapping"])
         return {"privacy": {"loss": None, "in_words": words}, "noise": noise_facts()}
 
-    def publish(self, question: SwappingQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
-        people, block, codes = swapped(question, job.workspace, job.engine)
-        formats = question.spec.output.formats
-        with job.progress.stage("Writing tables", len(question.tables) + 1) as advance:
-            for table in question.tables:
+    def publish(self, problem: SwappingQuestion, job: Job, release: ReleaseWriter) -> None:
+        people, block, codes = swapped(problem, job.workspace, job.engine)
+        formats = problem.spec.output.formats
+        with job.progress.stage("Writing tables", len(problem.tables) + 1) as advance:
+            for table in problem.tables:
                 batches = (
                     batch
                     for level, rows in count_table(people, block, codes, table)
-                    for batch in table_rows(question, table, level, rows)
+                    for batch in table_rows(problem, table, level, rows)
                 )
                 release.table(table.name, table_schema(table), batches, formats, table.title)
                 advance(1)
-            if question.spec.output.microdata:
-                schema, title = microdata_schema(question), "Swapped records"
+            if problem.spec.output.microdata:
+                schema, title = microdata_schema(problem), "Swapped records"
                 if "parquet" in formats:
-                    release.part(MICRODATA, schema, microdata_rows(question, people, block, codes), title)
+                    release.part(MICRODATA, schema, microdata_rows(problem, people, block, codes), title)
                 if "csv" in formats:
-                    rows = microdata_rows(question, people, block, codes)
+                    rows = microdata_rows(problem, people, block, codes)
                     release.text(MICRODATA, schema, rows, title, ",", quoted=True)
             advance(1)
 
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return {STATEMENT: swapping_statement(manifest)}
+
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
+        tables = [
+            {"name": "population", "variables": ["votingage"], "levels": ["county", "tract", "block"]},
+            {"name": "age-by-sex", "variables": ["sex", "age:five-year"], "levels": ["county", "tract"]},
+            {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["county", "tract", "block"]},
+        ]
+        settings = "" if product is None else one_of("product", product, shipped("swapping"))
+        return Draft(swapping_spec(SPEC, tables, **{"settings": settings} | dict(values)), secret=True)
+
+    def contents(self, plan: Plan) -> str:
+        size = sizes(plan.question)
+        return f"{in_plural(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
+
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        from confide.mechanisms.swapping.evaluate import evaluate_swapping
+
+        return evaluate_swapping(asked)
 
 
 TALLY = "swap-confidential.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,6 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, Wi
 
 from confide.exact import exact
 from confide.releases.spec import DataPart, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.report.render import render
 
 NOTHING = "-"
 
@@ -137,3 +139,21 @@ class SwappingSpec(Spec):
                 elif level in table.levels[:place]:
                     found.append(Problem(path, "repeated-level", f"{level!r} stands twice", "each level once", level))
         return found
+
+
+def swapping_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
+    """The text of a spec of swapped data.
+
+    Args:
+        file: The name that the spec will have.
+        tables: For each table its ``name``, ``variables`` and ``levels``.
+        values: What differs from the draft; ``settings`` names shipped ones, by default households are chosen by
+            their risk.
+
+    Returns:
+        A commented TOML file.
+    """
+    named = {"name": "my-swap", "title": "My swapped tables", "records": "persons.parquet", "blocks": "blocks.parquet"}
+    return render(
+        "swapping.toml.j2", **named | {"schema": "persons", "settings": ""} | values, tables=tables, file=file
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,27 @@ from confide.engines.groups import write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
-from confide.inputs.records import blocks_table, check_columns, check_records, column_expressions
+from confide.inputs.records import (
+    blocks_table,
+    check_columns,
+    check_records,
+    column_expressions,
+    records_fingerprint,
+)
 from confide.mechanisms.tables import verify as verification
 from confide.mechanisms.tables.output import TableLayout
 from confide.mechanisms.tables.programme import Programme, Table, build_tables, plan_programme
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
+from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec, find_sources
-from confide.releases.mechanism import Check, Job, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.dossier import Evaluated, Evaluating
+from confide.report.render import render
 from confide.schema import Query, Schema
 
 # Truth plus noise: the one function of the mechanism in which true counts and noise meet.
@@ -102,11 +113,14 @@ BYTES_PER_COUNT = 100
 """A generous guess of what one published count takes on the disk, with its intermediate files, in both formats."""
 
 
-class Tables:
+class Tables(Mechanism[Programme]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "tables"
     spec = TablesSpec
+    accounted = True
+    keyed = True
+    on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> Programme:
         spec = loaded.spec
@@ -135,32 +149,32 @@ class Tables:
         assert schema is not None
         return Programme(spec, schema, frame, sources["records"], tuple(tables))
 
-    def plan(self, question: Programme) -> Plan:
-        return plan_programme(question)
+    def plan(self, problem: Programme) -> Plan:
+        return plan_programme(problem)
 
-    def bytes_needed(self, question: Programme, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: Programme, plan: Plan) -> int:  # noqa: ARG002
         return plan.counts * BYTES_PER_COUNT
 
-    def records_file(self, question: Programme) -> Path:
-        return question.records.path
+    def fingerprint(self, problem: Programme) -> str:
+        return records_fingerprint(problem.records.path)
 
-    def check_records(self, question: Programme, job: Job) -> list[Finding]:
-        frame = _write_frame(question, job.workspace.scratch)
-        block = question.spec.geography.block
-        return check_records(job.engine, question.records, question.attributes, block, question.spine, frame)
+    def check(self, problem: Programme, job: Job) -> list[Finding]:
+        frame = _write_frame(problem, job.workspace.scratch)
+        block = problem.spec.geography.block
+        return check_records(job.engine, problem.records, problem.attributes, block, problem.spine, frame)
 
-    def tabulate(self, question: Programme, job: Job) -> None:
+    def count(self, problem: Programme, job: Job) -> None:
         """Counts the records once for each table at the blocks, then adds up along the geography."""
-        frame = _write_frame(question, job.workspace.counts)
-        block = question.spec.geography.block
-        columns = column_expressions(job.engine, question.records, question.attributes, block)
-        steps = sum(1 + len(table.levels) for table in question.tables)
+        frame = _write_frame(problem, job.workspace.counts)
+        block = problem.spec.geography.block
+        columns = column_expressions(job.engine, problem.records, problem.attributes, block)
+        steps = sum(1 + len(table.levels) for table in problem.tables)
         with job.progress.stage("Counting records", steps) as advance:
-            for table in question.tables:
+            for table in problem.tables:
                 detailed = job.workspace.counts / f"{table.name}.parquet"
                 if not detailed.exists():
                     keys = {"code": columns[block], "cell": cell_index(table.query, columns)}
-                    job.engine.count_by(question.records, keys, detailed)
+                    job.engine.count_by(problem.records, keys, detailed)
                 advance(1)
                 for level in table.levels:
                     into = counts_file(job.workspace, table, level)
@@ -168,19 +182,20 @@ class Tables:
                         job.engine.write(_roll_up(table, level), into, counts=detailed, frame=frame)
                     advance(1)
 
-    def measure(self, question: Programme, plan: Plan, job: Job, noise: NoiseSource) -> None:
-        plan.check_measured(
-            (level.name, question.query_key(table, margin))
-            for table in question.tables
+    def measure(self, problem: Programme, job: Job, noise: NoiseSource | None) -> None:
+        assert noise is not None
+        job.plan.check_measured(
+            (level.name, problem.query_key(table, margin))
+            for table in problem.tables
             for level in table.levels
             for margin in table.margins
         )
-        steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)
+        steps = sum(len(table.parts(level)) for table in problem.tables for level in table.levels)
         with job.progress.stage("Measuring with noise", steps) as advance:
-            for table in question.tables:
+            for table in problem.tables:
                 for level in table.levels:
                     job.engine.map_groups(
-                        _measure_part(question, plan, noise, table, level),
+                        _measure_part(problem, job.plan, noise, table, level),
                         counts_file(job.workspace, table, level),
                         "part",
                         table.parts(level),
@@ -188,15 +203,11 @@ class Tables:
                         advance=advance,
                     )
 
-    def statistics(self, question: Programme, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
-        """Nothing: what is published is what was measured."""
-        return {}
-
-    def publish(self, question: Programme, plan: Plan, job: Job, release: ReleaseWriter) -> None:
-        steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)
+    def publish(self, problem: Programme, job: Job, release: ReleaseWriter) -> None:
+        steps = sum(len(table.parts(level)) for table in problem.tables for level in table.levels)
         with job.progress.stage("Writing tables", steps) as advance:
-            for table in question.tables:
-                layout = TableLayout(question, plan, table)
+            for table in problem.tables:
+                layout = TableLayout(problem, job.plan, table)
 
                 def batches(table: Table = table, layout: TableLayout = layout) -> Iterator[pa.RecordBatch]:
                     for level in table.levels:
@@ -205,10 +216,23 @@ class Tables:
                             yield layout.batch(level, first, counts)
                             advance(1)
 
-                release.table(table.name, layout.schema, batches(), question.spec.output.formats, table.title)
+                release.table(table.name, layout.schema, batches(), problem.spec.output.formats, table.title)
+
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return {CERTIFICATE: certificate(manifest, CertificateWords("published counts, every one with noise"))}
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
+        no_product(self.name, product)
+        named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
+        return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(1), opened=False)
+
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        from confide.mechanisms.tables.evaluate import evaluate_tables
+
+        return evaluate_tables(asked)
 
 
 def counts_file(workspace: Workspace, table: Table, level: Geolevel) -> Path:

@@ -20,7 +20,7 @@ from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
 from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.plan import Measure, Plan
+from confide.releases.plan import Plan, PlannedMeasurement
 from confide.schema import Attribute, Query, Schema
 
 PART_CELLS = 1 << 19
@@ -166,7 +166,9 @@ def plan_programme(programme: Programme) -> Plan:
         level, margin = asked[name, query]
         attributes = tuple(variable.attribute.name for variable in margin.variables)
         law = choice.law(share)
-        measures.append(Measure(name, query, level.units, margin.cells, law, choice.loss(share, law), attributes))
+        measures.append(
+            PlannedMeasurement(name, query, level.units, margin.cells, law, choice.loss(share, law), attributes)
+        )
     spine = tuple(level.name for level in programme.spine.levels)
     neighbours, definition = choice.neighbours, choice.definition
     plan = Plan("tables", neighbours, definition, tuple(measures), spine, _question(programme), delta=choice.delta)

@@ -11,7 +11,7 @@ Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Alg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from confide.engines.atomic_files import private_folder
 from confide.engines.groups import write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
+from confide.inputs.records import records_fingerprint
+from confide.mechanisms.topdown import statement
 from confide.mechanisms.topdown.descent import (
     EstimateChildren,
     Kind,
@@ -45,13 +47,16 @@ from confide.mechanisms.topdown.problem import Question, plan_question, prepare
 from confide.mechanisms.topdown.records import check_input, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine.tree import TopDownLevel
+from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
 from confide.noise import Law
+from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
-from confide.releases.mechanism import Check, Job, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
+from confide.report.dossier import Evaluated, Evaluating
 
 BYTES_PER_BLOCK = 20_000
 """A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
@@ -60,38 +65,41 @@ BYTES_PER_MEASUREMENT = 8
 """The same for a noisy count that is published: it is on the disk twice, compressed."""
 
 
-class TopDown:
+class TopDown(Mechanism[Question]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "topdown"
     spec = TopDownSpec
+    accounted = True
+    keyed = True
+    on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> Question:
         return prepare(loaded, engine)
 
-    def plan(self, question: Question) -> Plan:
-        return plan_question(question)
+    def plan(self, problem: Question) -> Plan:
+        return plan_question(problem)
 
-    def bytes_needed(self, question: Question, plan: Plan) -> int:
-        measured = plan.counts * BYTES_PER_MEASUREMENT if question.spec.output.measurements else 0
-        return len(question.spine.rows) * BYTES_PER_BLOCK + measured
+    def bytes_needed(self, problem: Question, plan: Plan) -> int:
+        measured = plan.counts * BYTES_PER_MEASUREMENT if problem.spec.output.measurements else 0
+        return len(problem.spine.rows) * BYTES_PER_BLOCK + measured
 
-    def records_file(self, question: Question) -> Path:
-        return question.records.path
+    def fingerprint(self, problem: Question) -> str:
+        return records_fingerprint(problem.records.path)
 
-    def check_records(self, question: Question, job: Job) -> list[Finding]:
+    def check(self, problem: Question, job: Job) -> list[Finding]:
         """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
-        return check_input(question, job, _write_frame(question, job.workspace.scratch))
+        return check_input(problem, job, _write_frame(problem, job.workspace.scratch))
 
-    def tabulate(self, question: Question, job: Job) -> None:
+    def count(self, problem: Question, job: Job) -> None:
         """One histogram for each block, added up along the spine."""
-        frame = _write_frame(question, job.workspace.counts)
+        frame = _write_frame(problem, job.workspace.counts)
         histogram = job.workspace.counts / "histogram.parquet"
-        with job.progress.stage("Counting records", 1 + len(question.spine.levels)) as advance:
+        with job.progress.stage("Counting records", 1 + len(problem.spine.levels)) as advance:
             if not histogram.exists():
-                write_histogram(question, job.engine, histogram)
+                write_histogram(problem, job.engine, histogram)
             advance(1)
-            for level in question.spine.levels:
+            for level in problem.spine.levels:
                 into = _counts_file(job.workspace, level)
                 if not into.exists():
                     job.engine.write(
@@ -104,33 +112,49 @@ class TopDown:
                     )
                 advance(1)
 
-    def measure(self, question: Question, plan: Plan, job: Job, noise: NoiseSource) -> None:
+    def measure(self, problem: Question, job: Job, noise: NoiseSource | None) -> None:
         """From the root down: each level is measured where its parents' estimates leave something to measure."""
-        plan.check_measured(
+        assert noise is not None
+        job.plan.check_measured(
             (level.name, asked.name)
-            for asked_level, level in question.levels()
+            for asked_level, level in problem.levels()
             if level.measured.any()
             for asked in asked_level.queries
         )
-        drawn = _Drawn(question, plan, noise, job.workspace)
-        descend(question, job, drawn)
-        if question.spec.output.measurements:
+        drawn = _Drawn(problem, job.plan, noise, job.workspace)
+        descend(problem, job, drawn)
+        if problem.spec.output.measurements:
             measure_everything(
-                question, job, drawn.asked, lambda level: _counts_file(job.workspace, level), drawn.totals
+                problem, job, drawn.asked, lambda level: _counts_file(job.workspace, level), drawn.totals
             )
 
-    def statistics(self, question: Question, job: Job) -> dict[str, Any]:
+    def statistics(self, problem: Question, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
-        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in question.spine.levels})
+        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in problem.spine.levels})
 
-    def publish(self, question: Question, plan: Plan, job: Job, release: ReleaseWriter) -> None:
-        publish(question, plan, job, release)
+    def publish(self, problem: Question, job: Job, release: ReleaseWriter) -> None:
+        publish(problem, job.plan, job, release)
+
+    def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
+        return statement.documents(manifest)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield from verification.verify(folder, manifest)
         if manifest["plan"]["question"]["measurements"]:
             yield from verify_measurements(folder, manifest)
         yield solver_check(manifest["statistics"])
+
+    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
+        strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS), root="state")
+        return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
+
+    def contents(self, plan: Plan) -> str:
+        return f"records estimated from at most {plan.counts:,} noisy counts"
+
+    def evaluate(self, asked: Evaluating) -> Evaluated:
+        from confide.mechanisms.topdown.evaluation.dossier import evaluate_topdown
+
+        return evaluate_topdown(asked)
 
 
 def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:

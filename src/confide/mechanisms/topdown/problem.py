@@ -41,7 +41,7 @@ from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, Strategy, check_levels, groups_of
 from confide.privacy import ZCDP
 from confide.releases.load_spec import LoadedSpec, find_sources
-from confide.releases.plan import Measure, Plan
+from confide.releases.plan import Plan, PlannedMeasurement
 from confide.schema import Query
 
 Integers = NDArray[np.int64]
@@ -92,7 +92,7 @@ class Question:
 def plan_question(question: Question) -> Plan:
     """Every measurement of the release and its price."""
     strategy = question.strategy
-    measures: list[Measure] = []
+    measures: list[PlannedMeasurement] = []
     numbers: dict[tuple[str, int], list[int]] = {}
     for asked_level, level in question.levels():
         units = np.bincount(level.shares.index, minlength=len(level.shares.table))
@@ -103,7 +103,7 @@ def plan_question(question: Question) -> Plan:
             for asked in asked_level.queries:
                 numbers[level.name, share_class].append(len(measures))
                 measures.append(
-                    Measure(
+                    PlannedMeasurement(
                         level.name,
                         asked.name,
                         int(units[share_class]),

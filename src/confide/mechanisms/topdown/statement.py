@@ -16,6 +16,7 @@ from typing import Any
 
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
+from confide.mechanisms.topdown.descent import problems, solver_words
 from confide.privacy import ZCDP, PureDP
 from confide.privacy.invariants import (
     Answer,
@@ -35,7 +36,8 @@ from confide.privacy.invariants import (
 )
 from confide.privacy.invariants.group_statements import DELTA, Concentrated
 from confide.privacy.statements import factor, rounded_up
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, read_plan
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
 
 _MOST_CELLS = 64
 """A published query with more cells than this is not taken apart."""
@@ -47,6 +49,30 @@ class Translated:
 
     invariants: Invariants
     left_out: tuple[str, ...] = ()
+
+
+def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The certificate of a release, with its invariants and how its estimates were made."""
+    plan, epsilon = read_plan(manifest["plan"]), manifest["privacy"].get("epsilon_at_delta")
+    said = CertificateWords(
+        "noisy counts, at most, that the records were estimated from",
+        invariants=invariants(plan),
+        invariants_note=invariants_note(plan),
+        effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA),
+        estimates=_estimates(manifest["statistics"]),
+    )
+    return {CERTIFICATE: certificate(manifest, said)}
+
+
+def _estimates(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    """How the estimates were made: in all, and the least-squares problems by level."""
+    in_all, by_level = statistics["whole"], statistics["levels"]
+    return {
+        "words": solver_words(in_all),
+        "inexact": in_all["least_squares"]["inexact"],
+        "problems": {name: problems(part) for name, part in by_level.items()},
+        "not_proved": {name: part["least_squares"]["inexact"] for name, part in by_level.items()},
+    }
 
 
 def effective_privacy(plan: Plan, delta: Exact = DELTA) -> list[str]:

@@ -160,11 +160,11 @@ class Part:
 
 def parts_of(plan: Plan) -> tuple[Part, ...]:
     """The whole of a plan and its parts: whole, in the data or not, by attribute, by block within each level."""
-    if not plan.accounted or plan.definition is not Definition.ZCDP:
+    if not plan.has_loss or plan.definition is not Definition.ZCDP:
         raise ParameterError(
             "no-zcdp-loss",
             "the curves need a plan with a loss in zCDP",
-            found=plan.definition.value if plan.accounted else "no loss",
+            found=plan.definition.value if plan.has_loss else "no loss",
             expected="a plan of discrete Gaussian noise, accounted in zcdp",
             remedy="for pure differential privacy use pure_power, which needs the epsilon alone",
         )

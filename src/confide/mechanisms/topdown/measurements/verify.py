@@ -34,7 +34,7 @@ from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.strategies.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.mechanism import Check
-from confide.releases.plan import Measure, read_plan
+from confide.releases.plan import PlannedMeasurement, read_plan
 
 ROWS_AT_ONCE = 1 << 14
 FURTHEST = 6
@@ -68,7 +68,7 @@ def _files(folder: Path, manifest: dict[str, Any], level: str, kind: str) -> lis
 class _Level:
     """The measurements of one level, read once."""
 
-    def __init__(self, measures: list[Measure], sizes: dict[str, int]):
+    def __init__(self, measures: list[PlannedMeasurement], sizes: dict[str, int]):
         self._sizes = sizes
         self._planned: Counter[tuple[int, str, str, float]] = Counter()
         self.names = list(dict.fromkeys(measure.query for measure in measures))

@@ -17,7 +17,7 @@ from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, QueryS
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.manifest import epsilons
-from confide.releases.plan import Measure, Plan, calibrate, loss_by_attribute, loss_by_move
+from confide.releases.plan import Plan, PlannedMeasurement, calibrate, loss_by_attribute, loss_by_move
 
 DELTA = Fraction(1, 10**10)
 """The δ at which the certificates of the 2020 Census state ε."""
@@ -45,7 +45,7 @@ class Account:
     """For each attribute: if one record differs in it alone. A query of a recode looks at the attribute."""
     by_move_within: Mapping[str, Stated]
     """For each level: if one record lies in another block of the same unit of the level."""
-    measures: tuple[Measure, ...]
+    measures: tuple[PlannedMeasurement, ...]
 
     def as_dict(self) -> dict[str, Any]:
         strategy = self.strategy
@@ -67,7 +67,7 @@ class Account:
             "cells": self._table(lambda measure: measure.cells),
         }
 
-    def _table(self, value: Callable[[Measure], Any]) -> dict[str, dict[str, Any]]:
+    def _table(self, value: Callable[[PlannedMeasurement], Any]) -> dict[str, dict[str, Any]]:
         """A value of each measurement, by level and query."""
         table: dict[str, dict[str, Any]] = {name: {} for name in self.strategy.level_names}
         for measure in self.measures:
@@ -85,13 +85,13 @@ def law_of(
     return law
 
 
-def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> tuple[Measure, ...]:
+def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> tuple[PlannedMeasurement, ...]:
     """Every measurement, level by level, in units that have the share of their level.
 
     ``units`` is the number of units of each level; without it there is one on each, which costs the same.
     """
     return tuple(
-        Measure(
+        PlannedMeasurement(
             level.name,
             asked.name,
             1 if units is None else units[level.name],

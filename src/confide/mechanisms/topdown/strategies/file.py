@@ -42,8 +42,10 @@ from confide.mechanisms.topdown.strategies.strategy import (
     same_cells,
 )
 from confide.privacy import Definition, Neighbours
+from confide.releases.draft import LEDGER
 from confide.releases.load_spec import dotted
 from confide.releases.spec import PATTERNS_IN_WORDS, KeyPath, Problem
+from confide.report.render import render
 from confide.schema import Query, Schema, parse_schema
 
 # From a strategy file whose values are each of the right form to strategies, with all that is wrong with them.
@@ -381,3 +383,38 @@ def _form(problem: Any, text: str, file: str) -> Finding:
         return Finding(reason.code, what, place, found, reason.expected, remedy)
     expected = PATTERNS_IN_WORDS.get(context.get("pattern", ""), expected_in_words(problem))
     return Finding("bad-value", f"{key!r} is not of the right form", place, found, expected, "correct the value")
+
+
+# The draft of a spec for a strategy that ships.
+
+
+PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
+"""The products of ``topdown``: strategies that ship, and what they are about."""
+QUARTERS = tuple(f"gq{kind}" for kind in range(1, 8))
+
+
+def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **values: str) -> str:
+    """The text of a spec of a product.
+
+    Args:
+        strategy: The strategy of the product.
+        file: The name that the spec will have.
+        facilities: Whether the block table counts facilities (group quarters) by kind.
+        values: What differs from the draft: ``name``, ``title``.
+
+    Returns:
+        A commented TOML file.
+    """
+    about = PRODUCTS[strategy.id]
+    return render(
+        "topdown.toml.j2",
+        **{"name": about, "title": strategy.title} | values,
+        strategy=strategy,
+        attributes=["geocode", *(attribute.name for attribute in strategy.schema.attributes)],
+        counted=about == "units",
+        facilities=facilities,
+        quarters=QUARTERS,
+        ledger=LEDGER,
+        budget=str(strategy.budget),
+        file=file,
+    )

@@ -1,0 +1,76 @@
+"""Where to start: the draft of a spec, and a ledger where it comes with a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from confide.engines.atomic_files import write_text
+from confide.errors import ParameterError, Place, RunError
+from confide.releases.ledger import Ledger
+
+LEDGER = "data-set.ledger"
+SPEC = "spec.toml"
+
+LedgerNeighbours = Literal["change-one", "add-remove"]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The text of a spec, and the budget of the ledger that goes with it."""
+
+    text: str
+    budget: Fraction | None = None
+    neighbours: LedgerNeighbours = "change-one"
+    opened: bool = True
+    """Whether a ledger is opened unless somebody says otherwise."""
+    secret: bool = False
+    """Whether the text holds a secret, such as the order of a perturbation table."""
+
+
+def write_spec(path: Path, text: str, *, secret: bool = False) -> None:
+    """Writes a spec, unless there is one already; for its owner alone if it holds a secret."""
+    if path.exists():
+        raise there_already(path, "a spec")
+    write_text(path, text + "\n", mode=0o600 if secret else 0o644)
+
+
+def new_ledger(
+    path: Path, data_set: str, budget: Fraction, note: str, *, neighbours: LedgerNeighbours = "change-one"
+) -> Path:
+    """A new ledger in zCDP with the given budget."""
+    Ledger.open_new(path, data_set=data_set, definition="zcdp", neighbours=neighbours, budget=budget, note=note)
+    return path
+
+
+def one_of(what: str, name: str, names: Iterable[str]) -> str:
+    """``name``, if it is one of those; raises with the names otherwise."""
+    if name not in names:
+        raise unknown_name(what, f"there is no such {what}", name, "one of " + ", ".join(names))
+    return name
+
+
+def no_product(mechanism: str, product: str | None) -> None:
+    """Raises if a product is asked of a mechanism that has none."""
+    if product is not None:
+        raise unknown_name("product", f"the mechanism {mechanism!r} has no products", product, "no --product")
+
+
+def unknown_name(code: str, what: str, found: str, expected: str) -> ParameterError:
+    """The error for a name that is not one of those that there are."""
+    return ParameterError(code, what, found=found, expected=expected, remedy="correct the name")
+
+
+def there_already(path: Path, what: str) -> RunError:
+    """The error for a place that is taken."""
+    return RunError(
+        "there-already",
+        f"there is {what} already",
+        where=Place(file=str(path)),
+        found="files of that name",
+        expected="a new folder",
+        remedy="name another folder, or remove this one yourself",
+    )
