@@ -132,7 +132,7 @@ class Moment(NamedTuple):
 
 MOMENTS = [
     Moment(Ledger, "reserve", ["open", "reserve"]),
-    Moment(Tables, "tabulate", ["open", "reserve"]),
+    Moment(Tables, "count", ["open", "reserve"]),
     Moment(Tables, "measure", ["open", "reserve", "measured"]),
     Moment(Tables, "publish", ["open", "reserve", "measured"]),
     Moment(ReleaseWriter, "document", ["open", "reserve", "measured"]),
@@ -308,16 +308,34 @@ def test_a_parquet_file_cut_at_any_place_is_refused(project: Path) -> None:
 
 
 def test_records_that_change_while_they_are_counted_are_not_measured(project: Path) -> None:
-    tabulate = Tables.tabulate
+    count = Tables.count
 
     def changing(*arguments: Any) -> None:
-        tabulate(*arguments)
+        count(*arguments)
         records(sex=[1] * 40)(project)
 
-    with mock.patch.object(Tables, "tabulate", changing):
+    with mock.patch.object(Tables, "count", changing):
         refused(run(project, "--json"), "run-changed")
     assert entries(project) == ["open", "reserve"]
     assert not list((project / "tiny").glob("release*"))
+
+
+def test_counts_of_changed_records_are_not_taken_up_when_the_old_records_are_back(
+    project: Path, undisturbed: Path
+) -> None:
+    """A process dies after it counted records that somebody had changed, and before it compared them."""
+    count, before = Tables.count, (project / "persons.parquet").read_bytes()
+
+    def dying(*arguments: Any) -> None:
+        records(sex=[1] * 40)(project)
+        count(*arguments)
+        raise KeyboardInterrupt
+
+    with mock.patch.object(Tables, "count", dying), pytest.raises(KeyboardInterrupt):
+        api.run(project / "spec.toml", processes=1, insecure_key=KEY)
+    (project / "persons.parquet").write_bytes(before)
+    result = api.run(project / "spec.toml", processes=1, insecure_key=KEY)
+    assert compare(result.release, undisturbed).ok
 
 
 # The clock
@@ -349,10 +367,10 @@ def test_a_clock_set_back_costs_nothing_and_leaves_nothing(project: Path) -> Non
 
 
 def test_a_clock_set_back_on_the_way_is_charged_once(project: Path, undisturbed: Path) -> None:
-    tabulate = Tables.tabulate
+    count = Tables.count
 
     def late(*arguments: Any) -> None:
-        tabulate(*arguments)
+        count(*arguments)
         for ledger in ledgers:
             ledger._clock = lambda: datetime.now(UTC) - timedelta(days=2)
 
@@ -363,7 +381,7 @@ def test_a_clock_set_back_on_the_way_is_charged_once(project: Path, undisturbed:
         made(self, *arguments, **named)
         ledgers.append(self)
 
-    with mock.patch.object(Tables, "tabulate", late), mock.patch.object(Ledger, "__init__", noted):
+    with mock.patch.object(Tables, "count", late), mock.patch.object(Ledger, "__init__", noted):
         refused(run(project, "--json"), "ledger-clock")
     assert entries(project) == ["open", "reserve"]
     with SetClock(days=-2):

@@ -41,7 +41,6 @@ def test_a_run_ends_in_a_sealed_and_verified_release(project: Path) -> None:
 def test_the_manifest_has_the_statistics_of_the_mechanism(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"levels": {}, "whole": 3}
     monkeypatch.setattr("confide.mechanisms.tables.mechanism.Tables.statistics", lambda *_: told)
-    monkeypatch.setattr("confide.report.certificate.estimates", lambda _: None)
     assert json.loads((confide.run(project / "spec.toml").release / "manifest.json").read_text())["statistics"] == told
 
 
@@ -174,7 +173,7 @@ STEPS = [
     "confide.releases.ledger.book.Ledger.reserve",
     "confide.releases.workspace.Workspace.note_reservation",
     "confide.releases.keys.keep",
-    "confide.mechanisms.tables.mechanism.Tables.tabulate",
+    "confide.mechanisms.tables.mechanism.Tables.count",
     "confide.releases.ledger.book.Ledger.mark_measured",
     "confide.mechanisms.tables.mechanism.Tables.measure",
     "confide.mechanisms.tables.mechanism.Tables.publish",

@@ -1,0 +1,406 @@
+"""Releases without a folder: a table in memory goes in, protected counts come out.
+
+For studies, notebooks and programs that have their own way to publish. The privacy is that of a release: the plan is
+priced before a value is looked at, the ledger is charged before the first draw, and the noise is bound to the records
+and to the question. What a folder adds, a certificate, a manifest and a way to verify and replay, is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from confide.documents import load_schema
+from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
+from confide.exact import Exact, exact
+from confide.noise import ReleaseKey, perturb
+from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP
+from confide.releases.ledger import Account, Ledger
+from confide.releases.mechanism import NoiseSource
+from confide.releases.plan import Plan, PlannedMeasurement, calibrate
+from confide.schema import Attribute, Level, Query, Schema
+from confide.version import __version__
+
+MECHANISM = "tabulate"
+EVERYWHERE = "all"
+"""The one level of a plan without geography."""
+MARGIN_PROBABILITY = "0.95"
+TOTAL_LABEL = "total"
+MOST_CELLS = 10_000_000
+MOST_ROWS_SHOWN = 20
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tabulation:
+    """Noisy counts, what they cost, and how far they may be off."""
+
+    counts: pa.Table
+    """A row for each cell: the variables, ``count``, and ``margin``, the 95 % noise margin (margin of error) of it."""
+    loss: Loss
+    """What was spent: composed from the measurements of the plan."""
+    plan: Plan
+    account: Account | None
+    """The account of the ledger afterwards; none without a ledger."""
+    stamped: bool = False
+    """Whether it was made with a chosen key, and protects nobody."""
+
+    @property
+    def margin(self) -> int:
+        """The widest 95 % noise margin: a count is at most so far off with a probability of 95 %."""
+        return max(measurement.law.noise_margin(MARGIN_PROBABILITY) for measurement in self.plan.measures)
+
+    def to_pandas(self) -> Any:
+        """The counts as a pandas data frame, where pandas is installed."""
+        return self.counts.to_pandas()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "loss": self.loss.as_dict(),
+            "neighbours": self.plan.neighbours.value,
+            "margin": self.margin,
+            "probability": MARGIN_PROBABILITY,
+            "left": None if self.account is None else str(self.account.left),
+            "plan_hash": self.plan.hash,
+            "stamp": "NOT FOR RELEASE" if self.stamped else None,
+            "counts": self.counts.to_pylist(),
+        }
+
+    def __str__(self) -> str:
+        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+        names = self.counts.column_names[:-2]
+        table = [[*names, "count"], *([*(str(row[name]) for name in names), _with_margin(row)] for row in rows)]
+        widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+        lines = [
+            "  ".join(
+                [
+                    *(text.ljust(width) for text, width in zip(line[:-1], widths[:-1], strict=True)),
+                    line[-1].rjust(widths[-1]),
+                ]
+            )
+            for line in table
+        ]
+        if self.counts.num_rows > MOST_ROWS_SHOWN:
+            lines.append(f"… and {self.counts.num_rows - MOST_ROWS_SHOWN:,} more rows")
+        return "\n".join([*lines, "", *self._sentences()])
+
+    def _sentences(self) -> list[str]:
+        sentences = [
+            f"Cost: {self.loss} ({self.plan.neighbours.value}). Each count is within its margin with a probability of "
+            "95 %; the margin is of the noise alone."
+        ]
+        if self.account is not None:
+            sentences.append(f"The ledger of {self.account.data_set!r} has {self.account.left} left.")
+        if self.stamped:
+            sentences.append("NOT FOR RELEASE: made with a chosen key.")
+        return sentences
+
+    def _repr_html_(self) -> str:
+        names = self.counts.column_names
+        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(str(row[name]))}</td>" for name in names) + "</tr>"
+            for row in self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+        )
+        words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{words}"
+
+
+def tabulate(
+    people: Any,
+    by: Mapping[str, Sequence[Any]] | Sequence[str],
+    *,
+    rho: Exact | None = None,
+    epsilon: Exact | None = None,
+    neighbours: Literal["add-remove", "change-one"] | None = None,
+    margins: Literal["none", "all"] = "none",
+    schema: Schema | str | Path | None = None,
+    ledger: str | Path | None = None,
+    name: str = "tabulation",
+    insecure_key: str | None = None,
+) -> Tabulation:
+    """Counts people by some variables, with noise of an exact price.
+
+    Every cell of the cross-classification is published, empty or not: which cells there are follows from ``by`` alone
+    and never from the data. The noise is discrete Gaussian for ``rho`` (zCDP) and two-sided geometric for ``epsilon``
+    (pure differential privacy); each person counts in one cell of a table.
+
+    Args:
+        people: One row a person: a pandas or polars data frame, an Arrow table, or anything that speaks Arrow's
+            C stream protocol.
+        by: For each variable all values that it can take. With ``schema``, names of its attributes and recodes.
+        rho: The budget in zCDP: an exact number such as ``"1/2"``.
+        epsilon: The budget in pure differential privacy, in place of ``rho``.
+        neighbours: What is hidden: that a person is in the data (``add-remove``), or what a person's row says while
+            the number of rows is known (``change-one``). By default as the ledger says, or ``add-remove``.
+        margins: ``all`` measures every margin of the table too, the total included, for equal parts of the budget.
+        schema: Where the values are declared: a :class:`confide.schema.Schema`, the path of a schema file, or the name
+            of one that ships.
+        ledger: The ledger of the data set. It is charged before the first draw, and refuses what does not fit.
+        name: What the ledger calls the release.
+        insecure_key: 64 hexadecimal digits for a trial that can be repeated; its noise protects nobody.
+
+    Returns:
+        The counts with their margins, the loss, the plan, and the account afterwards.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"area": ["N", "N", "S"], "sex": ["f", "m", "f"]})
+    >>> answer = tabulate(people, by={"area": ["N", "S"], "sex": ["f", "m"]}, rho="1/2")
+    >>> answer.counts.num_rows, str(answer.loss), answer.margin
+    (4, 'zcdp rho = 1/2', 2)
+    """
+    table = _arrow(people)
+    query = _query(by, schema)
+    account = None if ledger is None else Ledger(ledger).account()
+    by_default = "add-remove" if account is None else account.neighbours
+    plan = _plan(query, rho, epsilon, Neighbours(neighbours or by_default), margins)
+    if account is not None:
+        _require_alike(plan, account)
+    loss = plan.loss
+    cells = _cells(table, query)
+    fingerprint = hashlib.sha256(b"confide/in-memory/v1" + cells.tobytes()).hexdigest()
+    key = ReleaseKey.from_system() if insecure_key is None else ReleaseKey.choose(insecure_key)
+    noise = NoiseSource(key, fingerprint, plan.hash, MECHANISM)
+    if ledger is None:
+        return Tabulation(_counts(query, plan, cells, noise), loss, plan, None, key.chosen)
+    book, run_id = Ledger(ledger), secrets.token_hex(16)
+    amount, delta = (*loss.parameters().values(), Fraction(0))[:2]
+    book.reserve(run_id, release=name, plan_hash=plan.hash, records_fingerprint=fingerprint, cost=amount, delta=delta)
+    # From here on the charge stands: the ledger knows before the first draw.
+    book.mark_measured(run_id)
+    counts = _counts(query, plan, cells, noise)
+    book.mark_sealed(run_id, _digest(counts, plan))
+    return Tabulation(counts, loss, plan, book.account(), key.chosen)
+
+
+def open_ledger(
+    path: str | Path,
+    *,
+    data_set: str,
+    budget: Exact,
+    definition: Literal["zcdp", "pure"] = "zcdp",
+    neighbours: Literal["add-remove", "change-one"] = "add-remove",
+    note: str = "",
+) -> Ledger:
+    """Opens the ledger of a data set, once, with its whole budget. A ledger that is there already is never replaced.
+
+    Args:
+        path: Where the ledger is kept: a file that belongs with the data.
+        data_set: What the data set is called.
+        budget: All that will ever be spent on it, as an exact number.
+        definition: What the budget is counted in.
+        neighbours: What the budget protects: see :func:`tabulate`.
+        note: A line for the record.
+
+    Returns:
+        The ledger.
+    """
+    Ledger.open_new(
+        Path(path), data_set=data_set, definition=definition, neighbours=neighbours, budget=budget, note=note
+    )
+    return Ledger(path)
+
+
+def _arrow(people: Any) -> pa.Table:
+    """People as an Arrow table, whatever they came in."""
+    if isinstance(people, pa.Table):
+        return people
+    if isinstance(people, pa.RecordBatch) or hasattr(people, "__arrow_c_stream__") or isinstance(people, Mapping):
+        return pa.table(people)
+    if hasattr(people, "to_arrow"):
+        return people.to_arrow()
+    if hasattr(people, "iloc"):
+        return pa.Table.from_pandas(people, preserve_index=False)
+    raise ParameterError(
+        "not-a-table",
+        "people are not in a table",
+        found=type(people).__name__,
+        expected="a pandas or polars data frame, or an Arrow table, with a row for each person",
+        remedy="put the values into a data frame",
+    )
+
+
+def _query(by: Mapping[str, Sequence[Any]] | Sequence[str], schema: Schema | str | Path | None) -> Query:
+    """The cross-classification, over a domain that somebody declared."""
+    if schema is not None:
+        declared = schema if isinstance(schema, Schema) else load_schema(str(schema), Path.cwd())
+        query = declared.query("*".join(by))
+        _complete(query)
+    elif isinstance(by, Mapping) and by:
+        attributes = tuple(_attribute(name, values) for name, values in by.items())
+        declared = Schema(MECHANISM, "declared by the caller", attributes, ())
+        query = Query(tuple(declared.variable(name) for name in by))
+    else:
+        names = [by] if isinstance(by, str) else [str(name) for name in by]
+        shown = ", ".join(f'"{name}": [...]' for name in names) or '"sex": ["f", "m"]'
+        raise ParameterError(
+            "no-domain",
+            "nobody has said which values the variables can take",
+            found=", ".join(names) or "no variables",
+            expected="all values of each variable: what can occur is public, and is never read from the data",
+            remedy=f"write by={{{shown}}} with all values of each, or name a schema",
+        )
+    if query.cells > MOST_CELLS:
+        raise ParameterError(
+            "table-too-large",
+            "the table has too many cells",
+            found=f"{query.cells:,} cells",
+            expected=f"at most {MOST_CELLS:,}",
+            remedy="cross fewer variables, or use coarser ones",
+        )
+    return query
+
+
+def _attribute(name: str, values: Sequence[Any]) -> Attribute:
+    if isinstance(values, str) or not all(isinstance(value, int | str | np.integer) for value in values):
+        raise ParameterError(
+            "bad-domain",
+            f"the values of {name!r} are not a list of texts or whole numbers",
+            found=type(values).__name__,
+            expected='a list such as ["f", "m"], [1, 2, 3] or range(0, 100)',
+            remedy="list every value that can occur",
+        )
+    if name in ("count", "margin"):
+        raise ParameterError(
+            "reserved-name",
+            f"a variable cannot be called {name!r}: the counts have a column of that name",
+            found=name,
+            expected="another name",
+            remedy="rename the column",
+        )
+    codes = [value if isinstance(value, str) else int(value) for value in values]
+    return Attribute(name, name, tuple(Level(code, str(code)) for code in codes))
+
+
+def _complete(query: Query) -> None:
+    if not query.is_complete:
+        raise ParameterError(
+            "incomplete-recode",
+            "a recode leaves levels out, so a table and its margins would not agree",
+            found=query.name,
+            expected="recodes that put every level into a group",
+            remedy="add a group for the rest to the schema",
+        )
+
+
+def _plan(query: Query, rho: Exact | None, epsilon: Exact | None, neighbours: Neighbours, margins: str) -> Plan:
+    """The measurements and their price; equal parts of the budget where margins are measured too."""
+    if (rho is None) == (epsilon is None):
+        raise ParameterError(
+            "budget",
+            "a table has one budget",
+            found="none" if rho is None else "both rho and epsilon",
+            expected="rho, or epsilon",
+            remedy='write rho="1/2", for instance',
+        )
+    definition = Definition.ZCDP if rho is not None else Definition.PURE
+    queries = list(query.margins()) if margins == "all" else [query]
+    share = exact(rho if rho is not None else epsilon, "rho" if rho is not None else "epsilon") / len(queries)
+    loss = ZCDP(share) if definition is Definition.ZCDP else PureDP(share)
+    law = calibrate(loss, neighbours)
+    measures = tuple(
+        PlannedMeasurement(
+            EVERYWHERE, each.name, 1, each.cells, law, loss, tuple(v.attribute.name for v in each.variables)
+        )
+        for each in queries
+    )
+    variables = {variable.name: variable.labels for variable in query.variables}
+    return Plan(MECHANISM, neighbours, definition, measures, (EVERYWHERE,), {"variables": variables})
+
+
+def _require_alike(plan: Plan, account: Account) -> None:
+    """Raises unless plan and ledger speak of the same loss."""
+    kept, asked = (account.definition, account.neighbours), (plan.definition.value, plan.neighbours.value)
+    if kept != asked:
+        raise ParameterError(
+            "ledger-definition",
+            f"the ledger of {account.data_set!r} counts another loss than this table would cost",
+            found=", ".join(asked),
+            expected=", ".join(kept),
+            remedy="give the budget as the ledger counts it, or name another ledger; nothing was spent",
+        )
+
+
+def _cells(people: pa.Table, query: Query) -> Integers:
+    """For each person the cell of the table. Raises where a column is missing or a value is not in the domain."""
+    cells = np.zeros(people.num_rows, np.int64)
+    for variable in query.variables:
+        cells = cells * variable.size + variable.assignment[_codes(people, variable.attribute)]
+    return cells
+
+
+def _codes(people: pa.Table, attribute: Attribute) -> Integers:
+    if attribute.name not in people.column_names:
+        raise InputError(
+            "missing-column",
+            f"the table has no column {attribute.name!r}",
+            where=Place(column=attribute.name),
+            found=", ".join(people.column_names),
+            expected=attribute.name,
+            remedy="correct the name, or rename the column",
+        )
+    column = people.column(attribute.name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    declared = pa.array([level.code for level in attribute.levels])
+    try:
+        found = pc.index_in(column.cast(declared.type), value_set=declared).combine_chunks()
+    except pa.ArrowInvalid:
+        found = pa.nulls(people.num_rows, pa.int32())
+    if found.null_count:
+        first = int(np.flatnonzero(np.asarray(found.is_null()))[0])
+        raise InputError(
+            "value-not-in-domain",
+            f"{found.null_count:,} values of {attribute.name!r} are not among those that were declared",
+            where=Place(row=first + 1, column=attribute.name),
+            found=CONFIDENTIAL,
+            expected=attribute.describe_codes(),
+            remedy="declare every value that can occur, or correct the data; nothing was spent",
+        )
+    return np.asarray(found.to_numpy(), np.int64)
+
+
+def _counts(query: Query, plan: Plan, cells: Integers, noise: NoiseSource) -> pa.Table:
+    """Truth plus noise: the only place where they meet."""
+    truth = np.bincount(cells, minlength=query.cells).astype(np.int64).reshape(query.shape)
+    columns: dict[str, list[Any]] = {variable.name: [] for variable in query.variables}
+    counts, widths = [], []
+    queries = {margin.name: margin for margin in query.margins()}
+    for measurement in plan.measures:
+        margin = queries[measurement.query]
+        kept = {variable.name for variable in margin.variables}
+        axes = tuple(axis for axis, variable in enumerate(query.variables) if variable.name not in kept)
+        true_counts = np.array(truth.sum(axis=axes, dtype=np.int64)).ravel()
+        counts.append(perturb(true_counts, measurement.law, noise.stream(EVERYWHERE, measurement.query)))
+        widths.append(np.full(margin.cells, measurement.law.noise_margin(MARGIN_PROBABILITY), np.int64))
+        labels = iter(np.indices(margin.shape).reshape(len(margin.shape), -1))
+        for variable in query.variables:
+            if variable.name in kept:
+                columns[variable.name] += [variable.labels[index] for index in next(labels)]
+            else:
+                columns[variable.name] += [TOTAL_LABEL] * margin.cells
+    return pa.table({**columns, "count": np.concatenate(counts), "margin": np.concatenate(widths)})
+
+
+def _digest(counts: pa.Table, plan: Plan) -> str:
+    """What the ledger seals: the counts, the plan, and the version that drew them."""
+    content = {"confide": __version__, "plan": plan.hash, "counts": counts.to_pydict()}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _with_margin(row: Mapping[str, Any]) -> str:
+    return f"{row['count']:,} ± {row['margin']:,}"
