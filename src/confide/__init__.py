@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         synthesize,
         verify,
     )
+    from confide.in_memory import open_ledger, tabulate
 
 __all__ = [
     "MECHANISMS",
@@ -33,19 +34,24 @@ __all__ = [
     "evaluate",
     "json_schema",
     "new",
+    "open_ledger",
     "reconcile",
     "replay",
     "run",
     "synthesize",
+    "tabulate",
     "verify",
 ]
 
 
+IN_MEMORY = ("open_ledger", "tabulate")
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from confide import api
+        from confide import api, in_memory
 
-        return getattr(api, name)
+        return getattr(in_memory if name in IN_MEMORY else api, name)
     raise AttributeError(f"module 'confide' has no attribute {name!r}")
 
 

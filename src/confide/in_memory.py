@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
-from confide.noise import ReleaseKey, perturb
+from confide.noise import ReleaseKey, check_width, perturb
 from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
@@ -175,14 +175,15 @@ def tabulate(
     fingerprint = hashlib.sha256(b"confide/in-memory/v1" + cells.tobytes()).hexdigest()
     key = ReleaseKey.from_system() if insecure_key is None else ReleaseKey.choose(insecure_key)
     noise = NoiseSource(key, fingerprint, plan.hash, MECHANISM)
+    labels = _labels(query, plan)
     if ledger is None:
-        return Tabulation(_counts(query, plan, cells, noise), loss, plan, None, key.chosen)
+        return Tabulation(_table(labels, _draw(query, plan, cells, noise)), loss, plan, None, key.chosen)
     book, run_id = Ledger(ledger), secrets.token_hex(16)
     amount, delta = (*loss.parameters().values(), Fraction(0))[:2]
     book.reserve(run_id, release=name, plan_hash=plan.hash, records_fingerprint=fingerprint, cost=amount, delta=delta)
     # From here on the charge stands: the ledger knows before the first draw.
     book.mark_measured(run_id)
-    counts = _counts(query, plan, cells, noise)
+    counts = _table(labels, _draw(query, plan, cells, noise))
     book.mark_sealed(run_id, _digest(counts, plan))
     return Tabulation(counts, loss, plan, book.account(), key.chosen)
 
@@ -312,6 +313,7 @@ def _plan(query: Query, rho: Exact | None, epsilon: Exact | None, neighbours: Ne
     share = exact(rho if rho is not None else epsilon, "rho" if rho is not None else "epsilon") / len(queries)
     loss = ZCDP(share) if definition is Definition.ZCDP else PureDP(share)
     law = calibrate(loss, neighbours)
+    check_width(law)
     measures = tuple(
         PlannedMeasurement(
             EVERYWHERE, each.name, 1, each.cells, law, loss, tuple(v.attribute.name for v in each.variables)
@@ -374,26 +376,40 @@ def _codes(people: pa.Table, attribute: Attribute) -> Integers:
     return np.asarray(found.to_numpy(), np.int64)
 
 
-def _counts(query: Query, plan: Plan, cells: Integers, noise: NoiseSource) -> pa.Table:
+def _labels(query: Query, plan: Plan) -> dict[str, Any]:
+    """The columns that are known before anything is drawn: what each count is of, and how far it may be off."""
+    columns: dict[str, Any] = {variable.name: [] for variable in query.variables}
+    widths = []
+    margins = {margin.name: margin for margin in query.margins()}
+    for measurement in plan.measures:
+        margin = margins[measurement.query]
+        places = np.unravel_index(np.arange(margin.cells), margin.shape or (1,))
+        by_name = dict(zip((variable.name for variable in margin.variables), places, strict=False))
+        for variable in query.variables:
+            indices = by_name.get(variable.name)
+            columns[variable.name] += (
+                [TOTAL_LABEL] * margin.cells if indices is None else [variable.labels[index] for index in indices]
+            )
+        widths.append(np.full(margin.cells, measurement.law.noise_margin(MARGIN_PROBABILITY), np.int64))
+    return columns | {"margin": np.concatenate(widths)}
+
+
+def _draw(query: Query, plan: Plan, cells: Integers, noise: NoiseSource) -> Integers:
     """Truth plus noise: the only place where they meet."""
     truth = np.bincount(cells, minlength=query.cells).astype(np.int64).reshape(query.shape)
-    columns: dict[str, list[Any]] = {variable.name: [] for variable in query.variables}
-    counts, widths = [], []
-    queries = {margin.name: margin for margin in query.margins()}
+    margins = {margin.name: margin for margin in query.margins()}
+    noisy_counts = []
     for measurement in plan.measures:
-        margin = queries[measurement.query]
-        kept = {variable.name for variable in margin.variables}
-        axes = tuple(axis for axis, variable in enumerate(query.variables) if variable.name not in kept)
+        names = {variable.name for variable in margins[measurement.query].variables}
+        axes = tuple(axis for axis, variable in enumerate(query.variables) if variable.name not in names)
         true_counts = np.array(truth.sum(axis=axes, dtype=np.int64)).ravel()
-        counts.append(perturb(true_counts, measurement.law, noise.stream(EVERYWHERE, measurement.query)))
-        widths.append(np.full(margin.cells, measurement.law.noise_margin(MARGIN_PROBABILITY), np.int64))
-        labels = iter(np.indices(margin.shape).reshape(len(margin.shape), -1))
-        for variable in query.variables:
-            if variable.name in kept:
-                columns[variable.name] += [variable.labels[index] for index in next(labels)]
-            else:
-                columns[variable.name] += [TOTAL_LABEL] * margin.cells
-    return pa.table({**columns, "count": np.concatenate(counts), "margin": np.concatenate(widths)})
+        noisy_counts.append(perturb(true_counts, measurement.law, noise.stream(EVERYWHERE, measurement.query)))
+    return np.concatenate(noisy_counts)
+
+
+def _table(labels: Mapping[str, Any], counts: Integers) -> pa.Table:
+    variables = {name: values for name, values in labels.items() if name != "margin"}
+    return pa.table({**variables, "count": counts, "margin": labels["margin"]})
 
 
 def _digest(counts: pa.Table, plan: Plan) -> str:
