@@ -4,8 +4,8 @@
   way in;
 * :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
 * :mod:`~confide.estimation.active_set`, :mod:`~confide.estimation.solve`,
-  :mod:`~confide.estimation.solve`: the methods; :mod:`~confide.estimation.certificate`: what clashes;
-* :mod:`~confide.estimation.certificate`: how far a point can be from the optimum;
+  :mod:`~confide.estimation.solve`: the methods; :mod:`~confide.estimation.optimality`: what clashes;
+* :mod:`~confide.estimation.optimality`: how far a point can be from the optimum;
 * :mod:`~confide.estimation.hierarchical_blue`: generalised least squares on a whole tree, in two passes, without
   constraints; :mod:`~confide.estimation.exchangeable`, :mod:`~confide.estimation.spine_variances`: its variances alone,
   for large histograms on large spines.

@@ -139,7 +139,7 @@ def _inverse_diagonal(prepared: Prepared) -> Floats:
     if hessian.dense is not None:
         diagonal = np.broadcast_to(np.diag(hessian.dense)[:, None], prepared.free.shape)
     else:
-        diagonal = hessian.diagonal + hessian.spread(hessian.weights)
+        diagonal = hessian.diagonal + hessian.adjoint(hessian.weights)
     top = float(diagonal.max(initial=0.0)) or 1.0
     return 1.0 / np.maximum(diagonal, 1e-3 * top)
 
@@ -178,7 +178,7 @@ def _resolve(
         enter = np.zeros(guess.free.size, np.bool_)
         enter[rows.variable[chosen[rows.row]]] = True
         return guess.correct(np.zeros_like(guess.free), enter.reshape(guess.free.shape) & ~guess.free, guess.status)
-    _, _, fall = space.direction(rows.spread(ray, guess.free.shape), rows=False)
+    _, _, fall = space.direction(rows.adjoint(ray, guess.free.shape), rows=False)
     held = prepared.free & ~guess.free & (fall > 1e-9)
     reach = np.where(held, np.maximum(cost, 0.0) / np.where(held, fall, 1.0), np.inf)
     first = float(reach.min(initial=np.inf))

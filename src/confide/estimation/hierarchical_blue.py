@@ -31,14 +31,14 @@ TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class NodeInformation:
     """What measurements say of one node: M = SᵀWS and h = SᵀWy."""
 
     information: Floats
     evidence: Floats
 
     @classmethod
-    def of(cls, strategy: ArrayLike, variances: ArrayLike, values: ArrayLike) -> Measured:
+    def of(cls, strategy: ArrayLike, variances: ArrayLike, values: ArrayLike) -> NodeInformation:
         """From the rows of S, the variance of each, and what was measured."""
         rows, variance = np.asarray(strategy, float), np.asarray(variances, float)
         if (variance <= 0).any():
@@ -48,7 +48,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownSums:
     """Sums over a node's cells that are known exactly: rows x = values."""
 
     rows: Floats
@@ -64,8 +64,8 @@ class HierarchicalBlue:
     def __init__(
         self,
         parents: Sequence[int],
-        measured: Sequence[Measured | None],
-        known: Mapping[int, Known] | None = None,
+        measured: Sequence[NodeInformation | None],
+        known: Mapping[int, KnownSums] | None = None,
     ):
         self._parents = list(parents)
         self._measured = list(measured)
@@ -201,7 +201,7 @@ class HierarchicalBlue:
         return [gain for gain in found if gain is not None]
 
 
-def conditioned(estimate: Floats, covariance: Floats, known: Known) -> tuple[Floats, Floats]:
+def conditioned(estimate: Floats, covariance: Floats, known: KnownSums) -> tuple[Floats, Floats]:
     """An estimate once some sums are known exactly."""
     across = covariance @ known.rows.T
     inner = np.linalg.pinv(known.rows @ across, rcond=TOLERANCE, hermitian=True)
@@ -209,7 +209,7 @@ def conditioned(estimate: Floats, covariance: Floats, known: Known) -> tuple[Flo
     return estimate + gain @ (known.values - known.rows @ estimate), covariance - gain @ across.T
 
 
-def whole_interval(estimate: float, variance: float, confidence: float) -> tuple[int, int]:
+def count_interval(estimate: float, variance: float, confidence: float) -> tuple[int, int]:
     """The whole, non-negative counts within z standard deviations of an estimate; empty (low > high) if there is none.
 
     It covers the count with at least this probability as far as the error is Gaussian, since the count is whole.

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from confide.estimation.rounding_problem import HALF, Bools, Ints, Leftover
+from confide.estimation.rounding_problem import HALF, Bools, Ints, RoundingRemainder
 
 Index = npt.NDArray[np.int32]
 UNLIMITED = 2**30
@@ -56,10 +56,10 @@ class Prices:
     bound: int
 
     @classmethod
-    def of(cls, left: Leftover) -> Prices | None:
+    def of(cls, left: RoundingRemainder) -> Prices | None:
         """The prices, or None if one int64 cannot hold the order of all kinds."""
         problem = left.problem
-        groups = 0 if left.totals_left is None else len(left.totals_left)
+        groups = 0 if left.totals_remaining is None else len(left.totals_remaining)
         hubs = groups + 1 + (left.open.shape[0] if left.ups is not None else 0)
         most = []  # arcs of each level on a path or cycle without repeated nodes
         coarser = groups + 1
@@ -82,7 +82,7 @@ class Prices:
         return cls(tuple(passes), bound) if reach < _ROOM else None
 
 
-def build(left: Leftover, prices: Prices) -> Network:
+def build(left: RoundingRemainder, prices: Prices) -> Network:
     """The network of what is left, starting from the largest remainders."""
     problem, free = left.problem, left.open
     children = free.shape[1]
@@ -138,7 +138,7 @@ def build(left: Leftover, prices: Prices) -> Network:
     return Network(nodes, tails32, heads32, rooms32, costs, flows32, basis)
 
 
-def _largest_remainders(left: Leftover) -> tuple[Bools, Bools]:
+def _largest_remainders(left: RoundingRemainder) -> tuple[Bools, Bools]:
     """The open cells with the largest fractional parts, as many in each row as are rounded up; and the next one.
 
     At the root, where no row has a sum, the cells above one half, and no next one.
@@ -179,20 +179,20 @@ class _Groups:
         return slope
 
 
-def _groups(left: Leftover, start: Bools, prices: Prices) -> _Groups:
+def _groups(left: RoundingRemainder, start: Bools, prices: Prices) -> _Groups:
     problem = left.problem
     children = start.shape[1]
-    families = 0 if left.totals_left is None else len(left.totals_left)
+    families = 0 if left.totals_remaining is None else len(left.totals_remaining)
     length = families + sum(level.target.size for level in left.levels)
     count, flow, price, target, lower = np.zeros((5, length), np.int64)
     upper = np.full(length, UNLIMITED)
     stacked = np.concatenate([left.open, start, left.settled], axis=1).astype(np.int64)
-    if left.totals_left is not None and problem.child_group is not None:
+    if left.totals_remaining is not None and problem.child_group is not None:
         sums = np.zeros((families + 1, 3), np.int64)
         np.add.at(sums, problem.child_group, stacked.sum(axis=0).reshape(3, children).T)
         count[:families] = UNLIMITED  # a node in any case
         flow[:families] = sums[:-1, 1]
-        target[:families] = lower[:families] = upper[:families] = left.totals_left - sums[:-1, 2]
+        target[:families] = lower[:families] = upper[:families] = left.totals_remaining - sums[:-1, 2]
     begin = families
     for level in left.levels:
         here = slice(begin, begin + level.target.size)

@@ -65,7 +65,7 @@ class Hessian:
         """M x: every measured group's sum."""
         return np.asarray(self.coarse @ (self.stack @ x))
 
-    def spread(self, values: Floats) -> Floats:
+    def adjoint(self, values: Floats) -> Floats:
         """M' values: for every cell the sum over the groups that it lies in."""
         return np.asarray(self.stack_t @ (self.coarse_t @ values))
 
@@ -73,11 +73,13 @@ class Hessian:
         """H v."""
         if self.dense is not None:
             return np.asarray(self.dense @ v)
-        return self.diagonal * v + self.spread(self.weights * self.margins(v))
+        return self.diagonal * v + self.adjoint(self.weights * self.margins(v))
 
     def gradient(self, x: Floats) -> Floats:
         """``2 (H x - M'wy)``, from the residuals, which keeps the digits that matter."""
-        return 2.0 * (self.diagonal * (x - self.centre) + self.spread(self.weights * (self.margins(x) - self.measured)))
+        return 2.0 * (
+            self.diagonal * (x - self.centre) + self.adjoint(self.weights * (self.margins(x) - self.measured))
+        )
 
     def value(self, x: Floats) -> float:
         """f(x)."""
@@ -236,7 +238,7 @@ class SideRows:
         """A x."""
         return np.asarray(np.bincount(self.row, x.ravel()[self.variable], self.count), np.float64)
 
-    def spread(self, values: Floats, shape: tuple[int, ...]) -> Floats:
+    def adjoint(self, values: Floats, shape: tuple[int, ...]) -> Floats:
         """A' values, in the shape of x."""
         return np.asarray(np.bincount(self.variable, values[self.row], self.size), np.float64).reshape(shape)
 

@@ -36,19 +36,19 @@ from confide.estimation.rounding_problem import (
     MILLION,
     Floats,
     Ints,
-    Leftover,
     Partition,
     RoundingProblem,
+    RoundingRemainder,
     crossings,
-    leftover,
     objective,
+    rounding_remainder,
     violations,
 )
 
 __all__ = [
-    "Outcome",
     "Partition",
     "Rounding",
+    "RoundingOutcome",
     "RoundingProblem",
     "RoundingReport",
     "RoundingTally",
@@ -86,7 +86,7 @@ class LinearResult:
     ups: Ints | None = None
 
 
-def solve_linear(left: Leftover, *, widened: bool = False) -> LinearResult:
+def solve_linear(left: RoundingRemainder, *, widened: bool = False) -> LinearResult:
     """Minimise pass after pass, then the tie-breaker; check that the result is whole."""
     program = _Program(left, widened)
     value: Floats | None = None
@@ -112,7 +112,7 @@ def solve_linear(left: Leftover, *, widened: bool = False) -> LinearResult:
 class _Program:
     """Variables: cells, then (widened) what cells exceed and fall short of them, then groups and their distances."""
 
-    def __init__(self, left: Leftover, widened: bool) -> None:
+    def __init__(self, left: RoundingRemainder, widened: bool) -> None:
         self.left = left
         self.rows, self.columns = np.nonzero(left.allowed)
         self.widened = widened
@@ -175,13 +175,13 @@ class _Program:
             self._height += size
             self._distances.append((number, slice(int(over[0]), int(under[-1]) + 1)))
             finer = level.above, sums
-        if left.totals_left is not None and problem.child_group is not None:
+        if left.totals_remaining is not None and problem.child_group is not None:
             member = np.flatnonzero(problem.child_group[self.columns] >= 0)
             group = problem.child_group[self.columns[member]]
             for block, sign in zip(range(self._blocks), (1, 1, -1), strict=False):
                 self._entries.append((self._height + group, block * self._cells + member, np.full(len(member), sign)))
-            self._right.append(left.totals_left)
-            self._height += len(left.totals_left)
+            self._right.append(left.totals_remaining)
+            self._height += len(left.totals_remaining)
         if not self._entries:  # the root, with nothing but cells
             self._entries.append((np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)))
             self._right.append(np.zeros(0, np.int64))
@@ -210,7 +210,7 @@ class _Program:
         return result
 
 
-class Outcome(StrEnum):
+class RoundingOutcome(StrEnum):
     """How a rounding came about. There is no other way to a result, and no result without its outcome."""
 
     WHOLE = "whole"
@@ -228,7 +228,7 @@ class Outcome(StrEnum):
 class RoundingReport:
     """What happened at one parent. No times, so that equal problems have equal reports."""
 
-    outcome: Outcome
+    outcome: RoundingOutcome
     open_cells: int
     pivots: int
     distances: tuple[int, ...]
@@ -249,7 +249,7 @@ class Rounding:
 class RoundingTally:
     """Reports added up, for the manifest; the order of addition does not matter."""
 
-    outcomes: Mapping[Outcome, int] = field(default_factory=lambda: MappingProxyType({}))
+    outcomes: Mapping[RoundingOutcome, int] = field(default_factory=lambda: MappingProxyType({}))
     open_cells: int = 0
     pivots: int = 0
     distance: int = 0
@@ -273,7 +273,7 @@ class RoundingTally:
     def as_dict(self) -> dict[str, Any]:
         """Plain values; every outcome is named, also those that did not occur."""
         return {
-            "outcomes": {outcome.value: self.outcomes.get(outcome, 0) for outcome in Outcome},
+            "outcomes": {outcome.value: self.outcomes.get(outcome, 0) for outcome in RoundingOutcome},
             "open_cells": self.open_cells,
             "pivots": self.pivots,
             "distance": self.distance,
@@ -283,7 +283,7 @@ class RoundingTally:
 
 def round_counts(problem: RoundingProblem) -> Rounding:
     """Round; raise a :class:`~confide.errors.RunError` if no whole counts keep the sums and bounds."""
-    left = leftover(problem)
+    left = rounding_remainder(problem)
     attempt = None if left.hopeless else _down_or_up(left)
     if attempt is None:
         attempt = _widened(left)
@@ -293,11 +293,11 @@ def round_counts(problem: RoundingProblem) -> Rounding:
     return Rounding(counts, report)
 
 
-def _down_or_up(left: Leftover) -> tuple[Outcome, Ints, int] | None:
+def _down_or_up(left: RoundingRemainder) -> tuple[RoundingOutcome, Ints, int] | None:
     """The optimal rounding of every cell to its floor or ceiling, or None if there is none."""
     if not left.open.any():
         ups = left.settled.astype(np.int64)
-        return None if _broken(left, ups) else (Outcome.WHOLE, ups, 0)
+        return None if _broken(left, ups) else (RoundingOutcome.WHOLE, ups, 0)
     from confide.estimation.network import minimise
 
     prices = Prices.of(left)
@@ -307,25 +307,25 @@ def _down_or_up(left: Leftover) -> tuple[Outcome, Ints, int] | None:
         ups = left.settled.astype(np.int64)
         ups[left.open] = flow[: np.count_nonzero(left.open)]
         # The flow misses as few bounds as possible: if it misses one, nothing keeps them all.
-        return None if _broken(left, ups) else (Outcome.NETWORK, ups, pivots)
+        return None if _broken(left, ups) else (RoundingOutcome.NETWORK, ups, pivots)
 
     result = solve_linear(left)
     if result.ups is None or _broken(left, result.ups):
         return None
-    return Outcome.LINEAR, result.ups, 0
+    return RoundingOutcome.LINEAR, result.ups, 0
 
 
-def _widened(left: Leftover) -> tuple[Outcome, Ints, int]:
+def _widened(left: RoundingRemainder) -> tuple[RoundingOutcome, Ints, int]:
     """Whole counts that leave floors and ceilings as little as possible."""
 
     result = solve_linear(left, widened=True)
     if result.ups is None or _broken(left, result.ups):
         raise RunError(_finding(left.problem, result.status))
     outside = ((result.ups < 0) | (result.ups > 1)).any()
-    return Outcome.WIDENED if outside else Outcome.LINEAR, result.ups, 0
+    return RoundingOutcome.WIDENED if outside else RoundingOutcome.LINEAR, result.ups, 0
 
 
-def _broken(left: Leftover, ups: Ints) -> list[str]:
+def _broken(left: RoundingRemainder, ups: Ints) -> list[str]:
     return violations(left.problem, left.counts(ups))
 
 

@@ -200,7 +200,7 @@ def _expect_integers(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Level:
+class RoundingLevel:
     """One partition of the chain, for the fractional parts. Matrices are groups × children; empty groups are gone.
 
     ``starts`` are the first rows of the groups, ``group`` the group of each row, ``above`` the group of the next
@@ -222,7 +222,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leftover:
+class RoundingRemainder:
     """The problem in the order of the chain. ``rest`` has the fractional parts, ``ups[i]`` how many children of the
     cell i are rounded up (None at the root). ``settled`` marks cells that have to be rounded up, ``open`` those that
     may be; ``hopeless`` is set where a cell's leftover is negative or exceeds its allowed children.
@@ -237,8 +237,8 @@ class Leftover:
     open: Bools
     settled: Bools
     hopeless: bool
-    levels: tuple[Level, ...]
-    totals_left: Ints | None
+    levels: tuple[RoundingLevel, ...]
+    totals_remaining: Ints | None
     """What each group of children is still to get."""
     gap: int
     """The largest amount, in millionths, by which the quantised estimate itself misses a parent sum or a zero."""
@@ -250,7 +250,7 @@ class Leftover:
         return result
 
 
-def leftover(problem: RoundingProblem) -> Leftover:
+def rounding_remainder(problem: RoundingProblem) -> RoundingRemainder:
     """Quantise, round down, and say what remains."""
     cells, children = problem.estimate.shape
     order = _chain_order(problem.partitions, cells)
@@ -276,15 +276,17 @@ def leftover(problem: RoundingProblem) -> Leftover:
         full = ups == width
         free = allowed & ((ups > 0) & ~full)[:, None]
         settled = allowed & full[:, None]
-    totals_left = None
+    totals_remaining = None
     if problem.group_totals is not None and problem.child_group is not None:
-        totals_left = problem.group_totals.copy()
+        totals_remaining = problem.group_totals.copy()
         member = problem.child_group >= 0
-        np.subtract.at(totals_left, problem.child_group[member], floor.sum(axis=0)[member])
-    levels: list[Level] = []
+        np.subtract.at(totals_remaining, problem.child_group[member], floor.sum(axis=0)[member])
+    levels: list[RoundingLevel] = []
     for partition in problem.partitions if cells else ():
         levels.append(_level(partition, order, floor, rest, levels))
-    return Leftover(problem, order, floor, rest, allowed, ups, free, settled, hopeless, tuple(levels), totals_left, gap)
+    return RoundingRemainder(
+        problem, order, floor, rest, allowed, ups, free, settled, hopeless, tuple(levels), totals_remaining, gap
+    )
 
 
 def round_half_even(millionths: Ints) -> Ints:
@@ -303,7 +305,9 @@ def _chain_order(partitions: Sequence[Partition], cells: int) -> Ints:
     return np.lexsort([partition.groups for partition in reversed(partitions)])
 
 
-def _level(partition: Partition, order: Ints, floor: Ints, rest: Ints, before: Sequence[Level]) -> Level:
+def _level(
+    partition: Partition, order: Ints, floor: Ints, rest: Ints, before: Sequence[RoundingLevel]
+) -> RoundingLevel:
     ids = partition.groups[order]
     first = np.ones(len(ids), np.bool_)
     first[1:] = ids[1:] != ids[:-1]
@@ -319,10 +323,10 @@ def _level(partition: Partition, order: Ints, floor: Ints, rest: Ints, before: S
         present = ids[starts]
         lower = None if partition.lower is None else partition.lower[present] - base
         upper = None if partition.upper is None else partition.upper[present] - base
-    return Level(partition, starts, group, above, target, lower, upper)
+    return RoundingLevel(partition, starts, group, above, target, lower, upper)
 
 
-def objective(left: Leftover, ups: Ints) -> tuple[int, ...]:
+def objective(left: RoundingRemainder, ups: Ints) -> tuple[int, ...]:
     """The distance of each pass, and last the tie-breaker ``Σ (1 - 2 r) b`` in units of two millionths."""
     problem = left.problem
     value = [0] * problem.passes

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 
 from confide.errors import ConfideError, Finding, Place
 from confide.estimation.active_set import active_set
-from confide.estimation.certificate import Certificate, InfeasibleError, certify, clashes
 from confide.estimation.node_problem import Floats, Integers, NodeProblem
+from confide.estimation.optimality import InfeasibleError, OptimalityCertificate, certify, clashes
 from confide.estimation.prepare import Point, Prepared, prepare, project, reference_point, row_status
 
 # Problems with side rows: the sparse interior point method of PIQP, on the deviation from a reference point.
@@ -154,7 +154,7 @@ def _inner(prepared: Prepared, x: Floats, shift: Floats, penalty: float, toleran
         gradient = prepared.hessian.gradient(point)
         if rows.count:
             sums = rows.sums(point) + shift
-            gradient = gradient + rows.spread(penalty * (sums - np.clip(sums, rows.low, rows.high)), x.shape)
+            gradient = gradient + rows.adjoint(penalty * (sums - np.clip(sums, rows.low, rows.high)), x.shape)
         new = project(point - length * gradient, prepared.free, prepared.sums, prepared.axis)
         moved = new - x
         if float(np.abs(new - point).max(initial=0.0)) <= tolerance:
@@ -200,7 +200,7 @@ SMALL = 15_000
 """Up to this many variables the interior point method is the first fallback, above it projected gradients."""
 
 
-class Outcome(StrEnum):
+class SolveOutcome(StrEnum):
     """How an estimate came about. Every solve has exactly one."""
 
     FORCED = "forced"
@@ -218,9 +218,9 @@ class Outcome(StrEnum):
 class Attempt:
     """One method's try: what it handed in."""
 
-    method: Outcome
+    method: SolveOutcome
     steps: int
-    certificate: Certificate
+    certificate: OptimalityCertificate
     accepted: bool
 
 
@@ -228,8 +228,8 @@ class Attempt:
 class SolveReport:
     """What was done for one node: the outcome, its certificate, and every attempt in order."""
 
-    outcome: Outcome
-    certificate: Certificate
+    outcome: SolveOutcome
+    certificate: OptimalityCertificate
     attempts: tuple[Attempt, ...]
 
     @property
@@ -259,10 +259,10 @@ def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
         if not certificate.feasible:
             raise InfeasibleError(clashes(prepared) or [_unmet(certificate)])
         certificate = replace(certificate, gap=0.0, relative_gap=0.0)
-        return x, SolveReport(Outcome.FORCED, certificate, ())
+        return x, SolveReport(SolveOutcome.FORCED, certificate, ())
     start = reference_point(prepared)
     attempts: list[Attempt] = []
-    best: tuple[Floats, Certificate] | None = None
+    best: tuple[Floats, OptimalityCertificate] | None = None
     for method, run in _chain(prepared):
         point = run(prepared, start)
         x, certificate = _finish(prepared, point)
@@ -275,19 +275,19 @@ def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
             raise InfeasibleError(found)
     if best is None:
         raise UnsolvedError(_unmet(min((tried.certificate for tried in attempts), key=lambda found: found.violation)))
-    return best[0], SolveReport(Outcome.INEXACT, best[1], tuple(attempts))
+    return best[0], SolveReport(SolveOutcome.INEXACT, best[1], tuple(attempts))
 
 
-def _unmet(certificate: Certificate) -> Finding:
+def _unmet(certificate: OptimalityCertificate) -> Finding:
     what = "no method found a point that satisfies all constraints, though a linear program found none that clash"
     remedy = "report the problem: this is a failure of the solvers, not of the input"
     found, expected = f"a violation of {certificate.violation:.1e}", f"at most {certificate.limit:.1e}"
     return Finding("unsolved", what, Place(path="estimation"), found, expected, remedy)
 
 
-def _chain(prepared: Prepared) -> list[tuple[Outcome, Callable[[Prepared, Floats], Point]]]:
-    first = (Outcome.ACTIVE_SET, active_set)
-    inner, wide = (Outcome.INTERIOR_POINT, interior_point), (Outcome.PROJECTED_GRADIENT, projected_gradient)
+def _chain(prepared: Prepared) -> list[tuple[SolveOutcome, Callable[[Prepared, Floats], Point]]]:
+    first = (SolveOutcome.ACTIVE_SET, active_set)
+    inner, wide = (SolveOutcome.INTERIOR_POINT, interior_point), (SolveOutcome.PROJECTED_GRADIENT, projected_gradient)
     return [first, inner, wide] if int(prepared.free.sum()) <= SMALL else [first, wide, inner]
 
 
@@ -300,7 +300,7 @@ def _forced(prepared: Prepared) -> Floats | None:
     return np.where(prepared.free, prepared.sums, 0.0)
 
 
-def _finish(prepared: Prepared, point: Point) -> tuple[Floats, Certificate]:
+def _finish(prepared: Prepared, point: Point) -> tuple[Floats, OptimalityCertificate]:
     """Small values to 0. Where that leaves a visible error, the equations are solved once more for what is left."""
     x = np.where(point.x < SMALLEST, 0.0, point.x)
     certificate = certify(prepared, x, point.multipliers)

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.errors import ConfideError, ParameterError
-from confide.estimation.certificate import Certificate
 from confide.estimation.node_problem import Floats, GroupBounds, Integers, MeasuredQuery, NodeProblem
+from confide.estimation.optimality import OptimalityCertificate
 from confide.estimation.prepare import tighten
-from confide.estimation.solve import Outcome, SolveReport, solve
+from confide.estimation.solve import SolveOutcome, SolveReport, solve
 
 
 def project_totals(
@@ -94,7 +94,7 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
         point = _reached(reduced, totals)
         if point is not None:
             value, off = reduced.objective(point), reduced.violation(point)
-            return totals, SolveReport(Outcome.PROJECTED, Certificate(value, 0.0, 0.0, off), ())
+            return totals, SolveReport(SolveOutcome.PROJECTED, OptimalityCertificate(value, 0.0, 0.0, off), ())
     x, report = solve(reduced)
     return np.asarray(x.sum(0)), report
 

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import Enclosure, Law, nearest_float
-from confide.noise.enclosure import Bounds, FoldedThresholds, ceil_div, folded_thresholds
+from confide.noise.distributions import Bounds, NoiseDistribution, nearest_float
+from confide.noise.enclosure import FoldedThresholds, IntegerBounds, ceil_div, folded_thresholds
 from confide.noise.inversion import Integers, Inverse, Steps, draw_one, scaled_down, scaled_up
 from confide.noise.lookup_table import fits_table
 from confide.noise.stream import WordSource
@@ -53,7 +53,7 @@ from confide.noise.stream import WordSource
 """Bits of a sum that rounding may eat: enough for fewer than 2**30 weights."""
 
 
-def draw_binomial(trials: int, success: Callable[[int], Enclosure], source: WordSource, coordinate: int) -> int:
+def draw_binomial(trials: int, success: Callable[[int], Bounds], source: WordSource, coordinate: int) -> int:
     """The number of successes among ``trials``, from the bits of one coordinate: ``min {k : U < P(K <= k)}``.
 
     ``success(bits)`` encloses the probability of success to within ``2**-bits``.
@@ -69,7 +69,7 @@ def draw_binomial(trials: int, success: Callable[[int], Enclosure], source: Word
     return draw_one(partial(binomial_steps, trials, success), source, coordinate)
 
 
-def binomial_steps(trials: int, success: Callable[[int], Enclosure], bits: int) -> Steps:
+def binomial_steps(trials: int, success: Callable[[int], Bounds], bits: int) -> Steps:
     """Enclosures of ``P(K <= k)`` for all ``k`` but those far from the mean."""
     work = bits + _GUARD
     one = 1 << bits
@@ -108,7 +108,7 @@ class _Side:
     rest: int
 
 
-def _weights(trials: int, start: int, odds: Enclosure, work: int) -> _Side:
+def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
     """``w_k / w_start`` for ``k = start + 1, start + 2, ...`` until the rest is below ``2**(64 - work)``.
 
     The ratios fall with ``k``: what follows a weight of ratio ``r < 1`` to the one after it is a geometric series or
@@ -133,7 +133,7 @@ def _weights(trials: int, start: int, odds: Enclosure, work: int) -> _Side:
     return _Side(lower, upper, 0)
 
 
-def _between(bounds: Enclosure) -> Enclosure:
+def _between(bounds: Bounds) -> Bounds:
     """The enclosure of a probability without what lies outside [0, 1]."""
     return max(Fraction(0), bounds[0]), min(Fraction(1), bounds[1])
 
@@ -222,7 +222,7 @@ def _bad_numbers(what: str) -> ParameterError:
     )
 
 
-LAYOUT = "confide/sparse/v1"
+SPARSE_LAYOUT = "confide/sparse/v1"
 """The version of everything that decides which survivors a stream gives."""
 
 _RANGE = 1 << 60
@@ -239,9 +239,9 @@ class TwoStageRule:
     3 are published. Level 0 is published if the noise ``X2`` of law ``second`` exceeds the cut-off ``above``.
     """
 
-    first: Law
+    first: NoiseDistribution
     thresholds: tuple[int, int, int]
-    second: Law
+    second: NoiseDistribution
     above: int
 
     def __post_init__(self) -> None:
@@ -252,7 +252,7 @@ class TwoStageRule:
         if not fits_table(self.second):
             raise _bad_rule("the second noise is too wide to list its values", repr(self.second))
 
-    def survival_bounds(self, bits: int = 128) -> Enclosure:
+    def survival_bounds(self, bits: int = 128) -> Bounds:
         """``q = s + (1 - s) t``, ``s = P(X1 >= thresholds[0])``, ``t = P(X2 > above)``, to within ``2**-bits``."""
         (s_lower, s_upper), (t_lower, t_upper) = (
             self.first.tail_bounds(self.thresholds[0] - 1, bits + 2),
@@ -298,7 +298,7 @@ def draw_survivors(rule: TwoStageRule, stream: WordSource, empty: int) -> Surviv
 
 
 @lru_cache(maxsize=64)
-def _survival(rule: TwoStageRule, bits: int) -> Enclosure:
+def _survival(rule: TwoStageRule, bits: int) -> Bounds:
     return rule.survival_bounds(bits)
 
 
@@ -308,8 +308,8 @@ def _levels(rule: TwoStageRule) -> Inverse:
 
 
 @lru_cache(maxsize=64)
-def _tail(law: Law, above: int) -> Inverse:
-    return Inverse.prepare(partial(tail_steps, law, above))
+def _tail(distribution: NoiseDistribution, above: int) -> Inverse:
+    return Inverse.prepare(partial(tail_steps, distribution, above))
 
 
 def level_steps(rule: TwoStageRule, bits: int) -> Steps:
@@ -326,13 +326,13 @@ def level_steps(rule: TwoStageRule, bits: int) -> Steps:
     return Steps.ascending(bits, [*lower, one], [*upper, one])
 
 
-def tail_steps(law: Law, above: int, bits: int) -> Steps:
+def tail_steps(distribution: NoiseDistribution, above: int, bits: int) -> Steps:
     """The law given ``X > above``: ``P(X <= x | X > above) = 1 - P(X > x) / P(X > above)`` for ``x > above``."""
     extra = _GUARD
-    while (least := law.tail_bounds(above, extra)[0]) == 0:
+    while (least := distribution.tail_bounds(above, extra)[0]) == 0:
         extra *= 2
     work = bits + 2 * _GUARD + (least.denominator // least.numerator).bit_length()
-    folded = folded_thresholds(law.decay, work)
+    folded = folded_thresholds(distribution.decay, work)
     reach = len(folded.lower) - 1
     # Values below -reach are negligible; where they are possible, the steps begin at -reach and say nothing about it.
     first = max(above + 1, -reach)
@@ -346,7 +346,7 @@ def tail_steps(law: Law, above: int, bits: int) -> Steps:
     return Steps.ascending(bits, lower, upper, first)
 
 
-def _doubled_tail(folded: FoldedThresholds, x: int) -> Bounds:
+def _doubled_tail(folded: FoldedThresholds, x: int) -> IntegerBounds:
     """``2 P(X > x)``: ``1 - G_x`` for ``x >= 0``, and ``1 + G_{-x-1}`` below zero, scaled as the thresholds are."""
     one = 1 << folded.bits
     m = x if x >= 0 else -x - 1

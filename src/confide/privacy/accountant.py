@@ -30,7 +30,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from confide.errors import BudgetExceededError, Finding, ParameterError
-from confide.exact import Exact, rounded_up
+from confide.exact import Exact, as_delta, rounded_up
 from confide.privacy.calibration import (
     Distribution,
     Sensitivity,
@@ -39,7 +39,7 @@ from confide.privacy.calibration import (
     geometric_loss,
     geometric_zcdp_loss,
 )
-from confide.privacy.conversion import cks_epsilon, probability
+from confide.privacy.conversion import cks_epsilon
 from confide.privacy.definitions import ZCDP, ApproxDP, Definition, Neighbours, PureDP
 from confide.privacy.events import (
     EVENTS,
@@ -74,7 +74,7 @@ from confide.privacy.events import (
 # ``docs/proofs/accounting.md``, section 7.
 
 
-class Parts(NamedTuple):
+class ApproximateSums(NamedTuple):
     """The five sums."""
 
     pure: Fraction
@@ -84,7 +84,7 @@ class Parts(NamedTuple):
     beyond: Fraction
 
 
-def parts_of(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity) -> Parts:
+def approximate_sums(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity) -> ApproximateSums:
     """What one measurement adds to the sums, each record being in a fixed number of its cells."""
     measurement = event if isinstance(event, Measurement) else event.measurement
     outside, beyond = (Fraction(0), Fraction(0)) if isinstance(event, Measurement) else (event.outside, event.beyond)
@@ -92,18 +92,18 @@ def parts_of(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity
     bounds = changed * outside, changed * beyond
     if measurement.distribution is Distribution.DISCRETE_GAUSSIAN:
         rho = times * gaussian_loss(measurement.parameter, sensitivity).rho
-        return Parts(Fraction(0), Fraction(0), rho, *bounds)
+        return ApproximateSums(Fraction(0), Fraction(0), rho, *bounds)
     pure = times * geometric_loss(measurement.parameter, sensitivity).epsilon
     rho = times * geometric_zcdp_loss(measurement.parameter, sensitivity).rho
-    return Parts(pure, rho, Fraction(0), *bounds)
+    return ApproximateSums(pure, rho, Fraction(0), *bounds)
 
 
-def approximate_loss(parts: Parts, delta: Exact | None) -> ApproxDP:
+def approximate_loss(parts: ApproximateSums, delta: Exact | None) -> ApproxDP:
     """The smallest ε that is known to hold with a δ of at most ``delta``, and that δ. Without one: Gaussian noise has
     no ε."""
     found = [] if parts.rho else [ApproxDP(parts.pure, parts.outside)]
     if delta is not None:
-        limit = probability(delta)
+        limit = as_delta(delta)
         spare = (limit - parts.outside) * (1 - parts.beyond) if parts.beyond < 1 else Fraction(0)
         if spare > 0 and parts.rho + parts.pure_rho:
             mixed = parts.pure + Fraction(cks_epsilon(parts.rho, spare))
@@ -114,7 +114,7 @@ def approximate_loss(parts: Parts, delta: Exact | None) -> ApproxDP:
     return min(found, key=lambda loss: (loss.epsilon, loss.delta))
 
 
-def _no_epsilon(parts: Parts, delta: Exact | None) -> Finding:
+def _no_epsilon(parts: ApproximateSums, delta: Exact | None) -> Finding:
     if delta is None:
         return Finding(
             code="no-pure-loss",
@@ -156,7 +156,7 @@ def price(event: Event, neighbours: Neighbours, definition: Definition, delta: E
     cost = _cost(event, definition)
     amounts = cost.changed if neighbours is Neighbours.CHANGE_ONE else cost.touched
     if definition is Definition.APPROXIMATE:
-        return approximate_loss(Parts(*amounts), delta)
+        return approximate_loss(ApproximateSums(*amounts), delta)
     (number,) = amounts
     return ZCDP(number) if definition is Definition.ZCDP else PureDP(number)
 
@@ -230,7 +230,7 @@ def _sum(amounts: Iterable[Amounts], definition: Definition) -> Amounts:
 
 
 def _nothing(definition: Definition) -> Amounts:
-    return (Fraction(0),) * (len(Parts._fields) if definition is Definition.APPROXIMATE else 1)
+    return (Fraction(0),) * (len(ApproximateSums._fields) if definition is Definition.APPROXIMATE else 1)
 
 
 def _largest(members: Sequence[tuple[_Cost, int]], degree: int, definition: Definition) -> _Cost:
@@ -261,7 +261,7 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
 
 def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity, definition: Definition) -> Amounts:
     if definition is Definition.APPROXIMATE:
-        return parts_of(event, sensitivity)
+        return approximate_sums(event, sensitivity)
     if isinstance(event, TruncatedMeasurement):
         raise ParameterError(
             "bounded-noise",

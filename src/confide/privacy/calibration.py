@@ -19,8 +19,9 @@ from enum import StrEnum
 from fractions import Fraction
 
 from confide.errors import ParameterError
-from confide.exact import Exact, positive
-from confide.privacy.definitions import ZCDP, Neighbours, PureDP
+from confide.exact import Exact, integer, positive
+from confide.noise.distributions import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
+from confide.privacy.definitions import ZCDP, Definition, Neighbours, PrivacyLoss, PureDP
 
 # Sensitivity: how far one record can move the answers of a query.
 #
@@ -44,7 +45,7 @@ class Sensitivity:
 
 def bounded_degree(degree: int, neighbours: Neighbours) -> Sensitivity:
     """Sensitivity of a query in which each record counts, once, in at most ``degree`` cells."""
-    changed = whole(degree, "degree") * (2 if neighbours is Neighbours.CHANGE_ONE else 1)
+    changed = integer(degree, "degree") * (2 if neighbours is Neighbours.CHANGE_ONE else 1)
     return Sensitivity(l1=changed, l2_squared=changed)
 
 
@@ -57,19 +58,6 @@ def partition_marginal(neighbours: Neighbours) -> Sensitivity:
     Sensitivity(l1=2, l2_squared=2)
     """
     return bounded_degree(1, neighbours)
-
-
-def whole(value: object, name: str, least: int = 1) -> int:
-    """``value`` if it is an integer of at least ``least``: a number of cells, copies or repetitions."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ParameterError(
-            "not-a-whole-number",
-            f"{name} must be a whole number of at least {least}",
-            found=repr(value),
-            expected=f"an integer, {least} or more",
-            remedy=f"correct {name}",
-        )
-    return value
 
 
 class Distribution(StrEnum):
@@ -102,6 +90,33 @@ def geometric_zcdp_loss(epsilon: Exact, sensitivity: Sensitivity) -> ZCDP:
 def geometric_epsilon(loss: PureDP, sensitivity: Sensitivity) -> Fraction:
     """The ε per cell with which geometric noise costs ``loss``."""
     return _spendable(loss.epsilon, "epsilon") / sensitivity.l1
+
+
+def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> NoiseDistribution:
+    """The noise with which a marginal costs ``loss``: discrete Gaussian for zCDP, two-sided geometric for pure.
+
+    Args:
+        loss: What one marginal, in which each record counts in at most one cell, may cost.
+        neighbours: What the guarantee compares.
+
+    >>> calibrate(ZCDP("1/8"), Neighbours.CHANGE_ONE)
+    DiscreteGaussian('8')
+    """
+    sensitivity = partition_marginal(neighbours)
+    if isinstance(loss, ZCDP):
+        return DiscreteGaussian(gaussian_sigma2(loss, sensitivity))
+    if isinstance(loss, PureDP):
+        return TwoSidedGeometric(geometric_epsilon(loss, sensitivity))
+    raise TypeError(f"no noise is calibrated for {loss}")
+
+
+def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
+    """A budget as a loss: ρ for zCDP, otherwise pure ε.
+
+    >>> budget_of(Definition.ZCDP, "2.56")
+    ZCDP(rho=Fraction(64, 25))
+    """
+    return ZCDP(amount) if definition is Definition.ZCDP else PureDP(amount)
 
 
 def _spendable(value: Fraction, name: str) -> Fraction:

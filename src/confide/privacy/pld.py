@@ -22,13 +22,20 @@ from itertools import combinations_with_replacement
 from operator import add
 
 from confide.errors import ParameterError
-from confide.exact import Exact, positive
-from confide.privacy.calibration import Distribution, bounded_degree, whole
-from confide.privacy.conversion import probability
-from confide.privacy.definitions import Neighbours, nonnegative
+from confide.exact import Exact, as_delta, integer, nonnegative, positive
+from confide.privacy.calibration import Distribution, bounded_degree
+from confide.privacy.definitions import Neighbours
 from confide.privacy.directed import float_down, float_up
 from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
-from confide.privacy.loss_distribution import LossLaw, SpreadSum, circle, lattice_law, spread, sum_on_grid, too_large
+from confide.privacy.loss_distribution import (
+    GridSum,
+    LossDistribution,
+    circle,
+    discretise,
+    lattice_distribution,
+    sum_on_grid,
+    too_large,
+)
 
 _LEAST_DELTA = Fraction(1, 10**300)
 
@@ -43,8 +50,8 @@ class NoisyCells:
 
     def __init__(self, sigma2: Exact, cells: int, count: int = 1) -> None:
         object.__setattr__(self, "sigma2", positive(sigma2, "sigma2"))
-        object.__setattr__(self, "cells", whole(cells, "cells"))
-        object.__setattr__(self, "count", whole(count, "count"))
+        object.__setattr__(self, "cells", integer(cells, "cells"))
+        object.__setattr__(self, "count", integer(count, "count"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Bracket:
 
 def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact = "1e-4") -> Bracket:
     """The smallest ε for which all parts together are (ε, δ), between two numbers; the second is a promise."""
-    groups, d = _grouped(parts), probability(delta)
+    groups, d = _grouped(parts), as_delta(delta)
     if d < _LEAST_DELTA:
         raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
     log = math.log(d.denominator) - math.log(d.numerator)
@@ -96,12 +103,12 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
     return [NoisyCells(sigma2, cells, times) for member in members for sigma2, cells in member]
 
 
-def _laws(groups: dict[Fraction, int], theta: float, interval: Exact) -> tuple[LossLaw, LossLaw]:
+def _laws(groups: dict[Fraction, int], theta: float, interval: Exact) -> tuple[LossDistribution, LossDistribution]:
     step = float(positive(interval, "interval"))
-    laws = [lattice_law(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
-    if len(laws) == 1:
-        return laws[0], laws[0]
-    return sum_on_grid(laws, step, up=False), sum_on_grid(laws, step, up=True)
+    distributions = [lattice_distribution(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
+    if len(distributions) == 1:
+        return distributions[0], distributions[0]
+    return sum_on_grid(distributions, step, up=False), sum_on_grid(distributions, step, up=True)
 
 
 def _grouped(parts: Iterable[NoisyCells]) -> dict[Fraction, int]:
@@ -172,20 +179,23 @@ def _worst(
     paths: Sequence[Cells], moves: Sequence[tuple[int, ...]], delta: Exact, step: float
 ) -> tuple[tuple[int, ...], float]:
     """The move that needs the largest ε, and an ε that is certainly enough for it and for all others."""
-    d = probability(delta)
+    d = as_delta(delta)
     log = math.log(d.denominator) - math.log(d.numerator)
     rho = max(float(sum((_rho_moves(paths[path]) for path in move), Fraction())) for move in moves)
     theta = math.sqrt(log / rho)
-    laws = {key: lattice_law(float(key[0]), key[1], theta) for key in {key for path in paths for key in path.items()}}
-    size = max(circle([laws[key] for path in move for key in paths[path].items()], step) for move in moves)
-    placed = {key: spread(law, step, size) for key, law in laws.items()}
-    sums: list[SpreadSum] = [reduce(add, (placed[key] for key in path.items())) for path in paths]
+    distributions = {
+        key: lattice_distribution(float(key[0]), key[1], theta)
+        for key in {key for path in paths for key in path.items()}
+    }
+    size = max(circle([distributions[key] for path in move for key in paths[path].items()], step) for move in moves)
+    placed = {key: discretise(distribution, step, size) for key, distribution in distributions.items()}
+    sums: list[GridSum] = [reduce(add, (placed[key] for key in path.items())) for path in paths]
     chance = float_down(d)
     worst, epsilon = moves[0], 0.0
     for move in sorted(moves, key=lambda move: -sum(_rho_moves(paths[path]) for path in move)):
-        law = reduce(add, (sums[path] for path in move)).law()
-        if law.delta(epsilon, 1) > chance:
-            worst, epsilon = move, law.epsilon_above(chance)
+        distribution = reduce(add, (sums[path] for path in move)).distribution()
+        if distribution.delta(epsilon, 1) > chance:
+            worst, epsilon = move, distribution.epsilon_above(chance)
     return worst, epsilon
 
 

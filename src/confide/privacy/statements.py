@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from confide.exact import Exact
+from confide.exact import Exact, as_delta
 from confide.privacy.accountant import Loss
-from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon, probability
+from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon
 from confide.privacy.definitions import ZCDP, ApproxDP, Neighbours, PureDP
 from confide.privacy.directed import Enclosure, tighten
 from confide.privacy.pld import Bracket
@@ -44,7 +44,7 @@ def statements(
     """
     parts = [Statement("protected", _protected(neighbours, unit)), Statement("loss", _loss(loss))]
     if isinstance(loss, ZCDP):
-        parts.append(Statement("epsilon", _epsilon(loss, probability(delta), bracket)))
+        parts.append(Statement("epsilon", _epsilon(loss, as_delta(delta), bracket)))
     return (
         *parts,
         Statement("odds", _odds(loss, neighbours, unit, delta)),
@@ -141,7 +141,7 @@ def _odds(loss: Loss, neighbours: Neighbours, unit: str, delta: Exact) -> str:
     if isinstance(loss, ZCDP):
         if loss.rho == 0:
             return f"{opening}seeing the release does not change them."
-        bound, chance = factor(bun_steinke_epsilon(loss.rho, delta)), _small(probability(delta))
+        bound, chance = factor(bun_steinke_epsilon(loss.rho, delta)), _small(as_delta(delta))
     else:
         if loss.epsilon == 0:
             return (

@@ -127,7 +127,7 @@ Routes = dict[int, tuple[Route, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class FixedCase:
     """A situation in which an attribute of some records cannot be changed at all."""
 
     who: frozenset[Kind]
@@ -146,7 +146,7 @@ class Answer:
     """The sets of values that a record cannot leave, where there is room everywhere; empty if any value will do."""
     depends_on: tuple[str, ...]
     """The situations, in words, in which fewer values are possible."""
-    exceptions: tuple[Stuck, ...]
+    exceptions: tuple[FixedCase, ...]
     stuck: tuple[str, ...] = ()
     """The values that a record that has them can never change, whatever the data."""
 
@@ -232,7 +232,7 @@ def _answer(facet: Facet) -> Answer:
     )
 
 
-def _exceptions(facet: Facet, found: dict[Kind, Routes]) -> Iterator[Stuck]:
+def _exceptions(facet: Facet, found: dict[Kind, Routes]) -> Iterator[FixedCase]:
     """The situations in which only the record's own value is left, and whose records these are."""
     who: dict[frozenset[Need], set[Kind]] = {}
     for kind, by_value in found.items():
@@ -241,7 +241,7 @@ def _exceptions(facet: Facet, found: dict[Kind, Routes]) -> Iterator[Stuck]:
             for closed in _blocking(frozenset(others)):
                 who.setdefault(closed, set()).add(kind)
     for closed, kinds in who.items():
-        yield Stuck(frozenset(kinds), closed, _situations(facet.world, closed))
+        yield FixedCase(frozenset(kinds), closed, _situations(facet.world, closed))
 
 
 @lru_cache(maxsize=4096)

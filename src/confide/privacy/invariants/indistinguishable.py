@@ -66,7 +66,7 @@ class RecordClass:
     """For each facet that a bound fixes, whether the record has another value than A."""
 
 
-class Programme:
+class CoverProblem:
     """The smallest groups for one person A, whose class is the first. ``leaves``: for each closed bound, which way."""
 
     def __init__(self, classes: Sequence[RecordClass], leaves: Sequence[bool]):
@@ -173,7 +173,7 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class Group:
+class RecordGroup:
     """The size of the smallest group: where every bound has room, and in the situations where one has not."""
 
     mode: Mode
@@ -195,7 +195,7 @@ class Group:
         }
 
 
-def groups(invariants: Invariants) -> dict[Mode, Group]:
+def record_groups(invariants: Invariants) -> dict[Mode, RecordGroup]:
     """The smallest groups in all modes: the largest over all kinds of persons A."""
     world = invariants.world
     plain = {world.counted[kind]: kind for kind in world.kinds}
@@ -204,9 +204,9 @@ def groups(invariants: Invariants) -> dict[Mode, Group]:
     for when, situation in _situations(invariants):
         found.setdefault(when, []).append(_sizes(invariants, situation))
 
-    def group(mode: Mode) -> Group:
+    def group(mode: Mode) -> RecordGroup:
         exceptions = tuple((when, max(each[mode] for each in many)) for when, many in found.items())
-        return Group(mode, max(each[mode] for each in sizes), exceptions)
+        return RecordGroup(mode, max(each[mode] for each in sizes), exceptions)
 
     return {mode: group(mode) for mode in Mode}
 
@@ -219,7 +219,7 @@ def group_size(invariants: Invariants, mode: Mode, situation: Situation) -> int:
 def _sizes(invariants: Invariants, situation: Situation) -> dict[Mode, int]:
     world = invariants.world
     fixed = _fixed(world, situation)
-    asked = Programme(_classes(world, situation, fixed), tuple(need.leaves for need in sorted(situation.closed)))
+    asked = CoverProblem(_classes(world, situation, fixed), tuple(need.leaves for need in sorted(situation.closed)))
     classes = list(enumerate(asked.classes))
     signatures = dict.fromkeys(item.signature for _, item in classes if item.distance in (0, world.distances[-1]))
     targets = [frozenset(n for n, item in classes if item.signature == signature) for signature in signatures]
