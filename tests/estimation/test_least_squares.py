@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from least_squares_kit import Assembled, made_up, made_up_root, random_problem
 
+from confide.arrays import Floats
 from confide.errors import ParameterError
 from confide.estimation import solve as solving
 from confide.estimation.active_set import active_set
-from confide.estimation.node_problem import ChildSums, Floats, GroupBounds, MeasuredQuery, NodeProblem
+from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
 from confide.estimation.optimality import InfeasibleError, certify, clashes
 from confide.estimation.prepare import Point, prepare, project, reference_point
 from confide.estimation.solve import (

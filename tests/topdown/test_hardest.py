@@ -9,7 +9,8 @@ from tests.estimation.least_squares_kit import Assembled
 from tests.topdown.test_bars_shared import KEYS, PERSONS, lay_out
 
 from confide import api
-from confide.estimation.node_problem import Floats, NodeProblem
+from confide.arrays import Floats
+from confide.estimation.node_problem import NodeProblem
 from confide.estimation.prepare import prepare, reference_point
 from confide.estimation.solve import SolveOutcome, SolveReport, interior_point, projected_gradient, solve
 from confide.mechanisms.topdown import node

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from confide.estimation.node_problem import Booleans, Floats, Integers
+from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.prepare import Point, Prepared
 
 STEPS = 100

@@ -25,8 +25,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from confide.arrays import Floats, Integers
+
 Grouping = Mapping[int, Integers]
 """A query: for each axis that it does not sum out, the group of each level (−1: in none)."""
 

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from confide.arrays import Floats
 from confide.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-11
 """Eigenvalues below this part of the largest are zero: directions in which a sum is known exactly."""

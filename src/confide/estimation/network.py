@@ -24,7 +24,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from confide.estimation.rounding_problem import HALF, Bools, Ints, RoundingRemainder
+from confide.arrays import Booleans, Integers
+from confide.estimation.rounding_problem import HALF, RoundingRemainder
 
 Index = npt.NDArray[np.int32]
 UNLIMITED = 2**30
@@ -43,7 +44,7 @@ class Network:
     tail: Index
     head: Index
     capacity: Index
-    cost: Ints
+    cost: Integers
     flow: Index
     basis: Index
 
@@ -138,7 +139,7 @@ def build(left: RoundingRemainder, prices: Prices) -> Network:
     return Network(nodes, tails32, heads32, rooms32, costs, flows32, basis)
 
 
-def _largest_remainders(left: RoundingRemainder) -> tuple[Bools, Bools]:
+def _largest_remainders(left: RoundingRemainder) -> tuple[Booleans, Booleans]:
     """The open cells with the largest fractional parts, as many in each row as are rounded up; and the next one.
 
     At the root, where no row has a sum, the cells above one half, and no next one.
@@ -161,16 +162,16 @@ class _Groups:
     """
 
     families: int
-    count: Ints
-    flow: Ints
-    price: Ints
-    target: Ints
-    lower: Ints
-    upper: Ints
+    count: Integers
+    flow: Integers
+    price: Integers
+    target: Integers
+    lower: Integers
+    upper: Integers
     bound: int
-    breaks: Ints
+    breaks: Integers
 
-    def slopes(self) -> Ints:
+    def slopes(self) -> Integers:
         """The cost of one more unit from 0 and from each break point on: a row for each."""
         low = np.concatenate([np.zeros((1, len(self.count)), np.int64), self.breaks])
         slope = np.where(low < self.target, -self.price, self.price)
@@ -179,7 +180,7 @@ class _Groups:
         return slope
 
 
-def _groups(left: RoundingRemainder, start: Bools, prices: Prices) -> _Groups:
+def _groups(left: RoundingRemainder, start: Booleans, prices: Prices) -> _Groups:
     problem = left.problem
     children = start.shape[1]
     families = 0 if left.totals_remaining is None else len(left.totals_remaining)
@@ -209,16 +210,16 @@ def _groups(left: RoundingRemainder, start: Bools, prices: Prices) -> _Groups:
     return _Groups(families, count, flow, price, target, lower, upper, prices.bound, breaks)
 
 
-def _first_slope(breaks: Ints, slopes: Ints) -> Ints:
+def _first_slope(breaks: Integers, slopes: Integers) -> Integers:
     """The cost of the first unit: the slope of the first piece that is not empty."""
     piece = np.argmax(np.concatenate([breaks > 0, np.ones((1, breaks.shape[1]), np.bool_)]), axis=0)
-    first: Ints = slopes[piece, np.arange(breaks.shape[1])]
+    first: Integers = slopes[piece, np.arange(breaks.shape[1])]
     return first
 
 
 def _pieces(
-    below: Ints, above: Ints, flow: Ints, breaks: Ints, slopes: Ints
-) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints], Ints]:
+    below: Integers, above: Integers, flow: Integers, breaks: Integers, slopes: Integers
+) -> tuple[tuple[Integers, Integers, Integers, Integers, Integers], Integers]:
     """Parallel arcs for convex costs: (tail, head, room, cost, flow); and which of them can take one unit more.
 
     Empty pieces are left out. Together they have room for any flow, so there is exactly one such arc above each node.
@@ -250,7 +251,7 @@ _PIVOTS_PER_ARC = 200
 _LEAST_PIVOTS = 10_000
 
 
-def minimise(network: Network) -> tuple[Ints, int] | None:
+def minimise(network: Network) -> tuple[Integers, int] | None:
     """The flow of least cost and the number of pivots, or None if the limit on pivots was reached (never seen)."""
     flow = network.flow.copy()
     limit = _LEAST_PIVOTS + _PIVOTS_PER_ARC * len(flow)
@@ -271,7 +272,7 @@ def _simplex(
     tail: Ints32,
     head: Ints32,
     capacity: Ints32,
-    cost: Ints,
+    cost: Integers,
     flow: Ints32,
     above: Ints32,
     block: int,

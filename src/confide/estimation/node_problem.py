@@ -22,11 +22,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError, Place
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 
 def _wrong(what: str, where: str, found: object, expected: str) -> ParameterError:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from confide.arrays import Floats
 from confide.errors import ConfideError, Finding, Place
-from confide.estimation.node_problem import Floats
 from confide.estimation.prepare import Prepared
 
 GAP = 1e-6

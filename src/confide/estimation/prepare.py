@@ -16,15 +16,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from confide.estimation.node_problem import (
-    Booleans,
-    Floats,
-    GroupBounds,
-    Integers,
-    MeasuredQuery,
-    NodeProblem,
-    group_sums,
-)
+from confide.arrays import Booleans, Floats, Integers
+from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem, group_sums
 
 # The sum of squares as a linear operator: H x without forming H where that is dearer.
 #

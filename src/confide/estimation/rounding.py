@@ -29,13 +29,12 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from confide.arrays import Floats, Integers
 from confide.errors import Finding, RunError
 from confide.estimation.network import Prices, build
 from confide.estimation.rounding_problem import (
     HALF,
     MILLION,
-    Floats,
-    Ints,
     Partition,
     RoundingProblem,
     RoundingRemainder,
@@ -83,7 +82,7 @@ class LinearResult:
     """``ups`` is what is added to the floors, in the order of the chain; None unless the status is optimal."""
 
     status: Status
-    ups: Ints | None = None
+    ups: Integers | None = None
 
 
 def solve_linear(left: RoundingRemainder, *, widened: bool = False) -> LinearResult:
@@ -124,8 +123,8 @@ class _Program:
         if widened:
             self.upper = np.concatenate([self.upper, np.full(cells, np.inf), floor])
         self._cells = cells
-        self._entries: list[tuple[Ints, Ints, Ints]] = []
-        self._right: list[Ints] = []
+        self._entries: list[tuple[Integers, Integers, Integers]] = []
+        self._right: list[Integers] = []
         self._height = 0
         self._distances: list[tuple[int, slice]] = []
         self._write_rows()
@@ -133,13 +132,13 @@ class _Program:
         self.right = np.concatenate(self._right).astype(np.float64)
         self.matrix = sparse.csr_array((sign.astype(np.float64), (row, column)), shape=(self._height, len(self.lower)))
 
-    def _variables(self, lower: Ints | float, upper: Ints | float, count: int) -> Ints:
+    def _variables(self, lower: Integers | float, upper: Integers | float, count: int) -> Integers:
         begin = len(self.lower)
         self.lower = np.concatenate([self.lower, np.broadcast_to(np.asarray(lower, np.float64), count)])
         self.upper = np.concatenate([self.upper, np.broadcast_to(np.asarray(upper, np.float64), count)])
         return np.arange(begin, begin + count)
 
-    def _sum_of_cells(self, row: Ints) -> None:
+    def _sum_of_cells(self, row: Integers) -> None:
         """The cells, with their excess and shortfall, as parts of the given rows."""
         here = np.arange(self._cells)
         for block, sign in zip(range(self._blocks), (1, 1, -1), strict=False):
@@ -152,7 +151,7 @@ class _Program:
             self._sum_of_cells(self.rows)
             self._right.append(left.ups)
             self._height += cells
-        finer: tuple[Ints, Ints] | None = None  # the group of the level below, and its variables
+        finer: tuple[Integers, Integers] | None = None  # the group of the level below, and its variables
         for number in reversed(range(len(left.levels))):
             level = left.levels[number]
             size = level.target.size
@@ -202,7 +201,7 @@ class _Program:
         stages[-1][around] = 1.0
         return stages if self.widened else stages[1:]
 
-    def ups(self, value: Floats) -> Ints:
+    def ups(self, value: Floats) -> Integers:
         """What the cells get, as a matrix."""
         parts = value[: self._blocks * self._cells].astype(np.int64).reshape(self._blocks, self._cells)
         result = np.zeros_like(self.left.floor)
@@ -241,7 +240,7 @@ class RoundingReport:
 class Rounding:
     """Whole counts (cells × children) and how they came about."""
 
-    counts: Ints
+    counts: Integers
     report: RoundingReport
 
 
@@ -293,7 +292,7 @@ def round_counts(problem: RoundingProblem) -> Rounding:
     return Rounding(counts, report)
 
 
-def _down_or_up(left: RoundingRemainder) -> tuple[RoundingOutcome, Ints, int] | None:
+def _down_or_up(left: RoundingRemainder) -> tuple[RoundingOutcome, Integers, int] | None:
     """The optimal rounding of every cell to its floor or ceiling, or None if there is none."""
     if not left.open.any():
         ups = left.settled.astype(np.int64)
@@ -315,7 +314,7 @@ def _down_or_up(left: RoundingRemainder) -> tuple[RoundingOutcome, Ints, int] | 
     return RoundingOutcome.LINEAR, result.ups, 0
 
 
-def _widened(left: RoundingRemainder) -> tuple[RoundingOutcome, Ints, int]:
+def _widened(left: RoundingRemainder) -> tuple[RoundingOutcome, Integers, int]:
     """Whole counts that leave floors and ceilings as little as possible."""
 
     result = solve_linear(left, widened=True)
@@ -325,7 +324,7 @@ def _widened(left: RoundingRemainder) -> tuple[RoundingOutcome, Ints, int]:
     return RoundingOutcome.WIDENED if outside else RoundingOutcome.LINEAR, result.ups, 0
 
 
-def _broken(left: RoundingRemainder, ups: Ints) -> list[str]:
+def _broken(left: RoundingRemainder, ups: Integers) -> list[str]:
     return violations(left.problem, left.counts(ups))
 
 

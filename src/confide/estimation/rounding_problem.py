@@ -21,18 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.errors import Finding, ParameterError, Place
 
 MILLION = 1_000_000
 HALF = MILLION // 2
 _LARGEST = 2**43
 """Counts below this, in millionths, are held exactly enough by a float and add up within int64."""
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +40,11 @@ class Partition:
     """
 
     name: str
-    groups: Ints
+    groups: Integers
     in_pass: int = 0
     weight: int = 1
-    lower: Ints | None = None
-    upper: Ints | None = None
+    lower: Integers | None = None
+    upper: Integers | None = None
 
     @property
     def bounded(self) -> bool:
@@ -65,13 +61,13 @@ class RoundingProblem:
     """
 
     estimate: Floats
-    parent: Ints | None
+    parent: Integers | None
     partitions: tuple[Partition, ...]
     cell_weight: int = 1
     cell_pass: int = 0
-    allowed: Bools | None = None
-    child_group: Ints | None = None
-    group_totals: Ints | None = None
+    allowed: Booleans | None = None
+    child_group: Integers | None = None
+    group_totals: Integers | None = None
 
     def __post_init__(self) -> None:
         findings = [*_shape_findings(self)] or crossings(self.partitions)
@@ -123,7 +119,7 @@ def crossings(partitions: Sequence[Partition]) -> list[Finding]:
     return findings
 
 
-def _first_crossing(coarse: Ints, fine: Ints) -> tuple[int, int, int] | None:
+def _first_crossing(coarse: Integers, fine: Integers) -> tuple[int, int, int] | None:
     """A group of ``fine`` and two groups of ``coarse`` that it has cells in, or None if it refines."""
     if not len(fine):
         return None
@@ -187,7 +183,7 @@ def _shape_findings(problem: RoundingProblem) -> list[Finding]:
 
 
 def _expect_integers(
-    expect: Callable[[bool, str, str], None], name: str, values: Ints | None, shape: tuple[int, ...]
+    expect: Callable[[bool, str, str], None], name: str, values: Integers | None, shape: tuple[int, ...]
 ) -> None:
     holds = values is None or (values.shape == shape and values.dtype == np.int64)
     expect(holds, f"{name} has another form", f"int64 of the shape {shape}")
@@ -209,14 +205,14 @@ class RoundingLevel:
     """
 
     partition: Partition
-    starts: Ints
-    group: Ints
-    above: Ints
-    target: Ints
-    lower: Ints | None
-    upper: Ints | None
+    starts: Integers
+    group: Integers
+    above: Integers
+    target: Integers
+    lower: Integers | None
+    upper: Integers | None
 
-    def sums(self, values: Ints) -> Ints:
+    def sums(self, values: Integers) -> Integers:
         """Sums of rows over the groups."""
         return np.add.reduceat(values, self.starts, axis=0)
 
@@ -229,21 +225,21 @@ class RoundingRemainder:
     """
 
     problem: RoundingProblem
-    order: Ints
-    floor: Ints
-    rest: Ints
-    allowed: Bools
-    ups: Ints | None
-    open: Bools
-    settled: Bools
+    order: Integers
+    floor: Integers
+    rest: Integers
+    allowed: Booleans
+    ups: Integers | None
+    open: Booleans
+    settled: Booleans
     hopeless: bool
     levels: tuple[RoundingLevel, ...]
-    totals_remaining: Ints | None
+    totals_remaining: Integers | None
     """What each group of children is still to get."""
     gap: int
     """The largest amount, in millionths, by which the quantised estimate itself misses a parent sum or a zero."""
 
-    def counts(self, ups: Ints) -> Ints:
+    def counts(self, ups: Integers) -> Integers:
         """The rounded counts, in the order of the problem."""
         result = np.empty_like(self.floor)
         result[self.order] = self.floor + ups
@@ -289,16 +285,16 @@ def rounding_remainder(problem: RoundingProblem) -> RoundingRemainder:
     )
 
 
-def round_half_even(millionths: Ints) -> Ints:
+def round_half_even(millionths: Integers) -> Integers:
     """Millionths to the nearest whole number, halves to the even one; exact."""
     whole = millionths // MILLION
     rest = millionths - whole * MILLION
     upwards = (rest > HALF) | ((rest == HALF) & (whole % 2 == 1))
-    rounded: Ints = whole + upwards
+    rounded: Integers = whole + upwards
     return rounded
 
 
-def _chain_order(partitions: Sequence[Partition], cells: int) -> Ints:
+def _chain_order(partitions: Sequence[Partition], cells: int) -> Integers:
     """Rows such that the groups of every partition are contiguous; ties keep their order."""
     if not partitions:
         return np.arange(cells)
@@ -306,7 +302,7 @@ def _chain_order(partitions: Sequence[Partition], cells: int) -> Ints:
 
 
 def _level(
-    partition: Partition, order: Ints, floor: Ints, rest: Ints, before: Sequence[RoundingLevel]
+    partition: Partition, order: Integers, floor: Integers, rest: Integers, before: Sequence[RoundingLevel]
 ) -> RoundingLevel:
     ids = partition.groups[order]
     first = np.ones(len(ids), np.bool_)
@@ -326,7 +322,7 @@ def _level(
     return RoundingLevel(partition, starts, group, above, target, lower, upper)
 
 
-def objective(left: RoundingRemainder, ups: Ints) -> tuple[int, ...]:
+def objective(left: RoundingRemainder, ups: Integers) -> tuple[int, ...]:
     """The distance of each pass, and last the tie-breaker ``Σ (1 - 2 r) b`` in units of two millionths."""
     problem = left.problem
     value = [0] * problem.passes
@@ -337,7 +333,7 @@ def objective(left: RoundingRemainder, ups: Ints) -> tuple[int, ...]:
     return (*value, int(((HALF - left.rest) * ups).sum()))
 
 
-def violations(problem: RoundingProblem, counts: Ints) -> list[str]:
+def violations(problem: RoundingProblem, counts: Integers) -> list[str]:
     """Every kind of constraint that whole counts break, in words, without values; independent of the solvers."""
     broken = []
     if (counts < 0).any():

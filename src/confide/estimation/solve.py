@@ -16,9 +16,10 @@ import numpy as np
 import piqp
 import scipy.sparse as sp
 
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, Place
 from confide.estimation.active_set import active_set
-from confide.estimation.node_problem import Floats, Integers, NodeProblem
+from confide.estimation.node_problem import NodeProblem
 from confide.estimation.optimality import InfeasibleError, OptimalityCertificate, certify, clashes
 from confide.estimation.prepare import Point, Prepared, prepare, project, reference_point, row_status
 

@@ -16,13 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.hierarchical_blue import TOLERANCE
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Evaluate = Callable[[Floats], Floats]
 
 AT_ONCE = 2_048
@@ -55,7 +52,7 @@ class LevelVariances:
     """For each unit its kind."""
     values: Floats
     """kinds x whatever was evaluated; NaN where nothing tells the cells."""
-    possible: Bools
+    possible: Booleans
     """kinds x core: cells that are not zero by public knowledge."""
 
     @property
@@ -70,15 +67,15 @@ class _Upward:
 
     kind: Integers
     covariance: Floats
-    told: Bools
+    told: Booleans
     """Whether the kind has a covariance: something is measured in it, or in all that is below."""
-    possible: Bools
+    possible: Booleans
     below: Floats
-    below_told: Bools
+    below_told: Booleans
 
 
 def spine_variances(
-    levels: Sequence[SpineLevel], possible: Bools, evaluate: Evaluate, total: Floats
+    levels: Sequence[SpineLevel], possible: Booleans, evaluate: Evaluate, total: Floats
 ) -> list[LevelVariances]:
     """``evaluate`` of the covariance (kinds x sectors x core x core) of every level, root first.
 
@@ -94,7 +91,7 @@ def spine_variances(
 
 
 def _upward(
-    level: SpineLevel, below: _Upward | None, child_parent: Integers | None, possible: Bools, total: Floats
+    level: SpineLevel, below: _Upward | None, child_parent: Integers | None, possible: Booleans, total: Floats
 ) -> _Upward:
     _, sectors, size, _ = level.information.shape
     if below is None:
@@ -120,7 +117,7 @@ def _upward(
     return _Upward(kind.reshape(-1), covariance, told, can, sums, sums_told)
 
 
-def _combined(level: SpineLevel, measured: Integers, sums: Floats, sums_told: Bools, possible: Bools) -> Floats:
+def _combined(level: SpineLevel, measured: Integers, sums: Floats, sums_told: Booleans, possible: Booleans) -> Floats:
     """V(u⁻) from what is measured in the unit and what is known from below."""
     result = sums.copy()
     both = sums_told & (measured >= 0)

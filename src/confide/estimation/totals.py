@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, ParameterError
-from confide.estimation.node_problem import Floats, GroupBounds, Integers, MeasuredQuery, NodeProblem
+from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem
 from confide.estimation.optimality import OptimalityCertificate
 from confide.estimation.prepare import tighten
 from confide.estimation.solve import SolveOutcome, SolveReport, solve

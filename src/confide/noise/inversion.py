@@ -21,12 +21,10 @@ from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.noise.enclosure import ceil_div
 from confide.noise.stream import Coordinates, Extensions, WordSource
-
-Integers = npt.NDArray[np.int64]
 
 _WORD = 64
 _LARGEST_WORD = (1 << _WORD) - 1

@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from confide.arrays import Integers
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.noise.bounded import (
@@ -36,7 +37,7 @@ from confide.noise.bounded import (
 from confide.noise.distributions import Bounds, DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, narrowed
 from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
 from confide.noise.inversion import Inverse, Steps, scaled_down, scaled_up
-from confide.noise.sample import Integers, add_noise, check_values
+from confide.noise.sample import add_noise, check_values
 from confide.noise.stream import WordSource, check_span
 
 _ZERO = Fraction(0), Fraction(0)

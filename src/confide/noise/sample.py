@@ -22,6 +22,7 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
 from confide.noise.distributions import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.noise.enclosure import invert
@@ -120,8 +121,6 @@ def _bernoulli_exp_up_to_one(numerator: int, denominator: int, bits: UniformBits
         run += 1
     return run % 2 == 1
 
-
-Integers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 17
 """Draws at a time: words, lookups and counts stay in the processor's cache."""

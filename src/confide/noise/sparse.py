@@ -27,10 +27,11 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
 from confide.noise.distributions import Bounds, NoiseDistribution, nearest_float
 from confide.noise.enclosure import FoldedThresholds, IntegerBounds, ceil_div, folded_thresholds
-from confide.noise.inversion import Integers, Inverse, Steps, draw_one, scaled_down, scaled_up
+from confide.noise.inversion import Inverse, Steps, draw_one, scaled_down, scaled_up
 from confide.noise.lookup_table import fits_table
 from confide.noise.stream import WordSource
 

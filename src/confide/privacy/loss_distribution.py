@@ -16,9 +16,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats
 from confide.errors import ParameterError
-
-Array = npt.NDArray[np.float64]
 
 MOST_POINTS = 1 << 23
 """The largest array that is built, 64 MB. What would need more is refused."""
@@ -39,7 +38,7 @@ class LossDistribution:
 
     start: float
     step: float
-    mass: Array
+    mass: Floats
     theta: float
     log_moment: float
     doubt: float
@@ -90,7 +89,7 @@ class LossDistribution:
         return self.start + self.step * len(self.mass)
 
     @cached_property
-    def _positive(self) -> tuple[Array, Array]:
+    def _positive(self) -> tuple[Floats, Floats]:
         """The positive losses and their untilted masses; others do not matter for ε ≥ 0."""
         first = min(max(0, math.floor(-self.start / self.step)), len(self.mass))
         losses = self.start + self.step * np.arange(first, len(self.mass), dtype=np.float64)
@@ -272,12 +271,12 @@ def _log_wobble(sigma2: float) -> float:
     return math.log(at_zero) - math.log(at_half) + 1 / (8 * sigma2)
 
 
-def _transform_error(values: Array) -> float:
+def _transform_error(values: Floats) -> float:
     """A bound for the L1 effect of the rounding errors of one transform of ``values``."""
     return _FFT * _UNIT * math.log2(len(values)) * math.sqrt(len(values)) * _norm(values)
 
 
-def _norm(values: Array) -> float:
+def _norm(values: Floats) -> float:
     return math.sqrt(float(np.dot(values, values)))
 
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from confide.arrays import Integers
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.noise.ptables.parse import MOST_FINDINGS, PTableDraft, PTableLayout, parse
 from confide.noise.ptables.ptable import LookupRow, PTable, table_findings
@@ -41,8 +41,6 @@ KEYS = 256
 MOST_KEYS = 4096
 MOST_ROWS = 10_000
 _INTEGER = re.compile(r"[+-]?\d{1,12}")
-
-Integers = npt.NDArray[np.int64]
 
 
 def export_ons(table: PTable) -> str:

@@ -22,6 +22,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, Finding, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.noise.stream import NoiseStream, ReleaseKey, derive_stream
@@ -141,8 +142,6 @@ def _signed(value: int, table: PTableLike) -> str:
 def _finding(code: str, what: str, found: str, expected: str, where: Place) -> Finding:
     return Finding(code, what, where, found, expected, "correct the table, or make it anew with confide ptable")
 
-
-Integers = npt.NDArray[np.int64]
 
 DECIMAL = 10**8
 """The default number of keys: bounds with eight decimals, as other programs have them."""

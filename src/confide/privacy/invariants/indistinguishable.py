@@ -27,9 +27,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from confide.arrays import Floats
 from confide.privacy.invariants.language import ANY, Invariants, Kind, World
 from confide.privacy.invariants.single_record import Facet, Need, facets, routes, single_record
 
@@ -49,7 +49,6 @@ from confide.privacy.invariants.single_record import Facet, Need, facets, routes
 # instead.
 
 
-Matrix = NDArray[np.float64]
 MOST_TARGETS = 24
 
 
@@ -105,11 +104,11 @@ def _refill(classes: tuple[RecordClass, ...], leaves: tuple[bool, ...], targets:
     equal = np.vstack([_counts(classes), np.ones((1, kinds))])  # the last row: as many records as before
     kept = np.array([[float(item.bound[n]) for item in classes] for n in range(len(leaves))]).reshape(-1, kinds)
     low, high = np.where(leaves, 0.0, -np.inf), np.where(leaves, np.inf, 0.0)
-    rows: list[Matrix] = []
-    least: list[Matrix] = []
-    most: list[Matrix] = []
+    rows: list[Floats] = []
+    least: list[Floats] = []
+    most: list[Floats] = []
 
-    def add(taken: Matrix, at: int, filled: Matrix, a: Matrix, lower: Matrix, upper: Matrix) -> None:
+    def add(taken: Floats, at: int, filled: Floats, a: Floats, lower: Floats, upper: Floats) -> None:
         block = np.zeros((len(taken), kinds * (1 + 2 * number)))
         block[:, :kinds] = taken
         start = kinds * (1 + 2 * at)
@@ -132,7 +131,7 @@ def _refill(classes: tuple[RecordClass, ...], leaves: tuple[bool, ...], targets:
     return _solve(cost, np.vstack(rows), np.concatenate(least), np.concatenate(most))
 
 
-def _counts(classes: Sequence[RecordClass]) -> Matrix:
+def _counts(classes: Sequence[RecordClass]) -> Floats:
     """One row for each unit of each published count: who is part of it."""
     width = len(classes[0].signature)
     units = dict.fromkeys((n, item.signature[n]) for item in classes for n in range(width))
@@ -140,7 +139,7 @@ def _counts(classes: Sequence[RecordClass]) -> Matrix:
     return np.array(rows).reshape(-1, len(classes))
 
 
-def _solve(cost: Matrix, rows: Matrix, least: Matrix, most: Matrix) -> int:
+def _solve(cost: Floats, rows: Floats, least: Floats, most: Floats) -> int:
     """The optimum; the first variable, A's own class, is at least one."""
     lower = np.zeros(len(cost))
     lower[0] = 1
