@@ -91,16 +91,16 @@ class HierarchicalBlue:
 
     def estimate(self, node: int) -> Floats:
         """The cells of a node; NaN where several unmeasured siblings leave them open."""
-        found = self._estimate[node]
-        assert found is not None
-        return found
+        estimate = self._estimate[node]
+        assert estimate is not None
+        return estimate
 
     def covariance(self, node: int, other: int | None = None) -> Floats:
         """The covariance of the estimates of a node, or of two."""
         if other is None or other == node:
-            found = self._covariance[node]
-            assert found is not None
-            return found
+            covariance = self._covariance[node]
+            assert covariance is not None
+            return covariance
         above, path = self._to_common(node, other)
         beside, other_path = self._to_common(other, node)
         if not path and not other_path:
@@ -121,9 +121,9 @@ class HierarchicalBlue:
     def _up(self, node: int) -> None:
         measured, below = self._measured[node], None
         upward = [self._upward[child] for child in self._children[node]]
-        found = [each for each in upward if each is not None]
-        if found and len(found) == len(upward):
-            below = (np.sum([b for b, _ in found], axis=0), np.sum([v for _, v in found], axis=0))
+        estimates = [child for child in upward if child is not None]
+        if estimates and len(estimates) == len(upward):
+            below = (np.sum([b for b, _ in estimates], axis=0), np.sum([v for _, v in estimates], axis=0))
         self._below[node] = below
         if below is None and measured is None:
             return
@@ -134,8 +134,8 @@ class HierarchicalBlue:
         elif measured is None:
             estimate, covariance = below
         else:
-            total, spread = below
-            covariance = np.linalg.solve(np.eye(len(total)) + spread @ measured.information, spread)
+            total, covariance_below = below
+            covariance = np.linalg.solve(np.eye(len(total)) + covariance_below @ measured.information, covariance_below)
             covariance = (covariance + covariance.T) / 2
             estimate = total + covariance @ (measured.evidence - measured.information @ total)
         if node in self._known:
@@ -149,10 +149,10 @@ class HierarchicalBlue:
             upward = self._upward[child]
             if below is not None:
                 assert upward is not None
-                total, spread = below
-                gain = upward[1] @ np.linalg.pinv(spread, rcond=TOLERANCE, hermitian=True)
+                total, covariance_below = below
+                gain = upward[1] @ np.linalg.pinv(covariance_below, rcond=TOLERANCE, hermitian=True)
                 self._estimate[child] = upward[0] + gain @ (estimate - total)
-                self._covariance[child] = upward[1] - gain @ (spread - covariance) @ gain.T
+                self._covariance[child] = upward[1] - gain @ (covariance_below - covariance) @ gain.T
             elif upward is not None:
                 gain = np.zeros_like(covariance)
                 self._estimate[child], self._covariance[child] = upward
@@ -167,10 +167,10 @@ class HierarchicalBlue:
         estimate, covariance = self.estimate(node), self.covariance(node)
         if any(other is None for other in others):
             return np.full_like(estimate, np.nan), np.full_like(covariance, np.inf)
-        found = [other for other in others if other is not None]
+        siblings = [other for other in others if other is not None]
         return (
-            estimate - np.sum([b for b, _ in found], axis=0) if found else estimate,
-            covariance + np.sum([v for _, v in found], axis=0) if found else covariance,
+            estimate - np.sum([b for b, _ in siblings], axis=0) if siblings else estimate,
+            covariance + np.sum([v for _, v in siblings], axis=0) if siblings else covariance,
         )
 
     def _siblings(self, one: int, other: int) -> Floats:
@@ -196,8 +196,8 @@ class HierarchicalBlue:
         return node, path
 
     def _gains(self, path: Sequence[int]) -> list[Floats]:
-        found = [self._gain[node] for node in path]
-        return [gain for gain in found if gain is not None]
+        gains = [self._gain[node] for node in path]
+        return [gain for gain in gains if gain is not None]
 
 
 def conditioned(estimate: Floats, covariance: Floats, known: KnownSums) -> tuple[Floats, Floats]:

@@ -219,15 +219,15 @@ class RoundingLevel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundingRemainder:
-    """The problem in the order of the chain. ``rest`` has the fractional parts, ``ups[i]`` how many children of the
-    cell i are rounded up (None at the root). ``settled`` marks cells that have to be rounded up, ``open`` those that
-    may be; ``hopeless`` is set where a cell's leftover is negative or exceeds its allowed children.
+    """The problem in the order of the chain. ``fractional`` has the fractional parts, in millionths, ``ups[i]`` how
+    many children of the cell i are rounded up (None at the root). ``settled`` marks cells that have to be rounded up,
+    ``open`` those that may be; ``hopeless`` is set where a cell's leftover is negative or exceeds its allowed children.
     """
 
     problem: RoundingProblem
     order: Integers
     floor: Integers
-    rest: Integers
+    fractional: Integers
     allowed: Booleans
     ups: Integers | None
     open: Booleans
@@ -260,7 +260,7 @@ def rounding_remainder(problem: RoundingProblem) -> RoundingRemainder:
         gap = int(outside.max(initial=0))
         micro -= outside
     floor = micro // MILLION
-    rest = micro - floor * MILLION
+    fractional = micro - floor * MILLION
     ups = None
     free, settled, hopeless = allowed, np.zeros((cells, children), np.bool_), False
     if problem.parent is not None:
@@ -279,18 +279,18 @@ def rounding_remainder(problem: RoundingProblem) -> RoundingRemainder:
         np.subtract.at(totals_remaining, problem.child_group[member], floor.sum(axis=0)[member])
     levels: list[RoundingLevel] = []
     for partition in problem.partitions if cells else ():
-        levels.append(_level(partition, order, floor, rest, levels))
+        levels.append(_level(partition, order, floor, fractional, levels))
     return RoundingRemainder(
-        problem, order, floor, rest, allowed, ups, free, settled, hopeless, tuple(levels), totals_remaining, gap
+        problem, order, floor, fractional, allowed, ups, free, settled, hopeless, tuple(levels), totals_remaining, gap
     )
 
 
 def round_half_even(millionths: Integers) -> Integers:
     """Millionths to the nearest whole number, halves to the even one; exact."""
-    whole = millionths // MILLION
-    rest = millionths - whole * MILLION
-    upwards = (rest > HALF) | ((rest == HALF) & (whole % 2 == 1))
-    rounded: Integers = whole + upwards
+    integers = millionths // MILLION
+    fractional = millionths - integers * MILLION
+    upwards = (fractional > HALF) | ((fractional == HALF) & (integers % 2 == 1))
+    rounded: Integers = integers + upwards
     return rounded
 
 
@@ -302,7 +302,7 @@ def _chain_order(partitions: Sequence[Partition], cells: int) -> Integers:
 
 
 def _level(
-    partition: Partition, order: Integers, floor: Integers, rest: Integers, before: Sequence[RoundingLevel]
+    partition: Partition, order: Integers, floor: Integers, fractional: Integers, before: Sequence[RoundingLevel]
 ) -> RoundingLevel:
     ids = partition.groups[order]
     first = np.ones(len(ids), np.bool_)
@@ -312,7 +312,7 @@ def _level(
     starts = np.flatnonzero(first)
     group = np.cumsum(first) - 1
     above = before[-1].group[starts] if before else np.zeros(len(starts), np.int64)
-    target = round_half_even(np.add.reduceat(rest, starts, axis=0))
+    target = round_half_even(np.add.reduceat(fractional, starts, axis=0))
     lower = upper = None
     if partition.bounded:
         base = np.add.reduceat(floor, starts, axis=0)
@@ -322,15 +322,15 @@ def _level(
     return RoundingLevel(partition, starts, group, above, target, lower, upper)
 
 
-def objective(left: RoundingRemainder, ups: Integers) -> tuple[int, ...]:
+def objective(remainder: RoundingRemainder, ups: Integers) -> tuple[int, ...]:
     """The distance of each pass, and last the tie-breaker ``Σ (1 - 2 r) b`` in units of two millionths."""
-    problem = left.problem
+    problem = remainder.problem
     value = [0] * problem.passes
-    for level in left.levels:
+    for level in remainder.levels:
         distance = int(np.abs(level.sums(ups) - level.target).sum())
         value[level.partition.in_pass] += level.partition.weight * distance
-    value[problem.cell_pass] += problem.cell_weight * int(np.abs(ups - (left.rest > HALF)).sum())
-    return (*value, int(((HALF - left.rest) * ups).sum()))
+    value[problem.cell_pass] += problem.cell_weight * int(np.abs(ups - (remainder.fractional > HALF)).sum())
+    return (*value, int(((HALF - remainder.fractional) * ups).sum()))
 
 
 def violations(problem: RoundingProblem, counts: Integers) -> list[str]:

@@ -54,9 +54,9 @@ def _margins(prepared: Prepared, reference: Floats, number: Integers) -> _Margin
     row = group[pair] * units + child
     used = (variable >= 0) & (hessian.weights.ravel()[row] > 0)
     row, variable = row[used], variable[used]
-    kept, row = np.unique(row, return_inverse=True)
-    residual = (hessian.measured - hessian.margins(reference)).ravel()[kept]
-    return _Margins(row, variable, hessian.weights.ravel()[kept], residual)
+    measured_rows, row = np.unique(row, return_inverse=True)
+    residual = (hessian.measured - hessian.margins(reference)).ravel()[measured_rows]
+    return _Margins(row, variable, hessian.weights.ravel()[measured_rows], residual)
 
 
 def _matrix(parts: list[tuple[Integers, Integers, Floats]], shape: tuple[int, int]) -> sp.csc_matrix:
@@ -70,24 +70,28 @@ def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> P
     number = np.full(free.shape, -1, np.int64)
     number.T[free.T] = np.arange(int(free.sum()))
     count = int(free.sum())
+    # Variables: the deviations of the free cells, then one for each measured group, z = M d.
     margins = _margins(prepared, reference, number)
     extra = len(margins.weight)
     weights = np.concatenate([_ordered(hessian.diagonal, prepared), margins.weight])
     unit = float(weights.max(initial=0.0)) or 1.0
-    wanted = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
+    targets = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
     curvature = sp.diags_array(2.0 * weights / unit, format="csc")
-    linear = -2.0 * weights / unit * wanted
+    linear = -2.0 * weights / unit * targets
 
+    # Equations, one block after the other: z is the sum of its cells, ...
     ones = np.ones(count)
     parts = [(margins.row, margins.variable, np.ones(len(margins.row)))]
     parts.append((np.arange(extra), count + np.arange(extra), -np.ones(extra)))
     right, height = [np.zeros(extra)], extra
+    # ... cells add up to the parent sums, ...
     if prepared.sums is not None:
         block = np.broadcast_to(np.arange(prepared.sums.size).reshape(prepared.sums.shape), free.shape)
         present, block_row = np.unique(_ordered(block, prepared), return_inverse=True)
         parts.append((block_row + height, np.arange(count), ones))
         right.append((prepared.sums - reference.sum(prepared.axis, keepdims=True)).ravel()[present])
         height += len(present)
+    # ... and side rows with one bound are met; those with two become inequalities.
     equal = rows.low == rows.high
     variable = number.ravel()[rows.variable]
     place = np.where(equal, np.cumsum(equal) - 1 + height, np.cumsum(~equal) - 1)
@@ -98,6 +102,7 @@ def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> P
     height += int(equal.sum())
     equations = _matrix(parts, (height, count + extra))
 
+    # The objective is divided by its largest weight, so that the absolute tolerance means the same for all problems.
     solver = piqp.SparseSolver()
     settings = solver.settings
     settings.eps_abs, settings.eps_rel, settings.max_iter = TOLERANCE, 0.0, steps
@@ -114,6 +119,7 @@ def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> P
     status = solver.solve()
     result = solver.result
 
+    # Back to the point and to multipliers in our sign: positive at a lower bound.
     deviation = np.zeros(free.shape)
     deviation.T[free.T] = result.x[:count]
     multipliers = np.zeros(rows.count)
@@ -146,6 +152,7 @@ INNER = 300
 def _inner(prepared: Prepared, x: Floats, shift: Floats, penalty: float, tolerance: float, steps: int) -> Floats:
     """Minimises ``f + penalty/2 |distance of A x + shift to [low, high]|^2`` over the simplices."""
     rows = prepared.rows
+    # The step is one over a bound of the curvature: of H, and of A'A by its row and column sums.
     longest = float(np.bincount(rows.row, minlength=rows.count).max(initial=0)) if rows.count else 0.0
     overlap = float(np.bincount(rows.variable).max(initial=0)) if rows.count else 0.0
     slope_bound = 2.0 * prepared.hessian.largest() + penalty * longest * overlap
@@ -160,6 +167,7 @@ def _inner(prepared: Prepared, x: Floats, shift: Floats, penalty: float, toleran
         moved = new - x
         if float(np.abs(new - point).max(initial=0.0)) <= tolerance:
             return new
+        # The momentum points uphill: restart without it. Otherwise gather speed.
         if float(((point - new) * moved).sum()) > 0.0:
             point, speed = new, 1.0
         else:
@@ -178,14 +186,17 @@ def projected_gradient(prepared: Prepared, start: Floats, rounds: int = ROUNDS) 
     for number in range(1, rounds + 1):
         x = _inner(prepared, x, shift, penalty, tolerance, INNER)
         sums = rows.sums(x) + shift
+        # The shift is the scaled multiplier: what is missed is added, so the next round pushes harder.
         new_shift = sums - np.clip(sums, rows.low, rows.high)
         off = float(np.abs(new_shift - shift).max(initial=0.0))
         shift = new_shift
+        # Every third round the active set method tries to finish from here.
         if number % 3 == 0:
             multipliers = -penalty * shift
             polished = active_set(prepared, x, row_status(prepared, multipliers))
             if polished.finished and certify(prepared, polished.x, polished.multipliers).accepts():
                 return Point(polished.x, polished.multipliers, number, finished=True)
+        # Too slow: a larger penalty, with the shift scaled so that the multipliers stay.
         if off > 0.5 * missed:
             penalty, shift = penalty * 3.0, shift / 3.0
         missed = off
@@ -272,10 +283,12 @@ def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
             return x, SolveReport(method, certificate, tuple(attempts))
         if certificate.feasible and (best is None or certificate.objective < best[1].objective):
             best = x, certificate
-        if best is None and len(attempts) == 1 and (found := clashes(prepared)):
-            raise InfeasibleError(found)
+        if best is None and len(attempts) == 1 and (contradictions := clashes(prepared)):
+            raise InfeasibleError(contradictions)
     if best is None:
-        raise UnsolvedError(_unmet(min((tried.certificate for tried in attempts), key=lambda found: found.violation)))
+        raise UnsolvedError(
+            _unmet(min((attempt.certificate for attempt in attempts), key=lambda certificate: certificate.violation))
+        )
     return best[0], SolveReport(SolveOutcome.INEXACT, best[1], tuple(attempts))
 
 

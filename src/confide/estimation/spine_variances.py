@@ -67,11 +67,11 @@ class _Upward:
 
     kind: Integers
     covariance: Floats
-    told: Booleans
+    determined: Booleans
     """Whether the kind has a covariance: something is measured in it, or in all that is below."""
     possible: Booleans
     below: Floats
-    below_told: Booleans
+    below_determined: Booleans
 
 
 def spine_variances(
@@ -100,34 +100,36 @@ def _upward(
         rows, kind = np.unique(keys, axis=0, return_inverse=True)
         measured, can = rows[:, 0], patterns[rows[:, 1]]
         sums = np.zeros((len(rows), sectors, size, size))
-        sums_told = np.zeros(len(rows), bool)
+        sums_determined = np.zeros(len(rows), bool)
     else:
         assert child_parent is not None
         kind, measured, listed = _kinds(level.measured, child_parent, below.kind)
         sums = np.stack([np.tensordot(n, below.covariance[kinds], axes=1) for kinds, n in listed])
-        sums_told = np.array([bool(below.told[kinds].all()) for kinds, _ in listed])
+        sums_determined = np.array([bool(below.determined[kinds].all()) for kinds, _ in listed])
         can = np.stack([below.possible[kinds].any(axis=0) for kinds, _ in listed])
-    told = sums_told | (measured >= 0)
+    determined = sums_determined | (measured >= 0)
     covariance = np.zeros_like(sums)
     for first in range(0, len(measured), AT_ONCE):
         part = slice(first, first + AT_ONCE)
-        covariance[part] = _combined(level, measured[part], sums[part], sums_told[part], can[part])
+        covariance[part] = _combined(level, measured[part], sums[part], sums_determined[part], can[part])
     if level.total_known:
         covariance[:, 0] = _without_total(covariance[:, 0], total)
-    return _Upward(kind.reshape(-1), covariance, told, can, sums, sums_told)
+    return _Upward(kind.reshape(-1), covariance, determined, can, sums, sums_determined)
 
 
-def _combined(level: SpineLevel, measured: Integers, sums: Floats, sums_told: Booleans, possible: Booleans) -> Floats:
+def _combined(
+    level: SpineLevel, measured: Integers, sums: Floats, sums_determined: Booleans, possible: Booleans
+) -> Floats:
     """V(u⁻) from what is measured in the unit and what is known from below."""
     result = sums.copy()
-    both = sums_told & (measured >= 0)
+    both = sums_determined & (measured >= 0)
     if both.any():
         inner = sums[both] @ level.information[measured[both]]
         result[both] = np.linalg.solve(np.eye(sums.shape[-1]) + inner, sums[both])
-    alone = ~sums_told & (measured >= 0)
+    alone = ~sums_determined & (measured >= 0)
     for number in np.flatnonzero(alone).tolist():
-        chosen = np.flatnonzero(possible[number])
-        cut = np.ix_(np.arange(sums.shape[1]), chosen, chosen)
+        cells = np.flatnonzero(possible[number])
+        cut = np.ix_(np.arange(sums.shape[1]), cells, cells)
         result[number][cut] = _inverse(level.information[measured[number]][cut])
     return (result + result.swapaxes(-1, -2)) / 2
 
@@ -176,7 +178,7 @@ def _kinds(
 
 def _downward(levels: Sequence[SpineLevel], upward: list[_Upward], evaluate: Evaluate) -> Iterator[LevelVariances]:
     root = upward[0]
-    kind, covariance, seen = root.kind, root.covariance, np.arange(len(root.covariance))
+    kind, covariance, upward_kind = root.kind, root.covariance, np.arange(len(root.covariance))
     yield LevelVariances(kind, evaluate(covariance), root.possible)
     for position, level in enumerate(levels[1:], start=1):
         above, own = upward[position - 1], upward[position]
@@ -190,15 +192,15 @@ def _downward(levels: Sequence[SpineLevel], upward: list[_Upward], evaluate: Eva
         siblings[kind] = children  # alike units have as many children
         parts, answers = [], []
         for first in range(0, len(pairs), AT_ONCE):
-            chosen = slice(first, first + AT_ONCE)
-            made = _refined(
-                own, above, own_kind[chosen], seen[parent_kind[chosen]], covariance[parent_kind[chosen]], inverse
+            part = slice(first, first + AT_ONCE)
+            refined = _refined(
+                own, above, own_kind[part], upward_kind[parent_kind[part]], covariance[parent_kind[part]], inverse
             )
-            open_ = ~above.below_told[seen[parent_kind[chosen]]] & ~own.told[own_kind[chosen]]
-            made[open_ & (siblings[parent_kind[chosen]] > 1)] = np.nan
-            answers.append(evaluate(made))
-            parts += [] if last else [made]
-        kind, seen = new.reshape(-1), own_kind
+            open_ = ~above.below_determined[upward_kind[parent_kind[part]]] & ~own.determined[own_kind[part]]
+            refined[open_ & (siblings[parent_kind[part]] > 1)] = np.nan
+            answers.append(evaluate(refined))
+            parts += [] if last else [refined]
+        kind, upward_kind = new.reshape(-1), own_kind
         covariance = covariance[:0] if last else np.concatenate(parts)
         yield LevelVariances(kind, np.concatenate(answers), own.possible[own_kind])
 
@@ -217,8 +219,8 @@ def _refined(
     """V of units from V(u⁻) and what is known of their parents."""
     covariance = own.covariance[own_kind]
     gain = covariance @ inverse[above_kind]
-    known = covariance - gain @ (above.below[above_kind] - parent) @ gain.swapaxes(-1, -2)
-    told_below = above.below_told[above_kind][:, None, None, None]
-    told = own.told[own_kind][:, None, None, None]
+    conditioned = covariance - gain @ (above.below[above_kind] - parent) @ gain.swapaxes(-1, -2)
+    below_known = above.below_determined[above_kind][:, None, None, None]
+    determined = own.determined[own_kind][:, None, None, None]
     # A child that nothing tells is its parent, if it is the only one; the others are left as they are.
-    return np.where(told_below, known, np.where(told, covariance, parent))
+    return np.where(below_known, conditioned, np.where(determined, covariance, parent))

@@ -187,6 +187,7 @@ def add_noise(
 
 def decide(table: LookupTable, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
     """The draws of ``words``, with further words of the same coordinates from ``source`` where these do not decide."""
+    # Stage 1: one lookup decides all but a few words.
     noise = table.signed[words].astype(np.int64)
     open_ = np.flatnonzero(noise == UNDECIDED)
     noise[open_] = _settle(table, words[open_], coordinates[open_], source, tally)
@@ -231,11 +232,14 @@ def _add_block(values: Integers, table: LookupTable, source: WordSource, start: 
 def _settle(table: LookupTable, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
     """Stage 2 for draws in undecided cells; what it cannot decide goes on to the search and to stage 3."""
     tally.extended += len(words)
+    # A word is a sign and a cell of the unit interval; 64 more bits are a place within the cell.
     cells = words & np.uint16(CELLS - 1)
     extensions = source.extension(coordinates, 0)
     rank = table.rank[cells]
     upper = table.upper[rank]
+    # With one threshold in the cell the magnitude is the one below it, or the next.
     magnitudes = table.below[rank] + (extensions > upper)
+    # Between the rounded threshold and its rounded-up neighbour nothing is decided.
     open_ = np.flatnonzero((extensions >= table.lower[rank]) & (extensions <= upper))
     magnitudes[open_] = _search(table, cells[open_], extensions[open_], coordinates[open_], source, tally)
     signed: Integers = np.where(words >> np.uint16(CELL_BITS), -magnitudes, magnitudes)
@@ -247,10 +251,12 @@ def _search(
 ) -> Integers:
     """Magnitudes by binary search with 64 bits of ``U``, or by :func:`invert` where they touch a threshold."""
     first = (cells.astype(np.uint64) << np.uint64(64 - CELL_BITS)) | (extensions >> np.uint64(CELL_BITS))
+    # The first threshold whose upper rounding is not below the bits; it decides if its lower rounding is above them.
     magnitudes = np.searchsorted(table.first_upper, first, side="left")
     known = np.minimum(magnitudes, len(table.first_lower) - 1)
     open_ = np.flatnonzero((magnitudes != known) | (first >= table.first_lower[known]))
     tally.exact += len(open_)
+    # Stage 3, about one draw in 2**55: the threshold itself is worked out, and bits added until they differ from it.
     for i in open_:
         prefix = int(cells[i]) << 64 | int(extensions[i])
         next_word = _words_of(source, coordinates[i : i + 1], first=1)
