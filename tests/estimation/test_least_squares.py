@@ -18,10 +18,7 @@ from confide.arrays import Floats
 from confide.errors import ParameterError
 from confide.estimation import solve as solving
 from confide.estimation.active_set import active_set
-from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
-from confide.estimation.optimality import InfeasibleError, certify, clashes
-from confide.estimation.prepare import Point, prepare, project, reference_point
-from confide.estimation.solve import (
+from confide.estimation.least_squares import (
     SolveOutcome,
     SolveReport,
     UnsolvedError,
@@ -30,6 +27,9 @@ from confide.estimation.solve import (
     quantised,
     solve,
 )
+from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
+from confide.estimation.optimality import InfeasibleError, certify, clashes
+from confide.estimation.prepare import Point, prepare, project, reference_point
 from confide.estimation.totals import estimate_totals, project_totals, tolerance_rows
 
 
@@ -267,7 +267,7 @@ _SCRIPT = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
 from least_squares_kit import random_problem
-from confide.estimation.solve import quantised, solve
+from confide.estimation.least_squares import quantised, solve
 bits, quanta = hashlib.sha256(), hashlib.sha256()
 for seed in range(12):
     x, _ = solve(random_problem(seed, largest=1500))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from least_squares_kit import Assembled, random_problem
 
+from confide.estimation.least_squares import SolveOutcome, interior_point, solve
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.solve import SolveOutcome, interior_point, solve
 
 SMALL = 60
 """Up to this many variables SLSQP is asked too; it is cubic in them."""

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 import confide.mechanisms.topdown.node
 from confide import api
 from confide.cli.main import app
+from confide.estimation.least_squares import SolveOutcome, SolveReport
 from confide.estimation.optimality import GAP
 from confide.estimation.rounding import RoundingTally
-from confide.estimation.solve import SolveOutcome, SolveReport
 from confide.mechanisms.topdown.descent import OUTCOMES, TALLY, power_of_ten, read_statistics, solver_check
 from confide.mechanisms.topdown.node import NodeTally
 from confide.mechanisms.topdown.statement import invariants, invariants_note

@@ -10,9 +10,9 @@ from tests.topdown.test_bars_shared import KEYS, PERSONS, lay_out
 
 from confide import api
 from confide.arrays import Floats
+from confide.estimation.least_squares import SolveOutcome, SolveReport, interior_point, projected_gradient, solve
 from confide.estimation.node_problem import NodeProblem
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.solve import SolveOutcome, SolveReport, interior_point, projected_gradient, solve
 from confide.mechanisms.topdown import node
 
 pytestmark = [

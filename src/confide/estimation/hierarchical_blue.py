@@ -57,7 +57,15 @@ class KnownSums:
 class HierarchicalBlue:
     """Estimates and covariances of all nodes of a tree.
 
-    ``parents[u]`` is the parent of u, −1 for the root. ``measured[u]`` is None where nothing is measured.
+    Args:
+        parents: For each node u its parent, −1 for the root.
+        measured: For each node what its measurements say; None where nothing is measured.
+        known: Sums over the cells of a node that are known exactly, by node.
+
+    >>> half = NodeInformation.of([[1.0]], [2.0], [10.0])      # one cell, measured as 10 with variance 2
+    >>> tree = HierarchicalBlue([-1, 0, 0], [half, NodeInformation.of([[1.0]], [1.0], [4.0]), half])
+    >>> tree.estimate(0).round(3), tree.covariance(1).round(3)
+    (array([11.6]), array([[0.8]]))
     """
 
     def __init__(

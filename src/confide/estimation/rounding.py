@@ -287,7 +287,17 @@ class RoundingTally:
 
 
 def round_counts(problem: RoundingProblem) -> Rounding:
-    """Round; raise a :class:`~confide.errors.RunError` if no whole counts keep the sums and bounds."""
+    """Whole counts that keep every sum and bound, as near as can be to an estimate.
+
+    Args:
+        problem: The estimate (cells x children), the parent's counts, the chain of partitions and their bounds.
+
+    Returns:
+        The counts (cells x children) and how they came about. An example is in the module.
+
+    Raises:
+        RunError: No whole counts keep the sums and bounds.
+    """
     remainder = rounding_remainder(problem)
     attempt = None if remainder.hopeless else _down_or_up(remainder)
     if attempt is None:

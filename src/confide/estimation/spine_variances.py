@@ -77,10 +77,16 @@ class _Upward:
 def spine_variances(
     levels: Sequence[SpineLevel], possible: Booleans, evaluate: Evaluate, total: Floats
 ) -> list[LevelVariances]:
-    """``evaluate`` of the covariance (kinds x sectors x core x core) of every level, root first.
+    """Variances of the least-squares estimates on a whole spine, without any data.
 
-    ``possible`` says for each unit of the last level and each core cell whether it can be other than zero. ``total`` is
-    the vector of the known total in the first sector.
+    Args:
+        levels: What is measured on each level, the root first.
+        possible: (units of the last level, core): whether a core cell of a unit can be other than zero.
+        evaluate: What is asked of a covariance: from (kinds, sectors, core, core) to (kinds, ...).
+        total: The vector of the known total in the first sector, (core,).
+
+    Returns:
+        One answer for each level, the root first.
     """
     upward: list[_Upward] = []
     for level in reversed(levels):

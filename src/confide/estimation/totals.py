@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, ParameterError
+from confide.estimation.least_squares import SolveOutcome, SolveReport, solve
 from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem
 from confide.estimation.optimality import OptimalityCertificate
 from confide.estimation.prepare import tighten
-from confide.estimation.solve import SolveOutcome, SolveReport, solve
 
 
 def project_totals(
@@ -31,8 +31,20 @@ def project_totals(
     """The t that minimises ``sum of w (t - y)^2`` with ``sum of t = total`` and ``lower <= t <= upper``.
 
     ``t = clip(y + m / w, lower, upper)`` for one number m. The sum of t rises with m and is linear between the points
-    where a child reaches a bound; these are sorted, the right piece is found by bisection and solved. Weights must be
-    positive.
+    where a child reaches a bound; these are sorted, the right piece is found by bisection and solved.
+
+    Args:
+        measured: y, one for each child.
+        weights: w, one over the variance, above zero; one for all or one for each child.
+        total: What t adds up to.
+        lower: One for all or one for each child.
+        upper: One for all or one for each child.
+
+    Returns:
+        t, (children,).
+
+    >>> project_totals([5.0, 3.0, -1.0], 1.0, 10.0)
+    array([6., 4., 0.])
     """
     y, w = np.atleast_1d(np.asarray(measured, np.float64)), np.atleast_1d(np.asarray(weights, np.float64))
     low = np.broadcast_to(np.asarray(lower, np.float64), y.shape)
@@ -86,6 +98,12 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
     may stay within any slack of them. First each child's total is bounded by itself, and the measured totals are
     projected. If a point with the result exists, it is optimal, as fewer constraints gave it; otherwise the small
     problem is solved as a whole.
+
+    Args:
+        problem: A parent with its children; a root has no children whose totals could be estimated.
+
+    Returns:
+        The totals, (children,), and the report.
     """
     if problem.parent is None:
         raise ParameterError("totals", "a root has no children whose totals could be estimated")

@@ -86,6 +86,18 @@ def epsilon_delta(noise: CountNoise, changed: int = 1) -> EpsilonDelta | None:
 
     Its delta is zero for two-sided geometric noise and the outside mass for bounded noise. The discrete Gaussian has no
     largest loss and no such pair: only :func:`delta_bounds` at an epsilon.
+
+    Args:
+        noise: The noise of each count, independent.
+        changed: How many counts one record changes.
+
+    Returns:
+        Exact numbers, neither below what holds; none for the discrete Gaussian.
+
+    >>> from confide.noise import TruncatedGeometric
+    >>> pair = epsilon_delta(TruncatedGeometric("1/2", 10))
+    >>> pair.epsilon, float(round(pair.delta, 6))
+    (Fraction(1, 2), 0.001659)
     """
     if isinstance(noise, TwoSidedGeometric):
         return EpsilonDelta(changed * noise.epsilon, Fraction(0))
@@ -110,7 +122,14 @@ def beyond_mass(distribution: NoiseDistribution, bound: int, changed: int = 1) -
 
 
 def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
-    """The law that ``as_dict`` wrote, with or without a bound."""
+    """The distribution that ``as_dict`` wrote, with or without a bound.
+
+    Args:
+        values: Such as ``{"law": "discrete-gaussian", "sigma2": "289"}``; a truncated one has a ``bound`` besides.
+
+    >>> distribution_from_dict({"law": "truncated-discrete-gaussian", "sigma2": "2", "bound": "5"})
+    TruncatedGaussian('2', 5)
+    """
     for kind in (TruncatedGaussian, TruncatedGeometric):
         parameter, bound = values.get(kind.parameter_name), values.get("bound")
         if values.get("law") == kind.name and len(values) == 3 and isinstance(parameter, str):
@@ -135,7 +154,20 @@ def any_of(enclose: Callable[[int], Bounds], times: int) -> Fraction:
 
 
 def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
-    """An enclosure of ``delta(epsilon)`` for one count that changes by one, at most ``2**-bits`` wide."""
+    """An enclosure of ``delta(epsilon)`` for one count that changes by one, at most ``2**-bits`` wide.
+
+    Args:
+        noise: Any noise of this room.
+        epsilon: An exact number, zero or more.
+        bits: How narrow the enclosure is.
+
+    Returns:
+        ``(lower, upper)``: exact fractions.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> float(round(delta_bounds(DiscreteGaussian(2), 1)[1], 6))
+    0.042812
+    """
     at = exact(epsilon, "epsilon")
     if at < 0:
         raise _refused("epsilon must not be negative", str(at), "zero or more")
@@ -160,8 +192,22 @@ def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
 def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int = 0) -> Integers:
     """A new array: the counts, in the order of a flat view, plus the noise of the coordinates from ``start`` on.
 
-    The same stream, coordinate and law give the same noise in any chunking. Bounded noise is drawn by inversion from
-    the extension words of a coordinate (:mod:`confide.noise.inversion`), exactly.
+    The same stream, coordinate and distribution give the same noise in any chunking. Bounded noise is drawn by
+    inversion from the extension words of a coordinate (:mod:`confide.noise.inversion`), exactly.
+
+    Args:
+        counts: Whole numbers (int64) of any shape.
+        noise: Any noise of this room, with or without a bound.
+        stream: Where the bits come from: :func:`confide.noise.derive_stream` for a release,
+            :meth:`confide.noise.NoiseStream.fresh` for a study.
+        start: The coordinate of the first count.
+
+    Returns:
+        Noisy counts in the shape of ``counts``; they may be negative.
+
+    >>> from confide.noise import NoiseStream, TruncatedGaussian
+    >>> perturb(np.array([10, 20, 30]), TruncatedGaussian(2, 5), NoiseStream.fresh("study"))
+    array([12, 16, 33])
     """
     noisy = np.array(counts, order="C")
     if isinstance(noise, NoiseDistribution):

@@ -147,7 +147,22 @@ class Tally:
 def draw(
     distribution: NoiseDistribution, stream: WordSource, start: int, count: int, tally: Tally | None = None
 ) -> Integers:
-    """The noise of the coordinates ``start .. start + count - 1``."""
+    """The noise of the coordinates ``start .. start + count - 1``.
+
+    Args:
+        distribution: Noise without a bound.
+        stream: Where the bits come from.
+        start: The first coordinate, zero or more.
+        count: How many.
+        tally: Takes note of how far draws went; for the manifest.
+
+    Returns:
+        ``count`` whole numbers. The same coordinate has the same noise in any call.
+
+    >>> from confide.noise import DiscreteGaussian, NoiseStream
+    >>> draw(DiscreteGaussian(4), NoiseStream.fresh("study"), 0, 4)
+    array([ 1,  1, -3, -1])
+    """
     check_span(start, count)
     noise = np.zeros(count, np.int64)
     _add(noise, distribution, stream, start, tally or Tally())
@@ -160,7 +175,17 @@ def draw_at(
     coordinates: npt.NDArray[np.uint64] | Integers,
     tally: Tally | None = None,
 ) -> Integers:
-    """The noise of any coordinates, in any order, repeats allowed: each the same as :func:`draw` gives it."""
+    """The noise of any coordinates, in any order, repeats allowed: each the same as :func:`draw` gives it.
+
+    Args:
+        distribution: Noise without a bound.
+        stream: Where the bits come from.
+        coordinates: A row of 64-bit integers from 0 to ``2**63 - 1``.
+        tally: Takes note of how far draws went.
+
+    Returns:
+        One whole number for each coordinate.
+    """
     places = _as_coordinates(coordinates)
     check_width(distribution)
     tally = tally or Tally()
@@ -179,7 +204,15 @@ def draw_at(
 def add_noise(
     values: Integers, distribution: NoiseDistribution, stream: WordSource, start: int, tally: Tally | None = None
 ) -> None:
-    """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view."""
+    """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view.
+
+    Args:
+        values: Writable, contiguous counts of any shape; a value is at most ``2**62`` in size.
+        distribution: Noise without a bound. For any noise, on a copy, see :func:`confide.noise.perturb`.
+        stream: Where the bits come from.
+        start: The coordinate of the first value.
+        tally: Takes note of how far draws went.
+    """
     check_values(values)
     check_span(start, values.size)
     _add(values.reshape(-1), distribution, stream, start, tally or Tally())

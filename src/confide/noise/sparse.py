@@ -283,7 +283,16 @@ class Survivors:
 
 
 def draw_survivors(rule: TwoStageRule, stream: WordSource, empty: int) -> Survivors:
-    """The survivors among ``empty`` empty groups: a function of the rule, the stream and the number of groups."""
+    """The survivors among ``empty`` empty groups: a function of the rule, the stream and the number of groups.
+
+    Args:
+        rule: What is published of an empty group.
+        stream: Where the bits come from.
+        empty: How many groups are empty; there may be thousands of millions.
+
+    Returns:
+        The published ones alone, with their ranks among the empty groups, in ascending order.
+    """
     count = draw_binomial(empty, partial(_survival, rule), stream, _COUNT)
     places = draw_subset(empty, count, stream, _RANKS)
     members = np.arange(count, dtype=np.uint64)

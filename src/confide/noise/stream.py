@@ -165,6 +165,18 @@ def derive_stream(
     """The stream of one query at one level, bound to the records and to the plan.
 
     Changed records or a changed plan get unrelated noise, so the difference of two releases never shows the change.
+
+    Args:
+        release_key: The secret of the release.
+        records_fingerprint: The bytes of the hash of the records; not empty.
+        plan_hash: The bytes of the hash of the plan; not empty.
+        mechanism: What measures.
+        level: The geolevel that is measured.
+        query: The query that is measured.
+
+    Returns:
+        A stream whose coordinates are ``unit * cells + cell``. For a study without a release see
+        :meth:`NoiseStream.fresh`.
     """
     fields = (_LABEL, records_fingerprint, plan_hash, mechanism.encode(), level.encode(), query.encode())
     for name, value in (("records fingerprint", records_fingerprint), ("plan hash", plan_hash)):

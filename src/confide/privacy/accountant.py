@@ -152,6 +152,19 @@ def price(event: Event, neighbours: Neighbours, definition: Definition, delta: E
     In zCDP geometric noise is converted exactly. In pure, discrete Gaussian noise is refused: it has no pure loss; and
     truncated noise, which has neither, is priced in approximate alone. There ``delta`` is the largest δ of the whole,
     and without it Gaussian noise is refused.
+
+    Args:
+        event: One measurement, or several put together.
+        neighbours: What the guarantee compares.
+        definition: The kind of loss.
+        delta: In approximate: the largest δ, exact.
+
+    Returns:
+        An exact loss of that kind.
+
+    >>> twice = Measurement.discrete_gaussian(4, times=2)
+    >>> price(twice, Neighbours.ADD_REMOVE, Definition.ZCDP)
+    ZCDP(rho=Fraction(1, 4))
     """
     cost = _cost(event, definition)
     amounts = cost.changed if neighbours is Neighbours.CHANGE_ONE else cost.touched
@@ -167,6 +180,10 @@ class Accountant:
 
     :meth:`compose` prices everything, compares it with the budget and only then returns the new account. An error
     leaves the old one as it was.
+
+    >>> account = Accountant(Neighbours.ADD_REMOVE, Definition.ZCDP, budget=ZCDP(1))
+    >>> account.compose(Measurement.discrete_gaussian(2)).remaining
+    ZCDP(rho=Fraction(3, 4))
     """
 
     neighbours: Neighbours

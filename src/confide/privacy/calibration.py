@@ -44,7 +44,15 @@ class Sensitivity:
 
 
 def bounded_degree(degree: int, neighbours: Neighbours) -> Sensitivity:
-    """Sensitivity of a query in which each record counts, once, in at most ``degree`` cells."""
+    """Sensitivity of a query in which each record counts, once, in at most ``degree`` cells.
+
+    Args:
+        degree: At least one.
+        neighbours: What the guarantee compares.
+
+    >>> bounded_degree(3, Neighbours.CHANGE_ONE)
+    Sensitivity(l1=6, l2_squared=6)
+    """
     changed = integer(degree, "degree") * (2 if neighbours is Neighbours.CHANGE_ONE else 1)
     return Sensitivity(l1=changed, l2_squared=changed)
 
@@ -68,17 +76,41 @@ class Distribution(StrEnum):
 
 
 def gaussian_loss(sigma2: Exact, sensitivity: Sensitivity) -> ZCDP:
-    """The loss of discrete Gaussian noise with parameter σ² in every cell."""
+    """The loss of discrete Gaussian noise with parameter σ² in every cell: ρ = Δ₂²/(2σ²).
+
+    Args:
+        sigma2: Exact and above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> gaussian_loss(4, partition_marginal(Neighbours.CHANGE_ONE))
+    ZCDP(rho=Fraction(1, 4))
+    """
     return ZCDP(sensitivity.l2_squared / (2 * positive(sigma2, "sigma2")))
 
 
 def gaussian_sigma2(loss: ZCDP, sensitivity: Sensitivity) -> Fraction:
-    """The σ² with which discrete Gaussian noise costs ``loss``."""
+    """The σ² with which discrete Gaussian noise costs ``loss``: the inverse of :func:`gaussian_loss`.
+
+    Args:
+        loss: Above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> gaussian_sigma2(ZCDP("1/4"), partition_marginal(Neighbours.CHANGE_ONE))
+    Fraction(4, 1)
+    """
     return sensitivity.l2_squared / (2 * _spendable(loss.rho, "rho"))
 
 
 def geometric_loss(epsilon: Exact, sensitivity: Sensitivity) -> PureDP:
-    """The pure loss of geometric noise with parameter ε in every cell."""
+    """The pure loss of geometric noise with parameter ε in every cell: Δ₁ε.
+
+    Args:
+        epsilon: ε per cell, exact and above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> geometric_loss("1/2", partition_marginal(Neighbours.CHANGE_ONE))
+    PureDP(epsilon=Fraction(1, 1))
+    """
     return PureDP(sensitivity.l1 * positive(epsilon, "epsilon"))
 
 
@@ -88,7 +120,15 @@ def geometric_zcdp_loss(epsilon: Exact, sensitivity: Sensitivity) -> ZCDP:
 
 
 def geometric_epsilon(loss: PureDP, sensitivity: Sensitivity) -> Fraction:
-    """The ε per cell with which geometric noise costs ``loss``."""
+    """The ε per cell with which geometric noise costs ``loss``: the inverse of :func:`geometric_loss`.
+
+    Args:
+        loss: Above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> geometric_epsilon(PureDP(1), partition_marginal(Neighbours.CHANGE_ONE))
+    Fraction(1, 2)
+    """
     return _spendable(loss.epsilon, "epsilon") / sensitivity.l1
 
 

@@ -30,13 +30,29 @@ _NEXT_TO_ZERO = Decimal("1e-60")  # an order α this close to 1 is as good as an
 
 
 def bun_steinke_epsilon(rho: Exact, delta: Exact) -> float:
-    """ρ + 2√(ρ ln(1/δ)), rounded up."""
+    """ρ + 2√(ρ ln(1/δ)), rounded up.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> round(bun_steinke_epsilon("1/2", "1e-10"), 3)
+    7.286
+    """
     r, d = nonnegative(rho, "rho"), as_delta(delta)
     return float_up(tighten(lambda digits: r + 2 * (r * -Enclosure.of(d, digits).ln()).sqrt()).hi) if r else 0.0
 
 
 def cks_epsilon(rho: Exact, delta: Exact) -> float:
-    """The smallest ε that ρ-zCDP implies at δ by Canonne, Kamath & Steinke, rounded up."""
+    """The smallest ε that ρ-zCDP implies at δ by Canonne, Kamath & Steinke, rounded up.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> round(cks_epsilon("1/2", "1e-10"), 3)
+    6.839
+    """
     r, d = nonnegative(rho, "rho"), as_delta(delta)
     return float_up(_cks_upper(r, d)) if r else 0.0
 
@@ -67,6 +83,13 @@ def cks_rho(epsilon: Exact, delta: Exact) -> Fraction:
 
     For every α, ρ = (ε − ln(1/(αδ))/(α−1) − ln(1−1/α))/α will do; the best α is where that ρ has its minimum of
     :func:`cks_epsilon`.
+
+    Args:
+        epsilon: ε, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> float(round(cks_rho(1, "1e-10"), 6))
+    0.013243
     """
     e, d = nonnegative(epsilon, "epsilon"), as_delta(delta)
     ee, dd = _rough(e), _rough(d)
@@ -85,7 +108,15 @@ def cks_rho(epsilon: Exact, delta: Exact) -> Fraction:
 
 
 def gaussian_limit_epsilon(rho: Exact, delta: Exact) -> float:
-    """The exact ε at δ of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module."""
+    """The exact ε at δ of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> round(gaussian_limit_epsilon("1/2", "1e-10"), 3)
+    6.548
+    """
     r, d = nonnegative(rho, "rho"), as_delta(delta)
     if not r or _gaussian_delta(r, Fraction(0)).hi <= d:
         return 0.0
@@ -123,7 +154,12 @@ def epsilons(rho: Exact, delta: Exact) -> dict[str, float]:
 
 
 def to_approximate(loss: ZCDP, delta: Exact) -> ApproxDP:
-    """The (ε, δ) promise that a zCDP promise implies, by Canonne, Kamath & Steinke."""
+    """The (ε, δ) guarantee that a zCDP guarantee implies, by Canonne, Kamath & Steinke.
+
+    Args:
+        loss: In zCDP.
+        delta: δ, exact, strictly between 0 and 1.
+    """
     return ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), exact(delta, "delta"))
 
 

@@ -63,7 +63,17 @@ class Bracket:
 
 
 def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact = "1e-4") -> Bracket:
-    """The smallest ε for which all parts together are (ε, δ), between two numbers; the second is a promise."""
+    """The smallest ε for which all parts together are (ε, δ), between two numbers; the second is guaranteed.
+
+    Args:
+        parts: The cells that the worst neighbour changes (:func:`noisy_cells` finds them for an event).
+        delta: δ, exact, strictly between 0 and 1.
+        interval: The width of the grid of losses, exact: finer is narrower and slower.
+
+    >>> bracket = epsilon_bracket([NoisyCells(2, cells=2)], "1e-6")
+    >>> round(bracket.optimistic, 3), round(bracket.pessimistic, 3)
+    (4.917, 4.917)
+    """
     groups, d = _grouped(parts), as_delta(delta)
     if d < _LEAST_DELTA:
         raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
@@ -73,7 +83,16 @@ def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact =
 
 
 def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact = "1e-4") -> Bracket:
-    """The smallest δ for which all parts together are (ε, δ), between two numbers; the second is a promise."""
+    """The smallest δ for which all parts together are (ε, δ), between two numbers; the second is guaranteed.
+
+    Args:
+        parts: The cells that the worst neighbour changes (:func:`noisy_cells` finds them for an event).
+        epsilon: ε, exact, zero or more.
+        interval: The width of the grid of losses, exact: finer is narrower and slower.
+
+    >>> f"{delta_bracket([NoisyCells(2, cells=2)], 4).pessimistic:.3g}"
+    '3.2e-05'
+    """
     groups, e = _grouped(parts), nonnegative(epsilon, "epsilon")
     rho = _rho(groups)
     low, high = _laws(groups, max(0.0, (float(e) - rho) / (2 * rho)), interval)

@@ -39,8 +39,18 @@ def statements(
 ) -> tuple[Statement, ...]:
     """The paragraphs for a loss: what is protected, the loss, ε at δ, the odds, recognition, and the limits.
 
-    ``unit`` is what one record describes. ``delta`` is used for zCDP only. ``bracket`` is an optional result of
-    :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``.
+    Args:
+        loss: In any definition.
+        neighbours: What the guarantee compares.
+        delta: For zCDP: δ, exact.
+        unit: What one record describes.
+        bracket: A result of :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``, if there is one.
+
+    Returns:
+        Titles and texts, in the order in which a certificate has them.
+
+    >>> [part.topic for part in statements(ZCDP("1/2"), Neighbours.CHANGE_ONE)][:3]
+    ['protected', 'loss', 'epsilon']
     """
     parts = [Statement("protected", _protected(neighbours, unit)), Statement("loss", _loss(loss))]
     if isinstance(loss, ZCDP):

@@ -27,10 +27,10 @@ from confide.confidential import Confidential
 from confide.engines.atomic_files import private_folder
 from confide.engines.groups import write_parquet
 from confide.engines.protocol import GroupFunction
+from confide.estimation.least_squares import SolveOutcome
 from confide.estimation.node_problem import MeasuredQuery
 from confide.estimation.optimality import GAP
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
-from confide.estimation.solve import SolveOutcome
 from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
 from confide.mechanisms.topdown.node import Limits, Node, NodeRules, NodeTally, estimate, kept_cells
 from confide.mechanisms.topdown.problem import Question

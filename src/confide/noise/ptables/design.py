@@ -245,7 +245,19 @@ class Design:
 
 
 def generate(settings: PTableSettings) -> Design:
-    """The table of maximum entropy with these settings; infeasible ones are refused."""
+    """The table of maximum entropy with these settings; infeasible ones are refused.
+
+    Args:
+        settings: From :func:`~confide.noise.ptables.count_settings` or ``magnitude_settings``.
+
+    Returns:
+        The rows with their certificates; ``table()`` makes it one for lookups.
+
+    >>> from confide.noise.ptables import count_settings
+    >>> design = generate(count_settings(5, 2))
+    >>> design.certified, design.symmetric.i, round(design.rows[1].variance, 6)
+    (True, 5, 1.302474)
+    """
     ranges = feasible(settings)
     rows = [DesignedRow(0, settings.step, None, None, 0.0, None, 0.0, VarianceRange(Fraction(0), Fraction(0)))]
     square = settings.step**2

@@ -100,7 +100,16 @@ class EpsilonDeltaReading:
 
 
 def epsilon_delta_reading(source: Design | PTable) -> EpsilonDeltaReading:
-    """The reading of a generated table, or of one for lookups, which must be for counts."""
+    """How well two neighbouring counts can be told apart from one result of a table.
+
+    Args:
+        source: A generated table, or one for lookups; it must be for counts.
+
+    >>> from confide.noise.ptables import count_settings, generate
+    >>> reading = epsilon_delta_reading(generate(count_settings(5, 2)))
+    >>> round(reading.large_counts.epsilon, 3), round(reading.large_counts.remaining_delta, 6)
+    (2.247, 0.000549)
+    """
     if isinstance(source, PTable):
         rows = [{value: keys / source.modulus for value, keys in row.key_counts().items()} for row in source.rows]
         counts, integer_noise = [row.i for row in source.rows], source.step == 1 and source.cycle == 1

@@ -209,7 +209,20 @@ def read_table(path: Path | str, kind: str | None = None) -> PTableFile:
 
 
 def export_text(table: PTable, form: Form = "tau-argus") -> str:
-    """A table as text. Decimal forms need a number of keys that is a power of ten, up to 10**15."""
+    """A table as text. Decimal forms need a number of keys that is a power of ten, up to 10**15.
+
+    Args:
+        table: The table.
+        form: ``tau-argus``, ``sas`` or ``csv``, our own, which has whole numbers.
+
+    >>> from confide.noise.ptables import count_settings, generate
+    >>> print(export_text(generate(count_settings(1, "1/2")).table(100), "csv"), end="")
+    i,j,v,p,key_from,key_below,keys,type
+    0,0,0,1,0,100,100,all
+    1,0,-1,0.25,0,25,100,all
+    1,1,0,0.5,25,75,100,all
+    1,2,1,0.25,75,100,100,all
+    """
     extra = ("type",) if table.step > 1 or table.kind != "all" else ()
     layouts = {
         "tau-argus": PTableLayout(("i", "j", "p", "v", "p_int_ub", *extra), ";", padded=True),

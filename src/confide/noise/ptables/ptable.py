@@ -241,7 +241,15 @@ class PTable:
         return np.where(integers <= self.top, integers, (integers - 1) % self.cycle + self.top - self.cycle + 1)
 
     def lookup(self, counts: npt.ArrayLike, keys: npt.ArrayLike) -> Integers:
-        """The noise of true counts with cell keys from ``0 .. modulus - 1``, element by element; zero gets zero."""
+        """The noise of true counts with cell keys, element by element; zero gets zero.
+
+        Args:
+            counts: Whole numbers of zero or more.
+            keys: Cell keys from ``0 .. modulus - 1``, in the same shape.
+
+        Returns:
+            Whole noise in the same shape.
+        """
         return self.lookup_rows(self.row_of(counts), keys)
 
     def lookup_rows(self, places: npt.ArrayLike, keys: npt.ArrayLike) -> Integers:
@@ -343,7 +351,13 @@ def key_of(seed: str | None) -> ReleaseKey:
 
 
 def modify(table: PTable, threshold: Exact, key: ReleaseKey) -> PTable:
-    """The table with its intervals cut at ``threshold`` and put into the order that the key decides."""
+    """The table with its intervals cut at ``threshold`` and put into the order that the key decides.
+
+    Args:
+        table: Any table; the distribution of every row stays, exactly.
+        threshold: The length of a piece as a share of the keys: exact, and a whole number of keys.
+        key: Decides the order.
+    """
     share = exact(threshold, "threshold")
     piece = share * table.modulus
     if not 0 < share < 1 or piece < 1:

@@ -94,7 +94,19 @@ def count_settings(
     monotone: bool | Sequence[bool] = True,
     equality: bool = False,
 ) -> PTableSettings:
-    """The settings of a table for counts; ``V`` and the probability to stay as exact numbers or text."""
+    """The settings of a table for counts; ``V`` and the probability to stay as exact numbers or text.
+
+    Args:
+        bound: D, the largest noise, from 1 to 100.
+        variance: V, the largest variance of a row.
+        js: No count from 1 to js is published; below D.
+        p_stay: The least probability that a count keeps its value: one for all rows, or one for each row above zero.
+        monotone: Whether probabilities do not decrease up to zero: one for all rows, or one for each.
+        equality: Whether the variance is V, not at most V.
+
+    >>> count_settings(5, 2, js=2).counts
+    (0, 1, 2, 3, 4, 5, 6, 7, 8)
+    """
     stays = None if p_stay is None else _listed(p_stay)
     return PTableSettings(
         bound,
@@ -116,7 +128,20 @@ def magnitude_settings(
     monotone: bool | Sequence[bool] = True,
     equality: bool = False,
 ) -> PTableSettings:
-    """The settings of a table for magnitudes: rows ``icat``, from 1 to D, and noise in steps of ``1 / step``."""
+    """The settings of a table for magnitudes: rows ``icat``, from 1 to D, and noise in steps of ``1 / step``.
+
+    Args:
+        bound: D, the largest noise.
+        variance: V, the largest variance of a row, exact.
+        step: How many steps of noise there are to one.
+        icat: The magnitudes that have a row, ascending, the first 1 and the last D.
+        kind: ``all``, or the table for ``even`` or ``odd`` numbers of contributors.
+        monotone: Whether probabilities do not decrease up to zero.
+        equality: Whether the variance is V, not at most V.
+
+    >>> magnitude_settings(5, 2, step=2, icat=[1, 3, 5]).problem(1).noise
+    (-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    """
     return PTableSettings(
         bound,
         exact(variance, "V"),

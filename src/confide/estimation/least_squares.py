@@ -260,9 +260,24 @@ def quantised(x: Floats) -> Floats:
 
 
 def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
-    """The estimate x, (cells, children), and how it was found.
+    """The least-squares estimate of a node, and how it was found.
 
-    Raises :class:`InfeasibleError` if the constraints clash, with their names.
+    Args:
+        problem: A parent and its children, or the root.
+
+    Returns:
+        The estimate x, (cells, children), and the report: outcome, certificate, every attempt.
+
+    Raises:
+        InfeasibleError: The constraints clash; it names them.
+        UnsolvedError: No method found a feasible point, though one exists.
+
+    >>> from confide.estimation import MeasuredQuery, NodeProblem
+    >>> detailed = MeasuredQuery("detailed", np.arange(2), np.array([[6.0, 5.0], [1.0, 3.0]]), np.ones(2))
+    >>> x, report = solve(NodeProblem(np.array([10, 4]), np.ones((2, 2), bool), (detailed,)))
+    >>> x, report.outcome.value
+    (array([[5.5, 4.5],
+           [1. , 3. ]]), 'active set')
     """
     prepared = prepare(problem)
     x = _forced(prepared)
