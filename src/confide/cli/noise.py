@@ -147,11 +147,11 @@ def compare(
         listed = [setting.as_dict() | {"name": _name(setting.noise)} for setting in settings]
         print_json({"driven_by": chosen[0], "changed": changed, "delta": str(allowed), "distributions": listed})
         return
-    heads = ["distribution", "parameter", "V ", "E ", "one count: ε, δ ", "programme: ε, δ "]
+    heads = ["distribution", "parameter", "V ", "D ", "one count: ε, δ ", "programme: ε, δ "]
     table(heads, [_row(setting) for setting in settings])
     counts = "one count" if changed == 1 else f"{changed:,} counts"
     out.print(
-        f"A record changes {counts} by one. V is the variance, E the largest noise. ε and δ are for independent noise "
+        f"A record changes {counts} by one. V is the variance, D the largest noise. ε and δ are for independent noise "
         f"in every count, rounded up; δ above {delta} is what no ε takes away. Truncated noise has no pure loss and no "
         "ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε and δ."
     )

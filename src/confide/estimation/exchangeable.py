@@ -41,7 +41,7 @@ class Exchangeable:
     @classmethod
     def of(cls, shape: Sequence[int], queries: Iterable[Grouping], told_apart: Collection[int] = ()) -> Exchangeable:
         """What is free for these queries. ``told_apart``: axes whose levels are not alike for another reason."""
-        grouped = {axis for query in queries for axis, groups in query.items() if not _kept(groups)}
+        grouped = {axis for query in queries for axis, groups in query.items() if not _keeps_levels(groups)}
         free = tuple(axis for axis in range(len(shape)) if axis not in grouped and axis not in told_apart)
         return cls(tuple(shape), free)
 
@@ -139,5 +139,5 @@ class Exchangeable:
         return zip(self.free, sector, strict=True)
 
 
-def _kept(groups: Integers) -> bool:
+def _keeps_levels(groups: Integers) -> bool:
     return bool((groups >= 0).all()) and len(np.unique(groups)) == len(groups)

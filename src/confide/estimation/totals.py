@@ -80,14 +80,14 @@ def project_totals(
 
 def classes_of(problem: NodeProblem) -> Integers:
     """For every cell the number of its class, same structural zeros and same groups in all bounds; -1 where empty."""
-    kept = np.ones(problem.cells, np.bool_) if problem.parent is None else problem.parent > 0
+    occupied = np.ones(problem.cells, np.bool_) if problem.parent is None else problem.parent > 0
     columns = [
         np.packbits(problem.allowed, axis=1).astype(np.int64),
         *(part.groups[:, None] for part in problem.bounds),
     ]
-    _, number = np.unique(np.concatenate(columns, axis=1)[kept], axis=0, return_inverse=True)
+    _, number = np.unique(np.concatenate(columns, axis=1)[occupied], axis=0, return_inverse=True)
     result = np.full(problem.cells, -1, np.int64)
-    result[kept] = number.reshape(-1)
+    result[occupied] = number.reshape(-1)
     return result
 
 
@@ -122,11 +122,11 @@ def _reduce(problem: NodeProblem, parent: Integers) -> NodeProblem:
     """The problem with one cell for each class, and its totals alone."""
     number = classes_of(problem)
     count = int(number.max(initial=-1)) + 1
-    kept = np.flatnonzero(number >= 0)
+    occupied = np.flatnonzero(number >= 0)
     first = np.full(count, -1, np.int64)
-    first[number[kept][::-1]] = kept[::-1]
+    first[number[occupied][::-1]] = occupied[::-1]
     counts = np.zeros(count, np.int64)
-    np.add.at(counts, number[kept], parent[kept])
+    np.add.at(counts, number[occupied], parent[occupied])
     queries = tuple(replace(q, groups=np.zeros(count, np.int64)) for q in problem.queries if _is_total(q))
     bounds = tuple(replace(bound, groups=bound.groups[first]) for bound in problem.bounds)
     return replace(problem, parent=counts, allowed=problem.allowed[first], queries=queries, bounds=bounds)

@@ -91,7 +91,7 @@ def of_variance(kind: NoiseKind, variance: Exact, bound: int | None = None) -> C
         raise _refused(
             "noise of this bound cannot have this variance",
             f"variance {limit}, bound {bound}",
-            f"a variance below E (E + 1) / 3 = {uniform_variance(bound)}, that of uniform noise",
+            f"a variance below D (D + 1) / 3 = {uniform_variance(bound)}, that of uniform noise",
         )
     near = None
     if kind is NoiseKind.TRUNCATED_GAUSSIAN and bound is not None and bound <= LARGEST_ROW:

@@ -286,8 +286,8 @@ def _search(
     first = (cells.astype(np.uint64) << np.uint64(64 - CELL_BITS)) | (extensions >> np.uint64(CELL_BITS))
     # The first threshold whose upper rounding is not below the bits; it decides if its lower rounding is above them.
     magnitudes = np.searchsorted(table.first_upper, first, side="left")
-    known = np.minimum(magnitudes, len(table.first_lower) - 1)
-    open_ = np.flatnonzero((magnitudes != known) | (first >= table.first_lower[known]))
+    clipped = np.minimum(magnitudes, len(table.first_lower) - 1)
+    open_ = np.flatnonzero((magnitudes != clipped) | (first >= table.first_lower[clipped]))
     tally.exact += len(open_)
     # Stage 3, about one draw in 2**55: the threshold itself is worked out, and bits added until they differ from it.
     for i in open_:

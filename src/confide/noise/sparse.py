@@ -88,15 +88,15 @@ def binomial_steps(trials: int, success: Callable[[int], Bounds], bits: int) -> 
     above = _weights(trials, centre, (lower / (1 - lower), upper / (1 - upper)), work)
     below = _weights(trials, trials - centre, ((1 - upper) / upper, (1 - lower) / lower), work)
     sums_lower = list(accumulate([*below.lower[::-1], 1 << work, *above.lower]))
-    sums_upper = list(accumulate([*below.upper[::-1], 1 << work, *above.upper], initial=below.rest))[1:]
-    total_lower, total_upper = sums_lower[-1], sums_upper[-1] + above.rest
+    sums_upper = list(accumulate([*below.upper[::-1], 1 << work, *above.upper], initial=below.remainder))[1:]
+    total_lower, total_upper = sums_lower[-1], sums_upper[-1] + above.remainder
     lowers = [(partial_sum << bits) // total_upper for partial_sum in sums_lower]
     uppers = [ceil_div(partial_sum << bits, total_lower) for partial_sum in sums_upper]
     first = centre - len(below.lower)
-    if not above.rest:
+    if not above.remainder:
         lowers[-1] = one
-    if below.rest:
-        first, lowers, uppers = first - 1, [0, *lowers], [ceil_div(below.rest << bits, total_lower), *uppers]
+    if below.remainder:
+        first, lowers, uppers = first - 1, [0, *lowers], [ceil_div(below.remainder << bits, total_lower), *uppers]
     return Steps.ascending(bits, lowers, uppers, first)
 
 
@@ -106,7 +106,7 @@ class _Side:
 
     lower: list[int]
     upper: list[int]
-    rest: int
+    remainder: int
 
 
 def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
@@ -126,9 +126,9 @@ def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
         if weight_upper >> _GUARD == 0:
             numerator, denominator = (trials - k - 1) * odds_upper, (k + 2) << scale
             if numerator < denominator:
-                rest = ceil_div(weight_upper * denominator, denominator - numerator)
-                if rest >> _GUARD == 0:
-                    return _Side(lower, upper, rest)
+                remainder = ceil_div(weight_upper * denominator, denominator - numerator)
+                if remainder >> _GUARD == 0:
+                    return _Side(lower, upper, remainder)
         lower.append(weight_lower)
         upper.append(weight_upper)
     return _Side(lower, upper, 0)
@@ -170,9 +170,9 @@ def draw_subset(universe: int, size: int, source: WordSource, start: int) -> Int
         )
     if 2 * size <= universe:
         return np.sort(_first_distinct(universe, size, source, start))
-    kept = np.ones(universe, np.bool_)
-    kept[_first_distinct(universe, universe - size, source, start)] = False
-    return np.flatnonzero(kept).astype(np.int64, copy=False)
+    remaining = np.ones(universe, np.bool_)
+    remaining[_first_distinct(universe, universe - size, source, start)] = False
+    return np.flatnonzero(remaining).astype(np.int64, copy=False)
 
 
 def _first_distinct(universe: int, size: int, source: WordSource, start: int) -> Integers:
@@ -181,17 +181,17 @@ def _first_distinct(universe: int, size: int, source: WordSource, start: int) ->
     How many coordinates are read at a time does not matter: it is the same sequence.
     """
     bits = (universe - 1).bit_length() if universe else 0
-    found = np.empty(0, np.int64)
-    while len(found) < size:
-        missing = size - len(found)
-        count = min(_CHUNK, ((missing << bits) // (universe - len(found))) * 9 // 8 + 64)
+    distinct = np.empty(0, np.int64)
+    while len(distinct) < size:
+        missing = size - len(distinct)
+        count = min(_CHUNK, ((missing << bits) // (universe - len(distinct))) * 9 // 8 + 64)
         words = source.extension(np.arange(start, start + count, dtype=np.uint64), 0)
         start += count
         integers = (words >> np.uint64(_WORD - bits)).astype(np.int64)
-        sequence = np.concatenate([found, integers[integers < universe]])
+        sequence = np.concatenate([distinct, integers[integers < universe]])
         _, occurrences = np.unique(sequence, return_index=True)
-        found = sequence[np.sort(occurrences)[:size]]
-    return found
+        distinct = sequence[np.sort(occurrences)[:size]]
+    return distinct
 
 
 def rank_to_place(ranks: Integers, occupied: Integers, universe: int) -> Integers:

@@ -101,17 +101,17 @@ def approximate_sums(event: Measurement | TruncatedMeasurement, sensitivity: Sen
 def approximate_loss(parts: ApproximateSums, delta: Exact | None) -> ApproxDP:
     """The smallest ε that is known to hold with a δ of at most ``delta``, and that δ. Without one: Gaussian noise has
     no ε."""
-    found = [] if parts.rho else [ApproxDP(parts.pure, parts.outside)]
+    losses = [] if parts.rho else [ApproxDP(parts.pure, parts.outside)]
     if delta is not None:
         limit = as_delta(delta)
         spare = (limit - parts.outside) * (1 - parts.beyond) if parts.beyond < 1 else Fraction(0)
         if spare > 0 and parts.rho + parts.pure_rho:
             mixed = parts.pure + Fraction(cks_epsilon(parts.rho, spare))
             alone = Fraction(cks_epsilon(parts.rho + parts.pure_rho, spare))
-            found.append(ApproxDP(rounded_up(min(mixed, alone)), limit))
-    if not found:
+            losses.append(ApproxDP(rounded_up(min(mixed, alone)), limit))
+    if not losses:
         raise ParameterError(_no_epsilon(parts, delta))
-    return min(found, key=lambda loss: (loss.epsilon, loss.delta))
+    return min(losses, key=lambda loss: (loss.epsilon, loss.delta))
 
 
 def _no_epsilon(parts: ApproximateSums, delta: Exact | None) -> Finding:
@@ -270,9 +270,9 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
     """The sum of the ``places`` largest values, counted with their copies."""
     total = Fraction()
     for value, copies in sorted(values, reverse=True):
-        taken = min(copies, places)
-        total += taken * value
-        places -= taken
+        counted = min(copies, places)
+        total += counted * value
+        places -= counted
     return total
 
 

@@ -78,7 +78,7 @@ def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact =
     if d < _LEAST_DELTA:
         raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
     log = math.log(d.denominator) - math.log(d.numerator)
-    low, high = _laws(groups, math.sqrt(log / _rho(groups)), interval)
+    low, high = _distributions(groups, math.sqrt(log / _rho(groups)), interval)
     return Bracket(low.epsilon_below(float_up(d)), high.epsilon_above(float_down(d)))
 
 
@@ -95,7 +95,7 @@ def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact =
     """
     groups, e = _grouped(parts), nonnegative(epsilon, "epsilon")
     rho = _rho(groups)
-    low, high = _laws(groups, max(0.0, (float(e) - rho) / (2 * rho)), interval)
+    low, high = _distributions(groups, max(0.0, (float(e) - rho) / (2 * rho)), interval)
     pessimistic = min(1.0, high.delta(float_down(e), 1) + float(_LEAST_DELTA))  # what underflows is not nothing
     return Bracket(max(0.0, low.delta(float_up(e), -1)), pessimistic)
 
@@ -122,7 +122,9 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
     return [NoisyCells(sigma2, cells, times) for member in members for sigma2, cells in member]
 
 
-def _laws(groups: dict[Fraction, int], theta: float, interval: Exact) -> tuple[LossDistribution, LossDistribution]:
+def _distributions(
+    groups: dict[Fraction, int], theta: float, interval: Exact
+) -> tuple[LossDistribution, LossDistribution]:
     step = float(positive(interval, "interval"))
     distributions = [lattice_distribution(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
     if len(distributions) == 1:
@@ -207,8 +209,8 @@ def _worst(
         for key in {key for path in paths for key in path.items()}
     }
     size = max(circle([distributions[key] for path in move for key in paths[path].items()], step) for move in moves)
-    placed = {key: discretise(distribution, step, size) for key, distribution in distributions.items()}
-    sums: list[GridSum] = [reduce(add, (placed[key] for key in path.items())) for path in paths]
+    on_grid = {key: discretise(distribution, step, size) for key, distribution in distributions.items()}
+    sums: list[GridSum] = [reduce(add, (on_grid[key] for key in path.items())) for path in paths]
     chance = float_down(d)
     worst, epsilon = moves[0], 0.0
     for move in sorted(moves, key=lambda move: -sum(_rho_moves(paths[path]) for path in move)):
@@ -220,15 +222,15 @@ def _worst(
 
 def _paths(event: Parallel) -> Iterator[Cells]:
     """What each kind of member has, without those that another one covers."""
-    found: list[dict[Fraction, int]] = []
+    reduced_cells: list[dict[Fraction, int]] = []
     for member in event.events:
         cells: dict[Fraction, int] = {}
         for part in noisy_cells(member, Neighbours.ADD_REMOVE):
             cells[part.sigma2] = cells.get(part.sigma2, 0) + part.cells * part.count
-        if cells not in found:
-            found.append(cells)
-    for cells in found:
-        others = (other for other in found if other is not cells)
+        if cells not in reduced_cells:
+            reduced_cells.append(cells)
+    for cells in reduced_cells:
+        others = (other for other in reduced_cells if other is not cells)
         if not any(all(other.get(sigma2, 0) >= number for sigma2, number in cells.items()) for other in others):
             yield cells
 

@@ -168,16 +168,16 @@ def _odds(loss: Loss, neighbours: Neighbours, unit: str, delta: Exact) -> str:
 
 def _recognition(loss: Loss, delta: Exact) -> str:
     if isinstance(loss, ZCDP):
-        promise = ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), delta)
+        guarantee = ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), delta)
     else:
-        promise = loss.to_approximate() if isinstance(loss, PureDP) else loss
-    more = "" if promise.delta == 0 else f", plus {_small(promise.delta)}"
+        guarantee = loss.to_approximate() if isinstance(loss, PureDP) else loss
+    more = "" if guarantee.delta == 0 else f", plus {_small(guarantee.delta)}"
     text = (
         "Any rule that is meant to recognise one of the two possibilities in the release says so, when that possibility"
-        f" is true, with a probability of at most {factor(promise.epsilon)} times that with which it says so "
+        f" is true, with a probability of at most {factor(guarantee.epsilon)} times that with which it says so "
         f"wrongly{more}."
     )
-    if promise.epsilon >= 3:  # exp(3) × 5 % > 1
+    if guarantee.epsilon >= 3:  # exp(3) × 5 % > 1
         text += (
             " A factor of this size does not by itself rule out a rule that never misses and is wrong once in twenty "
             "times. It is the worst case over every record and everything that is published together; what an attacker "

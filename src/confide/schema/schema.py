@@ -44,8 +44,8 @@ class Query:
 
     def margins(self) -> Iterable[Query]:
         """All sub-queries, itself first and the total last: the power set P(A) of Bach (2021), Eq. 6."""
-        for kept in range(len(self.variables), -1, -1):
-            for subset in combinations(self.variables, kept):
+        for size in range(len(self.variables), -1, -1):
+            for subset in combinations(self.variables, size):
                 yield Query(subset)
 
     @property

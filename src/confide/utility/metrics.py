@@ -103,8 +103,8 @@ class ErrorTally:
         """For each p of ``QUANTILES`` the smallest error, signed or absolute, that at least p · n do not exceed."""
         error, times = _distinct(np.abs(self.error), self.times) if absolute else (self.error, self.times)
         ranks = [max(1, ceil(p * self.areas)) for p in QUANTILES]
-        found = error[np.searchsorted(np.cumsum(times), ranks)].tolist()
-        return {f"{float(p):g}": value for p, value in zip(QUANTILES, found, strict=True)}
+        values = error[np.searchsorted(np.cumsum(times), ranks)].tolist()
+        return {f"{float(p):g}": value for p, value in zip(QUANTILES, values, strict=True)}
 
     def as_dict(self, *, quantiles: bool = False) -> dict[str, Any]:
         values: dict[str, Any] = {
@@ -141,14 +141,14 @@ def tally(truth: Integers, released: Integers) -> ErrorTally:
     """
     error = released - truth
     distinct, times = np.unique(error, return_counts=True)
-    known = truth > 0
-    off, base = error[known], truth[known]
+    inhabited = truth > 0
+    off, base = error[inhabited], truth[inhabited]
     ratio = off / base
     return ErrorTally(
         distinct,
         times.astype(np.int64),
         int(truth.sum()),
-        int((~known).sum()),
+        int((~inhabited).sum()),
         float(ratio.sum()),
         float(np.abs(ratio).sum()),
         int((20 * np.abs(off) > base).sum()),
@@ -272,9 +272,9 @@ def by_size_class(truth: NDArray[np.int64], released: NDArray[np.int64], margin:
     """The sums for each class of the true size that has cells."""
     result = {}
     for label, smallest, largest in SIZE_CLASSES:
-        chosen = truth >= smallest if largest is None else (truth >= smallest) & (truth <= largest)
-        if chosen.any():
-            result[label] = error_sums(truth[chosen], released[chosen], margin)
+        inside = truth >= smallest if largest is None else (truth >= smallest) & (truth <= largest)
+        if inside.any():
+            result[label] = error_sums(truth[inside], released[inside], margin)
     return result
 
 
@@ -327,17 +327,17 @@ class LargestGroups:
 
     def result(self, least: int = 0) -> LargestGroup:
         """The measure over the areas with at least so many people, truly, and anybody at all."""
-        chosen = (self._true_total >= least) & ((self._true_total > 0) | (self._total > 0))
-        total, true_total = np.maximum(self._total[chosen], 1), np.maximum(self._true_total[chosen], 1)
+        inside = (self._true_total >= least) & ((self._true_total > 0) | (self._total > 0))
+        total, true_total = np.maximum(self._total[inside], 1), np.maximum(self._true_total[inside], 1)
         # In whole numbers, so that a difference of exactly five points is within.
-        difference = np.abs(self._largest[chosen] * true_total - self._true_largest[chosen] * total)
+        difference = np.abs(self._largest[inside] * true_total - self._true_largest[inside] * total)
         within = 100 * difference <= WITHIN_PERCENT * total * true_total
-        return LargestGroup(int(chosen.sum()), int(within.sum()))
+        return LargestGroup(int(inside.sum()), int(within.sum()))
 
 
 def largest_group(groups: Iterable[tuple[Integers, Integers]], areas: int, least: int = 0) -> LargestGroup:
     """The measure for true and released counts, group by group."""
-    taken = LargestGroups(areas)
+    groups_by_area = LargestGroups(areas)
     for truth, released in groups:
-        taken.add(truth, released)
-    return taken.result(least)
+        groups_by_area.add(truth, released)
+    return groups_by_area.result(least)

@@ -71,11 +71,11 @@ class QueryMeasurement:
 
 
 def rho_of_modification(
-    measured: Iterable[QueryMeasurement], before: Sequence[Record], after: Sequence[Record]
+    measurements: Iterable[QueryMeasurement], before: Sequence[Record], after: Sequence[Record]
 ) -> Fraction:
     """The ρ between the data with the records ``before`` and the same data with ``after`` in their place, exactly."""
     total = Fraction(0)
-    for measurement in measured:
+    for measurement in measurements:
         change: dict[tuple[object, ...], int] = {}
         for records, step in ((before, -1), (after, 1)):
             for record in records:
@@ -110,15 +110,15 @@ class PlannedMeasurements(Protocol):
 
 def measurements_of(plan: PlannedMeasurements, schema: Schema) -> list[QueryMeasurement]:
     """The measurements of a plan with discrete Gaussian noise, for :func:`rho_of_modification`."""
-    found = []
+    measurements = []
     for number, measure in enumerate(plan.measures):
         if not isinstance(measure.law, DiscreteGaussian) or measure.level not in plan.spine:
             raise _not_on_a_spine(f"{measure.level} {measure.query}: {type(measure.law).__name__}")
         everything = measure.query == "detailed"
         query = schema.query("*".join(a.name for a in schema.attributes) if everything else measure.query)
         paths = frozenset(n for n, path in enumerate(plan.paths) if number in path) if plan.paths else None
-        found.append(QueryMeasurement(plan.spine.index(measure.level), query, measure.law.sigma2, paths))
-    return found
+        measurements.append(QueryMeasurement(plan.spine.index(measure.level), query, measure.law.sigma2, paths))
+    return measurements
 
 
 def exchange_rho(plan: PlannedMeasurements, within: str | None = None) -> Fraction:
@@ -204,14 +204,14 @@ def group_concentration(
 
 def numbers(multiplier: int, *, epsilon: Exact | None, rho: Exact | None, delta: Exact = DELTA) -> dict[str, Any]:
     """The bounds for a multiplier 2k of ε, for a loss in either definition."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if epsilon is not None:
         exponent = multiplier * positive(epsilon, "epsilon")
-        found |= {"exponent": str(exponent), "log_factor": math.nextafter(float(exponent), math.inf)}
+        values |= {"exponent": str(exponent), "log_factor": math.nextafter(float(exponent), math.inf)}
     if rho is not None:
         worst, distinct = group_concentration(multiplier // 2, positive(rho, "rho"), delta)
-        found |= {"worst": worst.as_dict(), "distinct_cells": distinct.as_dict()}
-    return found
+        values |= {"worst": worst.as_dict(), "distinct_cells": distinct.as_dict()}
+    return values
 
 
 @dataclass(frozen=True)
@@ -239,17 +239,17 @@ class RecordLoss:
 
 def explain(
     answers: Mapping[str, Answer],
-    found: Mapping[Mode, RecordGroup],
+    groups: Mapping[Mode, RecordGroup],
     loss: RecordLoss | None = None,
     *,
     record: str = "person",
 ) -> list[str]:
     """What the invariants do to the promise, in plain sentences."""
-    stated = loss or RecordLoss()
-    at = "" if stated.rho is None else f" Every epsilon is stated at delta = {stated.delta}."
+    record_loss = loss or RecordLoss()
+    at = "" if record_loss.rho is None else f" Every epsilon is stated at delta = {record_loss.delta}."
     return [
-        *_one_record(answers, stated, record),
-        *_group(answers, found, stated, record),
+        *_one_record(answers, record_loss, record),
+        *_group(answers, groups, record_loss, record),
         "What the invariants give away by themselves is not limited by any of this: it depends on what somebody knows "
         f"beforehand. The bounds are about what the noisy figures add to it.{at}",
     ]
@@ -286,7 +286,7 @@ def _where_not(answer: Answer) -> str:
 
 
 def _group(
-    answers: Mapping[str, Answer], found: Mapping[Mode, RecordGroup], loss: RecordLoss, record: str
+    answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], loss: RecordLoss, record: str
 ) -> Iterator[str]:
     fixed = [a.title for a in answers.values() if a.status is Status.FIXED]
     partly = [answer for answer in answers.values() if answer.stuck and answer.status is not Status.FIXED]
@@ -297,12 +297,12 @@ def _group(
             "is hidden only among others: if the records of a group are replaced together and every figure that is "
             "published exactly stays the same, the group's own totals remain known, but not which of them was whose."
         )
-    seen: set[tuple[int, tuple[tuple[tuple[str, ...], int], ...]]] = set()
+    sizes: set[tuple[int, tuple[tuple[tuple[str, ...], int], ...]]] = set()
     for mode, words in _MEANT.items():
-        group = found[mode]
-        if (group.size, group.exceptions) in seen:
+        group = groups[mode]
+        if (group.size, group.exceptions) in sizes:
             continue  # a stronger meaning for the same price has been told
-        seen.add((group.size, group.exceptions))
+        sizes.add((group.size, group.exceptions))
         if group.size > 1:
             yield f"{words} takes a group of {group.size}: {loss.words(group.size)}."
         for when, size in group.exceptions:

@@ -155,14 +155,14 @@ class World:
         """The levels of an attribute, those together that neither a sentence nor a grouping tells apart."""
         said = self.invariants
         meant = [*(c.where for c in said.counts), *(b.where for b in said.bounds), *(n.where for n in said.never)]
-        told = [where[attribute.name] for where in meant if attribute.name in where]
-        told += [
+        distinguished = [where[attribute.name] for where in meant if attribute.name in where]
+        distinguished += [
             levels for g in self.records.groupings if g.attribute == attribute.name for levels in g.groups.values()
         ]
-        found: dict[tuple[bool, ...], list[str]] = {}
+        atoms: dict[tuple[bool, ...], list[str]] = {}
         for level in attribute.levels:
-            found.setdefault(tuple(level in levels for levels in told), []).append(level)
-        return tuple(tuple(levels) for levels in found.values())
+            atoms.setdefault(tuple(level in levels for levels in distinguished), []).append(level)
+        return tuple(tuple(levels) for levels in atoms.values())
 
     def _meets(self, kind: Kind, where: Where) -> bool:
         """Whether all records of a kind are in ``where``; if not, none is."""
@@ -179,15 +179,15 @@ class World:
     def words(self, place: int, atoms: frozenset[int]) -> str:
         """A set of atoms in words: the names of groups and levels that make it up."""
         attribute = self.records.attributes[place]
-        left = {level for atom in atoms for level in self.atoms[place][atom]}
-        if left == set(attribute.levels):
+        possible = {level for atom in atoms for level in self.atoms[place][atom]}
+        if possible == set(attribute.levels):
             return "any"
         names = []
         for name, levels in sorted(attribute.groups.items(), key=lambda item: -len(item[1])):
-            if levels <= left and levels:
+            if levels <= possible and levels:
                 names.append(name)
-                left -= levels
-        return ", ".join(names + [level for level in attribute.levels if level in left])
+                possible -= levels
+        return ", ".join(names + [level for level in attribute.levels if level in possible])
 
     def shared(self, distance: int, by: str | None) -> bool:
         """Whether a place at ``distance`` from a record is in the same unit of ``by``.
