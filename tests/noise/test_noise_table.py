@@ -83,7 +83,7 @@ def test_fingerprints() -> None:
     assert table.sha256() == "34ed85c5920f1d522cd79fc4e59ab1abb0427efe5dee1094a7ad728e70b20b51"
     assert table_for(DiscreteGaussian("289.0001")).sha256() != table.sha256()
     assert _with_cell(table, 5, 1).sha256() != table.sha256()
-    assert repr(table) == "Table(DiscreteGaussian('289'), undecided_share=0.2106%)"
+    assert repr(table) == "LookupTable(DiscreteGaussian('289'), undecided_share=0.2106%)"
 
 
 def test_where_tables_end() -> None:

@@ -33,7 +33,6 @@ from confide.noise import (
     epsilon_delta,
     outside_mass,
 )
-from confide.noise import bounded as truncated
 from confide.noise.bounded import log_up
 
 QUARTERS = FiniteDistribution([-1, 0, 1], ["1/4", "1/2", "1/4"])
@@ -328,5 +327,5 @@ def test_the_examples_of_the_page_are_true() -> None:
 
 
 def test_the_examples_in_docstrings_are_true() -> None:
-    assert doctest.testmod(truncated) == (0, 2)
-    assert doctest.testmod(bounded) == (0, 1)
+    failed, tried = doctest.testmod(bounded)
+    assert (failed, tried > 2) == (0, True)
