@@ -21,8 +21,8 @@ import numpy as np
 from tests.estimation.least_squares_kit import made_up
 from threadpoolctl import threadpool_limits
 
+from confide.estimation.least_squares import interior_point, solve
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.solve import interior_point, solve
 
 SHAPES: list[tuple[str, str, int, int, dict[str, Any], float, int, bool]] = [
     ("block", "block", 85, 25, {"gq": True}, 3, 40, True),

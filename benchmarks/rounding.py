@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from confide.estimation.rounding import Partition, RoundingProblem, round_counts, solve_linear
-from confide.estimation.rounding_problem import leftover, objective
+from confide.estimation.rounding_problem import objective, rounding_remainder
 
 SIZES = {(60, 10): 20, (85, 25): 20, (300, 20): 10, (300, 200): 3, (500, 500): 1, (600, 2500): 1}
 """Cells × children, and how many instances of each."""
@@ -95,7 +95,7 @@ def measure() -> list[dict[str, Any]]:
                 pivots.append(result.report.pivots)
                 fractional.append(float((problem.estimate % 1 > 1e-6).mean()))
                 if cells * children <= _LARGEST_FOR_HIGHS:
-                    left = leftover(problem)
+                    left = rounding_remainder(problem)
                     begin = time.process_time()
                     linear = solve_linear(left)
                     highs.append(time.process_time() - begin)

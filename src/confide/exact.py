@@ -96,6 +96,47 @@ def probability(value: Exact, name: str = "probability") -> Fraction:
     return number
 
 
+def nonnegative(value: Exact, name: str) -> Fraction:
+    """``value`` as an exact number that is zero or more."""
+    number = exact(value, name)
+    if number < 0:
+        raise ParameterError(
+            "negative",
+            f"{name} must not be negative",
+            found=str(number),
+            expected="zero or a positive number",
+            remedy=f"correct {name}",
+        )
+    return number
+
+
+def integer(value: object, name: str, least: int = 1) -> int:
+    """``value`` if it is an integer of at least ``least``: a number of cells, copies or repetitions."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ParameterError(
+            "not-a-whole-number",
+            f"{name} must be a whole number of at least {least}",
+            found=repr(value),
+            expected=f"an integer, {least} or more",
+            remedy=f"correct {name}",
+        )
+    return value
+
+
+def as_delta(delta: Exact) -> Fraction:
+    """δ as an exact number strictly between 0 and 1."""
+    number = exact(delta, "delta")
+    if not 0 < number < 1:
+        raise ParameterError(
+            "delta-out-of-range",
+            "delta must lie strictly between 0 and 1",
+            found=str(number),
+            expected='a small probability such as "1e-10"',
+            remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",
+        )
+    return number
+
+
 def _refused(name: str, found: str, why: str) -> ParameterError:
     return ParameterError(
         "not-a-number",

@@ -26,10 +26,10 @@ from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.noise import ReleaseKey, check_width, perturb
-from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP
+from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrate
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
-from confide.releases.plan import Plan, PlannedMeasurement, calibrate
+from confide.releases.plan import Plan, PlannedMeasurement
 from confide.schema import Attribute, Level, Query, Schema
 from confide.version import __version__
 

@@ -175,7 +175,7 @@ def true_cells(records: pa.Table, variables: list[str]) -> dict[tuple[str, ...],
 def noise_of(ptable: PTable, cell: Cell) -> int:
     """The noise of a cell, looked for interval by interval."""
     row = ptable.rows[min(cell.count, ptable.top)]
-    return next(v for v, bound in zip(row.noise, row.bounds, strict=True) if cell.key % ptable.whole < bound)
+    return next(v for v, bound in zip(row.noise, row.bounds, strict=True) if cell.key % ptable.modulus < bound)
 
 
 def expected_figures(

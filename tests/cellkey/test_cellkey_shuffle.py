@@ -9,7 +9,7 @@ from tests.cellkey.cellkey_kit import figures, people, question_of, write_projec
 
 import confide
 from confide.errors import SpecError
-from confide.noise.ptables import same_law
+from confide.noise.ptables import same_distribution
 
 SECRET = "5a" * 32
 
@@ -24,7 +24,7 @@ def test_the_laws_are_the_same_and_the_order_is_another(tmp_path: Path) -> None:
     plain = question_of(write_project(tmp_path / "plain"), tmp_path / "scratch")
     spec = with_cellkey(write_project(tmp_path / "cut"), f'pieces = "0.01"\nshuffle = "{SECRET}"')
     cut = question_of(spec, tmp_path / "scratch")
-    assert same_law(plain.ptable, cut.ptable)
+    assert same_distribution(plain.ptable, cut.ptable)
     assert cut.ptable.fingerprint != plain.ptable.fingerprint
     last = cut.ptable.rows[-1].noise
     assert list(last) != sorted(last), "noise does not rise with the key"

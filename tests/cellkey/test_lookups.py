@@ -87,7 +87,7 @@ def test_allocation_is_in_proportion(law: PTable) -> None:
     for column in range(1, 31):
         row = expected.rows[min(column, law.top)]
         found = np.unique(table.matrix[:, column - 1], return_counts=True)
-        assert dict(zip(*(part.tolist() for part in found), strict=True)) == row.law()
+        assert dict(zip(*(part.tolist() for part in found), strict=True)) == row.key_counts()
     assert allocate(SMALL, size=4, small_n=2).matrix[:, 0].tolist() == [-1] * 64 + [0] * 128 + [1] * 64
     assert not bias_findings(allocate(SMALL, size=4, small_n=2))
     # The columns that larger counts share are alike, so one row serves them.
@@ -200,7 +200,7 @@ def test_the_rule_of_ons(tmp_path: Path) -> None:
     file = tmp_path / "ons.csv"
     file.write_text("\n".join(lines) + "\n")
     table = read_table(file).table
-    assert (table.whole, table.cycle, table.top) == (256, 250, 750)
+    assert (table.modulus, table.cycle, table.top) == (256, 250, 750)
     count = np.array([0, 3, 9, 10, 12, 13, 749, 750, 751, 1002, 5001])
     figures = perturb(CellSums(count, count % 256, None), table, 10)
     assert figures.count.tolist() == [0, 0, 0, 10, 10, 15, 750, 750, 750, 1000, 5000]
@@ -221,6 +221,6 @@ def test_facts_and_laws(law: PTable) -> None:
     table = allocate(law, big_n=20_011)
     assert facts(table) == {"lookup": "abs", "big_n": 20_011, "small_n": 10, "columns": 30}
     assert facts(law) == {"lookup": "ess"}
-    assert table.whole == 20_011
+    assert table.modulus == 20_011
     assert sum(table.probabilities(int(table.row_of(25))).values()) == Fraction(1)
     assert "matrix" not in repr(table)

@@ -18,7 +18,7 @@ from confide.noise.ptables import (
     magnitude_settings,
     modify,
     read_table,
-    same_law,
+    same_distribution,
 )
 from confide.noise.ptables.formats import Form
 from confide.noise.ptables.ptable import key_of
@@ -107,13 +107,13 @@ def test_how_they_look() -> None:
 def test_files_of_other_programs_come_back_byte_by_byte(text: str, tmp_path: Path) -> None:
     back = read_table(written(tmp_path, text))
     assert back.text() == text
-    assert back.table.whole == 10**8
+    assert back.table.modulus == 10**8
     assert [str(p) for p in back.table.probabilities(1).values()] == ["1/4", "1/2", "1/4"]
 
 
 def test_the_older_header_and_longer_probabilities(tmp_path: Path) -> None:
     back = read_table(written(tmp_path, QUOTED.replace("0.2500000000\n", "0.2500000001\n")))
-    assert back.table.whole == 10**10
+    assert back.table.modulus == 10**10
     assert back.text() == QUOTED.replace("0.2500000000\n", "0.2500000001\n")
 
 
@@ -242,4 +242,4 @@ def test_what_has_no_ons_form() -> None:
 def test_the_law_does_not_depend_on_the_form(tmp_path: Path) -> None:
     one = read_table(written(tmp_path, export_text(TABLES["blocked"], "sas"))).table
     other = read_table(written(tmp_path, export_text(TABLES["blocked"], "csv"), "b.csv")).table
-    assert same_law(one, other)
+    assert same_distribution(one, other)

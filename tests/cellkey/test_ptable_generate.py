@@ -16,48 +16,56 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from confide.errors import ParameterError
-from confide.noise.ptables import RowProblem, count_settings, generate, magnitude_settings, symmetric_law
-from confide.noise.ptables.generate import variance_range
-from confide.noise.ptables.max_entropy import Multipliers, RowLaw, certify, free_variance, solve_row, violations
+from confide.noise.max_entropy import (
+    Multipliers,
+    NoiseRow,
+    certify,
+    free_variance,
+    solve_row,
+    symmetric_row,
+    violations,
+)
+from confide.noise.ptables import RowProblem, count_settings, generate, magnitude_settings
+from confide.noise.ptables.design import variance_range
 
 CONDITIONS = 1e-12
 
 # Rows that the R package ptable prints for these settings, to six decimals.
 PUBLISHED: list[tuple[dict[str, Any], int, list[float]]] = [
-    ({"max_noise": 2, "variance": "1"}, 1, [0.366486, 0.366486, 0.167572, 0.099457]),
-    ({"max_noise": 2, "variance": "1"}, 2, [0.063827, 0.244691, 0.382963, 0.244691, 0.063827]),
-    ({"max_noise": 2, "variance": "1", "monotone": False}, 1, [0.398065, 0.305806, 0.194194, 0.101935]),
-    ({"max_noise": 2, "variance": "9/10"}, 1, [0.3625, 0.3625, 0.1875, 0.0875]),
-    ({"max_noise": 2, "variance": "0.9"}, 2, [0.051546, 0.243816, 0.409277, 0.243816, 0.051546]),
+    ({"bound": 2, "variance": "1"}, 1, [0.366486, 0.366486, 0.167572, 0.099457]),
+    ({"bound": 2, "variance": "1"}, 2, [0.063827, 0.244691, 0.382963, 0.244691, 0.063827]),
+    ({"bound": 2, "variance": "1", "monotone": False}, 1, [0.398065, 0.305806, 0.194194, 0.101935]),
+    ({"bound": 2, "variance": "9/10"}, 1, [0.3625, 0.3625, 0.1875, 0.0875]),
+    ({"bound": 2, "variance": "0.9"}, 2, [0.051546, 0.243816, 0.409277, 0.243816, 0.051546]),
     (
-        {"max_noise": 5, "variance": "2"},
+        {"bound": 5, "variance": "2"},
         1,
         [0.388938, 0.388938, 0.122093, 0.056394, 0.026048, 0.012031, 0.005557],
     ),
     (
-        {"max_noise": 5, "variance": "2"},
+        {"bound": 5, "variance": "2"},
         2,
         [0.157144, 0.240902, 0.258272, 0.193646, 0.101539, 0.037235, 0.009549, 0.001713],
     ),
     (
-        {"max_noise": 5, "variance": "2"},
+        {"bound": 5, "variance": "2"},
         3,
         [0.034339, 0.110449, 0.221353, 0.276411, 0.215066, 0.104264, 0.031495, 0.005928, 0.000695],
     ),
     (
-        {"max_noise": 5, "variance": "2"},
+        {"bound": 5, "variance": "2"},
         4,
         [0.005345, 0.030293, 0.104550, 0.219716, 0.281165, 0.219090, 0.103955, 0.030035, 0.005284, 0.000566],
     ),
-    ({"max_noise": 5, "variance": "3", "js": 2}, 1, [0.734470, 0.136720, 0.072796, 0.037430, 0.018584]),
-    ({"max_noise": 5, "variance": "3", "js": 2}, 2, [0.408807, 0.406644, 0.147624, 0.032319, 0.004267, 0.000340]),
+    ({"bound": 5, "variance": "3", "js": 2}, 1, [0.734470, 0.136720, 0.072796, 0.037430, 0.018584]),
+    ({"bound": 5, "variance": "3", "js": 2}, 2, [0.408807, 0.406644, 0.147624, 0.032319, 0.004267, 0.000340]),
     (
-        {"max_noise": 5, "variance": "3", "js": 2},
+        {"bound": 5, "variance": "3", "js": 2},
         4,
         [0.084855, 0.277921, 0.277921, 0.189394, 0.105125, 0.045455, 0.015311, 0.004017],
     ),
     (
-        {"max_noise": 5, "variance": "3", "js": 2},
+        {"bound": 5, "variance": "3", "js": 2},
         7,
         [0.018439, 0.055484, 0.121621, 0.194208, 0.225914, 0.191441, 0.118180, 0.053146, 0.017411, 0.004155],
     ),
@@ -103,7 +111,7 @@ def test_targets_and_rows() -> None:
 def test_symmetric_rows(bound: int, variance: str, b: float) -> None:
     """One parameter: p is proportional to exp(-b v^2), exactly symmetric."""
     row = generate(count_settings(bound, variance)).symmetric
-    assert row.p == row.p[::-1] == symmetric_law(bound, variance).p
+    assert row.p == row.p[::-1] == symmetric_row(bound, variance).probabilities
     assert row.solved is not None
     assert row.solved.multipliers is not None
     assert row.solved.multipliers.b == pytest.approx(b, abs=1e-5)
@@ -159,22 +167,22 @@ def test_equality_reaches_what_a_bound_does_not() -> None:
 @pytest.mark.parametrize(
     ("asked", "code", "words"),
     [
-        ({"max_noise": 5, "variance": 3, "js": 3}, "ptable-infeasible", ("smallest feasible V is 4;", "count 2")),
-        ({"max_noise": 5, "variance": "1.99", "js": 2}, "ptable-infeasible", ("smallest feasible V is 2;", "count 1")),
-        ({"max_noise": 9, "variance": 5, "js": 4}, "ptable-infeasible", ("smallest feasible V is 6;", "count 2")),
-        ({"max_noise": 9, "variance": "1/2", "js": 1}, "ptable-infeasible", ("smallest feasible V is 1;", "count 1")),
-        ({"max_noise": 5, "variance": 3, "equality": True}, "ptable-infeasible", ("30/11", "count 1")),
+        ({"bound": 5, "variance": 3, "js": 3}, "ptable-infeasible", ("smallest feasible V is 4;", "count 2")),
+        ({"bound": 5, "variance": "1.99", "js": 2}, "ptable-infeasible", ("smallest feasible V is 2;", "count 1")),
+        ({"bound": 9, "variance": 5, "js": 4}, "ptable-infeasible", ("smallest feasible V is 6;", "count 2")),
+        ({"bound": 9, "variance": "1/2", "js": 1}, "ptable-infeasible", ("smallest feasible V is 1;", "count 1")),
+        ({"bound": 5, "variance": 3, "equality": True}, "ptable-infeasible", ("30/11", "count 1")),
         (
-            {"max_noise": 5, "variance": 4, "js": 3, "equality": True, "p_stay": "9/10"},
+            {"bound": 5, "variance": 4, "js": 3, "equality": True, "p_stay": "9/10"},
             "ptable-infeasible",
             ("no V is feasible", "count 2", "count 6"),
         ),
-        ({"max_noise": 3, "variance": 3, "js": 3}, "bad-ptable-setting", ("js + 1", "D of at least 4")),
-        ({"max_noise": 3, "variance": 0}, "bad-ptable-setting", ("positive",)),
-        ({"max_noise": 0, "variance": 1}, "bad-ptable-setting", ("-D",)),
-        ({"max_noise": 3, "variance": 1, "p_stay": "1"}, "bad-ptable-setting", ("less than one",)),
-        ({"max_noise": 3, "variance": 1, "p_stay": ["0.5", "0.5"]}, "bad-ptable-setting", ("each of the 3 rows",)),
-        ({"max_noise": 3, "variance": 1.5}, "float-refused", ("V",)),
+        ({"bound": 3, "variance": 3, "js": 3}, "bad-ptable-setting", ("js + 1", "D of at least 4")),
+        ({"bound": 3, "variance": 0}, "bad-ptable-setting", ("positive",)),
+        ({"bound": 0, "variance": 1}, "bad-ptable-setting", ("-D",)),
+        ({"bound": 3, "variance": 1, "p_stay": "1"}, "bad-ptable-setting", ("less than one",)),
+        ({"bound": 3, "variance": 1, "p_stay": ["0.5", "0.5"]}, "bad-ptable-setting", ("each of the 3 rows",)),
+        ({"bound": 3, "variance": 1.5}, "float-refused", ("V",)),
     ],
 )
 def test_what_is_refused(asked: dict[str, Any], code: str, words: tuple[str, ...]) -> None:
@@ -248,7 +256,7 @@ def problems(draw: st.DrawFn) -> RowProblem:
     return replace(problem, variance=found.smallest + share * (found.largest - found.smallest))
 
 
-def solved(problem: RowProblem) -> RowLaw:
+def solved(problem: RowProblem) -> NoiseRow:
     found = variance_range(problem)
     assert found is not None
     return solve_row(problem, found.smallest)
@@ -263,7 +271,7 @@ def solved(problem: RowProblem) -> RowLaw:
 @settings(max_examples=100, deadline=None)
 def test_every_condition_holds(problem: RowProblem) -> None:
     law = solved(problem)
-    assert max(violations(problem, law.p).values()) < CONDITIONS
+    assert max(violations(problem, law.probabilities).values()) < CONDITIONS
     assert law.certificate.primal < CONDITIONS
     assert law.certificate.dual < CONDITIONS
     assert abs(law.certificate.gap) < 1e-11
@@ -278,7 +286,7 @@ def test_no_other_law_has_more_entropy(problem: RowProblem, seed: int) -> None:
     for _ in range(4):
         corner = linear_optimum(problem, generator.normal(size=len(problem.noise)))
         for share in (1e-3, 0.1, 1.0):
-            other = (1 - share) * np.array(law.p) + share * corner
+            other = (1 - share) * np.array(law.probabilities) + share * corner
             assert entropy(other) <= law.entropy + 1e-9
 
 
@@ -322,14 +330,14 @@ def test_the_certificate_notices_a_worse_law() -> None:
     best = solved(problem)
     assert best.multipliers is not None
     worse = tuple(0.5 if abs(v) == 1 else 0.0 for v in problem.noise)
-    assert certify(problem, best.p, best.multipliers).holds
+    assert certify(problem, best.probabilities, best.multipliers).holds
     found = certify(problem, worse, best.multipliers)
     assert found.primal > 0.1  # it rises to both sides of zero, against the monotonicity
     assert found.gap == pytest.approx(best.entropy - 1, abs=1e-9)
-    biased = (best.p[0] + 1e-9, *best.p[1:-1], best.p[-1] - 1e-9)
+    biased = (best.probabilities[0] + 1e-9, *best.probabilities[1:-1], best.probabilities[-1] - 1e-9)
     assert not certify(problem, biased, best.multipliers).holds
     wrong = Multipliers(0.0, -1.0, 0.0, ())
-    assert certify(problem, best.p, wrong).dual == 1.0
+    assert certify(problem, best.probabilities, wrong).dual == 1.0
 
 
 def test_free_variance_needs_no_bound() -> None:

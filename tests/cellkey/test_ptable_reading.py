@@ -8,7 +8,15 @@ from itertools import chain, combinations
 import pytest
 
 from confide.errors import ParameterError
-from confide.noise.ptables import NOT_A_PROMISE, LookupRow, PTable, count_settings, generate, magnitude_settings, read
+from confide.noise.ptables import (
+    NOT_A_GUARANTEE,
+    LookupRow,
+    PTable,
+    count_settings,
+    epsilon_delta_reading,
+    generate,
+    magnitude_settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +25,7 @@ from confide.noise.ptables import NOT_A_PROMISE, LookupRow, PTable, count_settin
 )
 def test_large_counts(bound: int, variance: str, epsilon: float, delta: float) -> None:
     design = generate(count_settings(bound, variance))
-    found = read(design).large_counts
+    found = epsilon_delta_reading(design).large_counts
     assert found.i == bound
     assert found.epsilon == pytest.approx(epsilon, abs=1e-3)
     assert found.remaining_delta == pytest.approx(delta, rel=0.02)
@@ -31,7 +39,7 @@ def test_large_counts(bound: int, variance: str, epsilon: float, delta: float) -
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 3.0])
 def test_delta_is_the_worst_event(epsilon: float) -> None:
     """Over all sets of results, both ways."""
-    for pair in read(generate(count_settings(2, 1))).pairs:
+    for pair in epsilon_delta_reading(generate(count_settings(2, 1))).pairs:
         results = sorted(pair.lower.keys() | pair.upper.keys())
         events = list(chain.from_iterable(combinations(results, k) for k in range(len(results) + 1)))
         worst = 0.0
@@ -44,7 +52,7 @@ def test_delta_is_the_worst_event(epsilon: float) -> None:
 
 def test_the_whole_table() -> None:
     """Zero is never changed, so one and zero are told apart whenever one does not become zero."""
-    reading = read(generate(count_settings(5, 2)))
+    reading = epsilon_delta_reading(generate(count_settings(5, 2)))
     assert [pair.i for pair in reading.pairs] == [0, 1, 2, 3, 4, 5]
     assert reading.pairs[0].remaining_delta == pytest.approx(1 - 0.388938, abs=1e-6)
     assert reading.delta(20.0) == pytest.approx(reading.pairs[0].remaining_delta)
@@ -55,7 +63,7 @@ def test_the_whole_table() -> None:
 
 def test_of_a_lookup_table() -> None:
     rows = (LookupRow(0, (0,), (4,)), LookupRow(1, (-1, 0, 1), (1, 3, 4)))
-    reading = read(PTable(rows, 4))
+    reading = epsilon_delta_reading(PTable(rows, 4))
     assert reading.pairs[0].remaining_delta == 0.75
     assert reading.large_counts.epsilon == pytest.approx(math.log(2))
     assert reading.large_counts.remaining_delta == 0.25
@@ -63,14 +71,14 @@ def test_of_a_lookup_table() -> None:
 
 
 def test_it_is_no_promise() -> None:
-    shown = read(generate(count_settings(5, 2))).as_dict()
+    shown = epsilon_delta_reading(generate(count_settings(5, 2))).as_dict()
     assert shown["differential_privacy_of_a_release"] is False
-    assert shown["note"] == NOT_A_PROMISE
-    assert "not a privacy loss of a release" in NOT_A_PROMISE
+    assert shown["note"] == NOT_A_GUARANTEE
+    assert "not a privacy loss of a release" in NOT_A_GUARANTEE
 
 
 def test_what_has_no_reading() -> None:
     with pytest.raises(ParameterError, match="row for every count"):
-        read(generate(magnitude_settings(5, 2, step=2, icat=[1, 5])))
+        epsilon_delta_reading(generate(magnitude_settings(5, 2, step=2, icat=[1, 5])))
     with pytest.raises(ParameterError, match="negative"):
-        read(generate(count_settings(2, 1))).delta(-1.0)
+        epsilon_delta_reading(generate(count_settings(2, 1))).delta(-1.0)

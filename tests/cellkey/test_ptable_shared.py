@@ -49,7 +49,7 @@ def test_reference_tables_are_read(path: Path) -> None:
     table = read_table(path).table
     made = design_of(path).table()
     assert [row.i for row in table.rows] == [row.i for row in made.rows]
-    assert (table.whole, table.step) == (made.whole, made.step)
+    assert (table.modulus, table.step) == (made.modulus, made.step)
     for one, other in zip(table.rows, made.rows, strict=True):
         assert one.noise == other.noise
         assert max(abs(a - b) for a, b in zip(one.bounds, other.bounds, strict=True)) <= 100
@@ -76,8 +76,8 @@ def test_our_export_has_their_layout() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "closeness"),
     [
-        ("tauargus_sample_ptab_freq.txt", {"max_noise": 5, "variance": 3, "js": 2, "p_stay": "1/2"}, 1e-7),
-        ("tauargus_sample_tau_testW_ptable.txt", {"max_noise": 7, "variance": 4, "js": 2, "equality": True}, 1e-6),
+        ("tauargus_sample_ptab_freq.txt", {"bound": 5, "variance": 3, "js": 2, "p_stay": "1/2"}, 1e-7),
+        ("tauargus_sample_tau_testW_ptable.txt", {"bound": 7, "variance": 4, "js": 2, "equality": True}, 1e-6),
     ],
 )
 def test_samples_are_ours(name: str, asked: dict[str, Any], closeness: float) -> None:

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from confide.errors import ConfideError, ParameterError
 from confide.noise import derive_stream
-from confide.noise.ptables import LookupRow, PTable, count_settings, generate, magnitude_settings, modify, same_law
+from confide.noise.ptables import (
+    LookupRow,
+    PTable,
+    count_settings,
+    generate,
+    magnitude_settings,
+    modify,
+    same_distribution,
+)
 from confide.noise.ptables.ptable import _permutation, cumulated, key_of, table_findings
 
 ZERO = LookupRow(0, (0,), (10,))
@@ -174,8 +182,8 @@ def test_compact_says_the_same_with_less() -> None:
 @pytest.mark.parametrize("threshold", ["0.3", "1/10", "0.05", "0.9"])
 def test_modified_tables_have_the_same_law(table: PTable, threshold: str) -> None:
     changed = modify(table, threshold, key_of(SEED))
-    assert same_law(table, changed)
-    piece = Fraction(threshold) * table.whole
+    assert same_distribution(table, changed)
+    piece = Fraction(threshold) * table.modulus
     for row, before in zip(changed.rows[1:], table.rows[1:], strict=True):
         assert max(row.lengths) <= piece
         cut = sum(length // int(piece) for length in before.lengths)
@@ -203,7 +211,7 @@ def test_modify_refuses(table: PTable) -> None:
         assert caught.value.findings[0].code == "bad-threshold"
     with pytest.raises(ConfideError):
         key_of("xyz")
-    assert not same_law(table, SMALL)
+    assert not same_distribution(table, SMALL)
 
 
 @pytest.mark.statistical

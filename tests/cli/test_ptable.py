@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app, main
 from confide.errors import ConfideError
-from confide.noise.ptables import count_settings, generate, magnitude_settings, read_table, same_law
+from confide.noise.ptables import count_settings, generate, magnitude_settings, read_table, same_distribution
 
 
 def run(*arguments: object) -> str:
@@ -125,7 +125,7 @@ def test_modified_tables(tmp_path: Path) -> None:
     first, again, other = (run(*arguments, "--seed", seed) for seed in ("0a", "0a", "0b"))
     assert first == again != other
     (tmp_path / "t").write_text(first)
-    assert same_law(read_table(tmp_path / "t").table, generate(count_settings(3, 1)).table())
+    assert same_distribution(read_table(tmp_path / "t").table, generate(count_settings(3, 1)).table())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import piqp
 import scipy.sparse as sp
 from scipy.optimize import linprog, minimize
 
-from confide.estimation.node_problem import ChildSums, Floats, GroupBounds, MeasuredQuery, NodeProblem
+from confide.arrays import Floats
+from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
 
 DIMS = (8, 2, 2, 63)
 KIND, AGE, ORIGIN, RACE = np.unravel_index(np.arange(2016), DIMS)

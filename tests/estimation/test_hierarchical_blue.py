@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.estimation.exchangeable import Exchangeable
-from confide.estimation.hierarchical_blue import HierarchicalBlue, Known, Measured, whole_interval
+from confide.estimation.hierarchical_blue import HierarchicalBlue, KnownSums, NodeInformation, count_interval
 from confide.estimation.spine_variances import SpineLevel, spine_variances
 
 PARENTS = [-1, 0, 0, 0, 1, 1, 2, 3, 3, 3]
@@ -34,7 +34,7 @@ EXPECTED = {
 
 
 def _reference() -> HierarchicalBlue:
-    measured = [Measured.of(ROWS, VARIANCES[LEVEL[u]], VALUES[u]) for u in range(10)]
+    measured = [NodeInformation.of(ROWS, VARIANCES[LEVEL[u]], VALUES[u]) for u in range(10)]
     return HierarchicalBlue(PARENTS, measured)
 
 
@@ -61,17 +61,17 @@ def test_a_union_off_the_spine() -> None:
 
 
 def test_intervals_are_whole_and_not_negative() -> None:
-    assert whole_interval(5.7, 1.225649**2, 0.95) == (4, 8)
-    assert whole_interval(0.5, 4.0, 0.9) == (0, 3)
+    assert count_interval(5.7, 1.225649**2, 0.95) == (4, 8)
+    assert count_interval(0.5, 4.0, 0.9) == (0, 3)
 
 
 def test_what_cannot_be_estimated_is_refused() -> None:
-    only_total = Measured.of([[1.0, 1.0]], [1.0], [3.0])
+    only_total = NodeInformation.of([[1.0, 1.0]], [1.0], [3.0])
     for parents, measured in (([-1], [only_total]), ([-1], [None]), ([-1, -1], [only_total, only_total])):
         with pytest.raises(ParameterError):
             HierarchicalBlue(parents, measured)
     with pytest.raises(ParameterError, match="no noise"):
-        Measured.of([[1.0]], [0.0], [1.0])
+        NodeInformation.of([[1.0]], [0.0], [1.0])
 
 
 def _random_tree(rng: np.random.Generator, cells: int) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray] | None]]:
@@ -148,8 +148,8 @@ def test_random_trees_against_dense_least_squares(seed: int, cells: int, with_kn
         known = {node: rng.normal(size=1) for node in chosen}
     blue = HierarchicalBlue(
         parents,
-        [None if m is None else Measured.of(m[0], m[1], v) for m, v in zip(measured, values, strict=True)],
-        {node: Known(np.ones((1, cells)), value) for node, value in known.items()},
+        [None if m is None else NodeInformation.of(m[0], m[1], v) for m, v in zip(measured, values, strict=True)],
+        {node: KnownSums(np.ones((1, cells)), value) for node, value in known.items()},
     )
     estimate, covariance, of = _dense(parents, measured, values, cells, known)
     for node in range(len(parents)):

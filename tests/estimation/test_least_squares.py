@@ -14,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from least_squares_kit import Assembled, made_up, made_up_root, random_problem
 
+from confide.arrays import Floats
 from confide.errors import ParameterError
 from confide.estimation import solve as solving
 from confide.estimation.active_set import active_set
-from confide.estimation.certificate import InfeasibleError, certify, clashes
-from confide.estimation.node_problem import ChildSums, Floats, GroupBounds, MeasuredQuery, NodeProblem
-from confide.estimation.prepare import Point, prepare, project, reference_point
-from confide.estimation.solve import (
-    Outcome,
+from confide.estimation.least_squares import (
+    SolveOutcome,
     SolveReport,
     UnsolvedError,
     interior_point,
@@ -29,6 +27,9 @@ from confide.estimation.solve import (
     quantised,
     solve,
 )
+from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
+from confide.estimation.optimality import InfeasibleError, certify, clashes
+from confide.estimation.prepare import Point, prepare, project, reference_point
 from confide.estimation.totals import estimate_totals, project_totals, tolerance_rows
 
 
@@ -49,7 +50,7 @@ def test_the_discrepancy_is_shared_equally() -> None:
     # 10 to share, measured 4 and 9: three too many, half of it from each.
     x, report = solve(node([10], detailed([[4.0, 9.0]])))
     np.testing.assert_allclose(x, [[2.5, 7.5]], atol=1e-8)
-    assert report.outcome is Outcome.ACTIVE_SET
+    assert report.outcome is SolveOutcome.ACTIVE_SET
     assert report.certificate.objective == pytest.approx(4.5)
 
 
@@ -117,7 +118,7 @@ def test_forced_problems_need_no_solver(parent: list[int]) -> None:
     query = MeasuredQuery("detailed", np.arange(len(parent)), measured, np.ones(1))
     x, report = solve(NodeProblem(np.array(parent, np.int64), np.ones((len(parent), 1), np.bool_), (query,)))
     assert x[:, 0].tolist() == parent
-    assert (report.outcome, report.attempts, report.fallbacks) == (Outcome.FORCED, (), 0)
+    assert (report.outcome, report.attempts, report.fallbacks) == (SolveOutcome.FORCED, (), 0)
 
 
 def test_exact_measurements_come_back() -> None:
@@ -136,7 +137,7 @@ def test_exact_measurements_come_back() -> None:
     x, report = solve(replace(problem, queries=tuple(queries), bounds=()))
     np.testing.assert_allclose(x, truth, atol=1e-6)
     assert (quantised(x) == truth).all()
-    assert report.outcome is Outcome.ACTIVE_SET
+    assert report.outcome is SolveOutcome.ACTIVE_SET
 
 
 # ── totals ──
@@ -180,7 +181,7 @@ def test_totals_without_bounds_are_a_projection() -> None:
     problem = made_up(np.random.default_rng(3), 40, 6, "county")
     totals, report = estimate_totals(problem)
     total = next(query for query in problem.queries if query.name == "total")
-    assert report.outcome is Outcome.PROJECTED
+    assert report.outcome is SolveOutcome.PROJECTED
     assert report.certificate.accepts()
     assert problem.parent is not None
     np.testing.assert_allclose(totals, project_totals(total.measured[0], total.weights, float(problem.parent.sum())))
@@ -193,7 +194,7 @@ def test_totals_that_no_child_alone_rules_out() -> None:
     problem = NodeProblem(np.array([9, 11]), allowed, (total,))
     totals, report = estimate_totals(problem)
     np.testing.assert_allclose(totals, [4.5, 4.5, 5.5, 5.5], atol=1e-6)
-    assert report.outcome is Outcome.ACTIVE_SET
+    assert report.outcome is SolveOutcome.ACTIVE_SET
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -216,7 +217,7 @@ def test_totals_with_bounds_are_those_of_the_whole_problem(seed: int) -> None:
 
 def check(problem: NodeProblem, x: Floats, report: SolveReport) -> None:
     """Feasible, certified, and the certificate is not our word only: a linear program agrees."""
-    assert report.outcome is not Outcome.INEXACT
+    assert report.outcome is not SolveOutcome.INEXACT
     assert problem.violation(x) <= 1e-7
     assert report.certificate.relative_gap <= 1e-6
     assert report.certificate.objective == pytest.approx(problem.objective(x), rel=1e-9, abs=1e-9)
@@ -266,7 +267,7 @@ _SCRIPT = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
 from least_squares_kit import random_problem
-from confide.estimation.solve import quantised, solve
+from confide.estimation.least_squares import quantised, solve
 bits, quanta = hashlib.sha256(), hashlib.sha256()
 for seed in range(12):
     x, _ = solve(random_problem(seed, largest=1500))
@@ -364,10 +365,10 @@ def test_fallbacks_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solving, "active_set", give_up)
     x, report = solve(problem)
     check(problem, x, report)
-    assert report.outcome is Outcome.INTERIOR_POINT
+    assert report.outcome is SolveOutcome.INTERIOR_POINT
     assert report.fallbacks == 1
     monkeypatch.setattr(solving, "interior_point", give_up)
-    assert solve(problem)[1].outcome is Outcome.PROJECTED_GRADIENT
+    assert solve(problem)[1].outcome is SolveOutcome.PROJECTED_GRADIENT
     monkeypatch.setattr(solving, "projected_gradient", give_up)
     with pytest.raises(UnsolvedError):
         solve(problem)
@@ -376,7 +377,7 @@ def test_fallbacks_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solving, "interior_point", solving.active_set)
     monkeypatch.setattr(solving, "projected_gradient", solving.active_set)
     _, report = solve(free)
-    assert report.outcome is Outcome.INEXACT
+    assert report.outcome is SolveOutcome.INEXACT
     assert report.certificate.relative_gap > 1e-6
     assert report.fallbacks == 3
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from least_squares_kit import Assembled, random_problem
 
+from confide.estimation.least_squares import SolveOutcome, interior_point, solve
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.solve import Outcome, interior_point, solve
 
 SMALL = 60
 """Up to this many variables SLSQP is asked too; it is cubic in them."""
 
 
-def within_the_bar(seed: int, largest: int) -> Outcome:
+def within_the_bar(seed: int, largest: int) -> SolveOutcome:
     """Solves problem ``seed``, and asks the others: PIQP, scipy's SLSQP where small, and HiGHS for a lower bound."""
     problem = random_problem(seed, largest)
     x, report = solve(problem)
@@ -33,11 +33,11 @@ def within_the_bar(seed: int, largest: int) -> Outcome:
 @pytest.mark.parametrize("part", range(4))
 def test_sixty_problems(part: int) -> None:
     outcomes = [within_the_bar(seed, largest=800) for seed in range(part, 60, 4)]
-    assert Outcome.INEXACT not in outcomes
+    assert SolveOutcome.INEXACT not in outcomes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_five_hundred_problems(part: int) -> None:
     outcomes = [within_the_bar(seed, largest=6000) for seed in range(part, 500, 10)]
-    assert Outcome.INEXACT not in outcomes
+    assert SolveOutcome.INEXACT not in outcomes

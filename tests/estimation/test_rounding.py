@@ -13,7 +13,7 @@ from rounding_kit import FREE, brute_force, by_milp, keeps, random_problem, valu
 
 from confide.errors import RunError
 from confide.estimation import rounding
-from confide.estimation.rounding import Outcome, Partition, RoundingProblem, RoundingTally, round_counts
+from confide.estimation.rounding import Partition, RoundingOutcome, RoundingProblem, RoundingTally, round_counts
 
 
 def total(cells: int, **options: object) -> Partition:
@@ -94,7 +94,7 @@ def test_the_root_has_no_parent() -> None:
 def test_a_whole_estimate_stays_as_it_is() -> None:
     result = round_counts(RoundingProblem(np.array([[2.0, 1.0], [0.0, 4.0]]), np.array([3, 4]), (total(2),)))
     assert result.counts.tolist() == [[2, 1], [0, 4]]
-    assert (result.report.outcome, result.report.distances) == (Outcome.WHOLE, (0,))
+    assert (result.report.outcome, result.report.distances) == (RoundingOutcome.WHOLE, (0,))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 1)])
@@ -118,7 +118,7 @@ def test_an_estimate_that_misses_a_bound_is_widened_and_says_so() -> None:
     lower = np.array([[1, 0]])
     result = round_counts(RoundingProblem(np.array([[0.0, 2.0]]), np.array([2]), (total(1, lower=lower),)))
     assert result.counts.tolist() == [[1, 1]]
-    assert result.report.outcome is Outcome.WIDENED
+    assert result.report.outcome is RoundingOutcome.WIDENED
 
 
 @pytest.mark.parametrize(("estimate", "parent"), [([0.2, 0.3], 3), ([4.0, 2.9], 5)])
@@ -129,7 +129,7 @@ def test_an_estimate_that_misses_the_parent_is_widened_as_little_as_possible(
     low, high = np.floor(estimate), np.floor(estimate) + 1
     outside = np.maximum(low - result.counts, 0) + np.maximum(result.counts - high, 0)
     assert (result.counts.sum(), outside.sum()) == (parent, 1)
-    assert result.report.outcome is Outcome.WIDENED
+    assert result.report.outcome is RoundingOutcome.WIDENED
     assert result.report.gap >= 1_900_000
 
 
@@ -156,7 +156,7 @@ def test_the_distance_is_that_of_a_mixed_integer_solver(seed: int) -> None:
     )
     result = round_counts(problem)
     assert keeps(problem, result.counts)
-    assert result.report.outcome in (Outcome.NETWORK, Outcome.WHOLE)
+    assert result.report.outcome in (RoundingOutcome.NETWORK, RoundingOutcome.WHOLE)
     assert list(result.report.distances) == by_milp(problem)
     assert [*value(problem, result.counts)][:-1] == list(result.report.distances)
 
@@ -194,7 +194,7 @@ def test_every_constraint_holds_and_no_cell_moves_by_more_than_one(seed: int, **
     result = round_counts(problem)
     assert keeps(problem, result.counts)
     # The estimate is feasible, and then a rounding down or up always is.
-    assert result.report.outcome in (Outcome.NETWORK, Outcome.WHOLE)
+    assert result.report.outcome in (RoundingOutcome.NETWORK, RoundingOutcome.WHOLE)
     assert np.abs(result.counts - problem.estimate).max() <= 1 + 1e-6
 
 

@@ -18,8 +18,15 @@ from confide.errors import ParameterError
 from confide.estimation import network
 from confide.estimation import network as network_simplex
 from confide.estimation.network import Prices, build, minimise
-from confide.estimation.rounding import Outcome, Partition, RoundingProblem, crossings, round_counts, solve_linear
-from confide.estimation.rounding_problem import leftover, objective, round_half_even
+from confide.estimation.rounding import (
+    Partition,
+    RoundingOutcome,
+    RoundingProblem,
+    crossings,
+    round_counts,
+    solve_linear,
+)
+from confide.estimation.rounding_problem import objective, round_half_even, rounding_remainder
 
 KNOWN = "76550391ce9ba7c235ad2ccb0e2badb8da17dbbf270a3c7beace30b6e1f65e92"
 
@@ -30,7 +37,7 @@ def test_network_and_linear_program_agree_to_the_last_millionth(seed: int, group
     problem = random_problem(
         seed, cells=40, children=8, levels=4, passes=1 + seed % 3, groups=groups, root=seed % 6 == 5
     )
-    left = leftover(problem)
+    left = rounding_remainder(problem)
     result = round_counts(problem)
     linear = solve_linear(left)
     wide = solve_linear(left, widened=True)
@@ -47,7 +54,7 @@ def test_network_and_linear_program_agree_to_the_last_millionth(seed: int, group
 @pytest.mark.parametrize("seed", range(5))
 def test_the_flow_is_optimal_for_an_independent_solver(seed: int) -> None:
     """The network's own cost, by a general linear program over its arcs."""
-    left = leftover(random_problem(seed, cells=15, children=5, groups=True))
+    left = rounding_remainder(random_problem(seed, cells=15, children=5, groups=True))
     prices = Prices.of(left)
     assert prices is not None
     net = build(left, Prices(tuple(10_000_000 for _ in prices.passes), 10**9))
@@ -64,7 +71,9 @@ def test_the_flow_is_optimal_for_an_independent_solver(seed: int) -> None:
 
 def test_the_first_basis_is_a_strongly_feasible_tree() -> None:
     for seed in range(20):
-        left = leftover(random_problem(seed, cells=12, children=5, levels=4, groups=seed % 2 == 0, root=seed % 5 == 4))
+        left = rounding_remainder(
+            random_problem(seed, cells=12, children=5, levels=4, groups=seed % 2 == 0, root=seed % 5 == 4)
+        )
         prices = Prices.of(left)
         assert prices is not None
         net = build(left, prices)
@@ -86,7 +95,7 @@ def test_the_fallback_gives_the_same_distance_and_is_named(monkeypatch: pytest.M
         monkeypatch.setattr(network_simplex, "_LEAST_PIVOTS", 0)
         monkeypatch.setattr(network_simplex, "_PIVOTS_PER_ARC", 0)
     result = round_counts(problem)
-    assert (expected.report.outcome, result.report.outcome) == (Outcome.NETWORK, Outcome.LINEAR)
+    assert (expected.report.outcome, result.report.outcome) == (RoundingOutcome.NETWORK, RoundingOutcome.LINEAR)
     assert value(problem, result.counts) == value(problem, expected.counts)
 
 
@@ -105,7 +114,7 @@ def test_prices_fit_for_the_largest_problems_of_the_2020_census() -> None:
         family = np.arange(children) % groups if groups else None
         totals = np.full(groups, 5, np.int64) if groups else None
         problem = RoundingProblem(estimate, np.full(2016, children // 2), chain, 2, 1, None, family, totals)
-        assert Prices.of(leftover(problem)) is not None
+        assert Prices.of(rounding_remainder(problem)) is not None
 
 
 def test_a_result_that_breaks_a_sum_is_never_handed_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +123,7 @@ def test_a_result_that_breaks_a_sum_is_never_handed_back(monkeypatch: pytest.Mon
     expected = round_counts(problem)
     monkeypatch.setattr(network_simplex, "minimise", lambda net: (net.flow.astype(np.int64), 0))
     result = round_counts(problem)
-    assert (expected.report.outcome, result.report.outcome) == (Outcome.NETWORK, Outcome.LINEAR)
+    assert (expected.report.outcome, result.report.outcome) == (RoundingOutcome.NETWORK, RoundingOutcome.LINEAR)
     assert value(problem, result.counts) == value(problem, expected.counts)
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import mpmath
 import numpy as np
 
-from confide.noise import DiscreteGaussian, Law, NoiseStream, Table, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, LookupTable, NoiseDistribution, NoiseStream, TwoSidedGeometric
 from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED
 
 STREAM = NoiseStream(bytes(range(32)), bytes(range(32, 64)))
@@ -25,7 +25,7 @@ SIX_LAWS = (
 )
 
 
-def named(law: Law) -> str:
+def named(law: NoiseDistribution) -> str:
     return repr(law)
 
 
@@ -33,7 +33,7 @@ def as_mpf(number: Fraction) -> mpmath.mpf:
     return mpmath.mpf(number.numerator) / number.denominator
 
 
-def weight(law: Law, m: int) -> mpmath.mpf:
+def weight(law: NoiseDistribution, m: int) -> mpmath.mpf:
     """``exp(-m**2 / (2 sigma2))`` or ``exp(-epsilon m)`` at the working precision of mpmath."""
     if isinstance(law, DiscreteGaussian):
         return mpmath.exp(-mpmath.mpf(m * m) / (2 * as_mpf(law.sigma2)))
@@ -41,7 +41,7 @@ def weight(law: Law, m: int) -> mpmath.mpf:
     return mpmath.exp(-as_mpf(law.epsilon) * m)
 
 
-def folded_cdf(law: Law, bits: int) -> list[mpmath.mpf]:
+def folded_cdf(law: NoiseDistribution, bits: int) -> list[mpmath.mpf]:
     """``G_0, G_1, ...`` by plain summation until the weights are below ``2**-(bits + 64)``."""
     partial, sums, m = mpmath.mpf(1), [mpmath.mpf(1)], 0
     while weight(law, m) > mpmath.mpf(2) ** -(bits + 64):
@@ -54,7 +54,7 @@ def folded_cdf(law: Law, bits: int) -> list[mpmath.mpf]:
 
 
 @lru_cache(maxsize=64)
-def integer_thresholds(law: Law, bits: int) -> list[int]:
+def integer_thresholds(law: NoiseDistribution, bits: int) -> list[int]:
     """``floor(2**bits G_m)`` from mpmath with 200 bits to spare."""
     with mpmath.workprec(bits + 200):
         return [int(mpmath.floor(mpmath.ldexp(value, bits))) for value in folded_cdf(law, bits)]
@@ -84,7 +84,7 @@ class PlantedSource:
         return self._extensions[number][coordinates.astype(np.intp)]
 
 
-def wrong_cells(table: Table) -> list[int]:
+def wrong_cells(table: LookupTable) -> list[int]:
     """Every cell of the table that contradicts the exact law, in integers scaled by ``2**400``.
 
     A decided cell must lie inside the step of its magnitude, an undecided cell must hold a threshold (the last cell has
@@ -92,7 +92,7 @@ def wrong_cells(table: Table) -> list[int]:
     """
     bits = 400
     shift = bits - CELL_BITS
-    thresholds = integer_thresholds(table.law, bits)
+    thresholds = integer_thresholds(table.distribution, bits)
     holding = {threshold >> shift for threshold in thresholds} | {CELLS - 1}
     wrong = []
     halves = table.signed.reshape(2, CELLS).tolist()

@@ -8,7 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from confide.noise import Enclosure
+from confide.noise import Bounds
 
 ALARM = 1e-6
 """The false alarm rate of each comparison, had the keys been drawn anew."""
@@ -40,7 +40,7 @@ def around(threshold: Fraction, words: int) -> tuple[int, int]:
     return above - 1, above
 
 
-def known(number: Fraction) -> Callable[[int], Enclosure]:
+def known(number: Fraction) -> Callable[[int], Bounds]:
     """Enclosures of a known number that are as wide as they may be, and not centred."""
     return lambda bits: (number - Fraction(1, 3 << bits), number + Fraction(2, 3 << bits))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from noise_kit import as_mpf, folded_cdf, integer_thresholds, named
 
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.noise.enclosure import (
     _bernoulli_quotients,
     exp_minus,
@@ -55,7 +55,7 @@ def test_pi_and_roots(bits: int) -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=named)
 @pytest.mark.parametrize("bits", [192, 271])
-def test_thresholds_hold_the_500_bit_values(law: Law, bits: int) -> None:
+def test_thresholds_hold_the_500_bit_values(law: NoiseDistribution, bits: int) -> None:
     thresholds = folded_thresholds(law.decay, bits)
     with mpmath.workprec(500):
         exact = folded_cdf(law, 400)
@@ -93,7 +93,7 @@ def test_bernoulli_numbers() -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(289), TwoSidedGeometric(1)], ids=named)
-def test_invert_agrees_with_plain_comparison(law: Law) -> None:
+def test_invert_agrees_with_plain_comparison(law: NoiseDistribution) -> None:
     thresholds = integer_thresholds(law, 300)
     for prefix in range(0, 1 << 16, 977):
         # The numbers go on with zeros for ever.

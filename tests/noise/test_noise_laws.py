@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from noise_kit import as_mpf, folded_cdf, named, weight
 
 from confide.errors import ParameterError
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 
-LAWS: list[Law] = [
+LAWS: list[NoiseDistribution] = [
     *(DiscreteGaussian(sigma2) for sigma2 in ("1/10", 1, "10.24", "31.446540880503143", 289, 3600)),
     *(TwoSidedGeometric(epsilon) for epsilon in ("1/10", 1, "5/2")),
 ]
@@ -26,7 +26,7 @@ def holds(bounds: tuple[Fraction, Fraction], value: mpmath.mpf) -> bool:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=named)
-def test_probabilities_hold_the_1600_bit_values_and_round_to_the_nearest_float(law: Law) -> None:
+def test_probabilities_hold_the_1600_bit_values_and_round_to_the_nearest_float(law: NoiseDistribution) -> None:
     with mpmath.workprec(1600):
         folded = folded_cdf(law, 1500)
         for x in (-9, -1, 0, 1, 2, 25):
@@ -43,7 +43,7 @@ def test_probabilities_hold_the_1600_bit_values_and_round_to_the_nearest_float(l
 
 
 @pytest.mark.parametrize("law", LAWS, ids=named)
-def test_variance_holds_the_500_bit_value(law: Law) -> None:
+def test_variance_holds_the_500_bit_value(law: NoiseDistribution) -> None:
     with mpmath.workprec(500):
         folded = folded_cdf(law, 400)
         variance = sum(2 * m * m * weight(law, m) for m in range(1, len(folded) + 400)) * folded[0]
@@ -77,7 +77,7 @@ def test_huge_scales(sigma2: int | str | Fraction) -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian("1/1000000"), TwoSidedGeometric(10**6)], ids=named)
-def test_tiny_scales(law: Law) -> None:
+def test_tiny_scales(law: NoiseDistribution) -> None:
     assert law.pmf(0) == law.cdf(0) == 1.0
     assert law.cdf(-1) == law.pmf(1) == law.variance() == 0.0
     assert law.noise_margin("0.999999") == law.quantile("1e-9") == 0
@@ -91,7 +91,7 @@ def test_known_quantile() -> None:
 @pytest.mark.parametrize(
     "p", ["1e-30", "0.001", "0.25", "0.499", "1/2", "0.501", "0.9", "0.9999", "1", "0.99999999999"]
 )
-def test_a_quantile_is_the_smallest_x_that_reaches_p(law: Law, p: str) -> None:
+def test_a_quantile_is_the_smallest_x_that_reaches_p(law: NoiseDistribution, p: str) -> None:
     if p == "1":
         with pytest.raises(ParameterError, match="between zero and one"):
             law.quantile(p)
@@ -108,7 +108,7 @@ def test_a_quantile_is_the_smallest_x_that_reaches_p(law: Law, p: str) -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=named)
 @pytest.mark.parametrize("level", ["0.01", "0.5", "0.9", "0.95", "0.99", "0.9999999"])
-def test_a_noise_margin_is_the_smallest_that_reaches_its_level(law: Law, level: str) -> None:
+def test_a_noise_margin_is_the_smallest_that_reaches_its_level(law: NoiseDistribution, level: str) -> None:
     m = law.noise_margin(level)
     with mpmath.workprec(500):
         folded = folded_cdf(law, 400)
@@ -126,8 +126,8 @@ def test_known_noise_margins() -> None:
 def test_any_rational_parameter_works(parameter: Fraction, gaussian: bool) -> None:
     if parameter == 0:
         return
-    law: Law = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
-    assert Law.from_dict(law.as_dict()) == law
+    law: NoiseDistribution = DiscreteGaussian(parameter) if gaussian else TwoSidedGeometric(parameter)
+    assert NoiseDistribution.from_dict(law.as_dict()) == law
     m = law.noise_margin("0.9")
     _, upper = law.folded_cdf_bounds(m, 40)
     assert upper >= Fraction(9, 10)
@@ -137,7 +137,7 @@ def test_any_rational_parameter_works(parameter: Fraction, gaussian: bool) -> No
 
 def test_text_goes_there_and_back() -> None:
     assert DiscreteGaussian("64.5").as_dict() == {"law": "discrete-gaussian", "sigma2": "129/2"}
-    assert Law.from_dict({"law": "two-sided-geometric", "epsilon": "0.1"}) == TwoSidedGeometric("1/10")
+    assert NoiseDistribution.from_dict({"law": "two-sided-geometric", "epsilon": "0.1"}) == TwoSidedGeometric("1/10")
     assert repr(DiscreteGaussian("64.5")) == "DiscreteGaussian('129/2')"
     assert pickle.loads(pickle.dumps(TwoSidedGeometric(1))) == TwoSidedGeometric(1)
     assert DiscreteGaussian(1) != TwoSidedGeometric(1)
@@ -155,7 +155,7 @@ def test_text_goes_there_and_back() -> None:
 )
 def test_what_is_not_a_law_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match="does not describe a noise law"):
-        Law.from_dict(values)
+        NoiseDistribution.from_dict(values)
 
 
 @pytest.mark.parametrize("kind", [DiscreteGaussian, TwoSidedGeometric])

@@ -18,7 +18,7 @@ from confide.errors import ParameterError
 from confide.noise import (
     COORDINATES,
     DiscreteGaussian,
-    Law,
+    NoiseDistribution,
     Tally,
     TwoSidedGeometric,
     add_noise,
@@ -46,7 +46,7 @@ def fingerprint(noise: np.ndarray) -> str:
 
 
 @pytest.mark.parametrize(("law", "sha256"), KNOWN_ANSWERS, ids=str)
-def test_known_answers(law: Law, sha256: str) -> None:
+def test_known_answers(law: NoiseDistribution, sha256: str) -> None:
     """Twice in a row, in two pieces and at random: a stream has no memory."""
     count = 3_000_001
     noise = draw(law, STREAM, 0, count)
@@ -68,7 +68,7 @@ def test_known_first_draws() -> None:
 
 
 @pytest.mark.parametrize("law", [*SIX_LAWS, DiscreteGaussian(4000)], ids=named)
-def test_forced_ties_are_decided_as_an_800_bit_oracle_does(law: Law) -> None:
+def test_forced_ties_are_decided_as_an_800_bit_oracle_does(law: NoiseDistribution) -> None:
     """``U`` agrees with a threshold in its first 79, 143 or 207 bits and leaves it afterwards, upwards or downwards."""
     words = 12
     bits = CELL_BITS + 64 * words
@@ -101,7 +101,7 @@ def test_forced_ties_are_decided_as_an_800_bit_oracle_does(law: Law) -> None:
     count=st.integers(1, 300),
     data=st.data(),
 )
-def test_random_access_equals_sequential(law: Law, start: int, count: int, data: st.DataObject) -> None:
+def test_random_access_equals_sequential(law: NoiseDistribution, start: int, count: int, data: st.DataObject) -> None:
     noise = draw(law, STREAM, start, count)
     places = data.draw(st.lists(st.integers(0, count - 1), max_size=50))
     kind = data.draw(st.sampled_from([np.uint64, np.int64]))
@@ -130,7 +130,7 @@ def test_shapes_follow_memory_order() -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian("1/1000000"), TwoSidedGeometric(10**6)], ids=named)
-def test_tiny_scales_give_zeros(law: Law) -> None:
+def test_tiny_scales_give_zeros(law: NoiseDistribution) -> None:
     assert not draw(law, STREAM, 0, 1_000_000).any()
 
 
@@ -207,7 +207,7 @@ def test_large_and_negative_values_within_the_limits_are_fine() -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(2**101), TwoSidedGeometric(f"1/{2**51}")], ids=named)
-def test_noise_too_wide_for_64_bits_is_refused(law: Law) -> None:
+def test_noise_too_wide_for_64_bits_is_refused(law: NoiseDistribution) -> None:
     with pytest.raises(ParameterError, match="does not fit into 64-bit"):
         draw(law, STREAM, 0, 1)
     with pytest.raises(ParameterError, match="does not fit into 64-bit"):

@@ -16,7 +16,7 @@ from sparse_kit import ALARM, PlantedExtensions, around, chi_square, two_samples
 from confide.errors import ParameterError
 from confide.noise import (
     DiscreteGaussian,
-    Law,
+    NoiseDistribution,
     NoiseStream,
     Survivors,
     TwoSidedGeometric,
@@ -54,7 +54,7 @@ def stream(number: int) -> NoiseStream:
     return NoiseStream(digest[:32], digest[32:])
 
 
-def rescaled(law: Law, factor: Fraction) -> Law:
+def rescaled(law: NoiseDistribution, factor: Fraction) -> NoiseDistribution:
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma2 * factor**2)
     assert isinstance(law, TwoSidedGeometric)
@@ -142,7 +142,7 @@ def test_the_joint_law_of_three_groups(rule: TwoStageRule) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("law", [DiscreteGaussian(9), DiscreteGaussian(625), TwoSidedGeometric("1/10")], ids=named)
 @pytest.mark.parametrize("above", [-40, 0, 6])
-def test_values_fit_the_tail_of_the_law(law: Law, above: int) -> None:
+def test_values_fit_the_tail_of_the_law(law: NoiseDistribution, above: int) -> None:
     never = 1 << 40
     values = draw_survivors(TwoStageRule(law, (never, never, never), law, above), STREAM, 400_000).values
     assert values.min() > above
@@ -154,7 +154,7 @@ def test_values_fit_the_tail_of_the_law(law: Law, above: int) -> None:
 @pytest.mark.parametrize("law", [DiscreteGaussian("10.24"), DiscreteGaussian("1/50"), TwoSidedGeometric(1)], ids=named)
 @pytest.mark.parametrize("above", [-200, -3, -1, 0, 7, 20])
 @pytest.mark.parametrize("bits", [192, 256])
-def test_the_steps_of_a_tail_hold_the_exact_numbers(law: Law, above: int, bits: int) -> None:
+def test_the_steps_of_a_tail_hold_the_exact_numbers(law: NoiseDistribution, above: int, bits: int) -> None:
     more = 4 * bits + 20_000 * (law == DiscreteGaussian("1/50"))
     steps = tail_steps(law, above, bits)
     whole = law.tail_bounds(above, more)
@@ -334,6 +334,8 @@ def test_a_repr_shows_nothing() -> None:
         ((2, 3, 4), TwoSidedGeometric("1/5000"), 3),
     ],
 )
-def test_rules_that_cannot_be_followed_are_refused(thresholds: tuple[int, int, int], second: Law, above: int) -> None:
+def test_rules_that_cannot_be_followed_are_refused(
+    thresholds: tuple[int, int, int], second: NoiseDistribution, above: int
+) -> None:
     with pytest.raises(ParameterError):
         TwoStageRule(DiscreteGaussian(9), thresholds, second, above)

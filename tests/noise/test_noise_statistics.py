@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from noise_kit import SIX_LAWS, STREAM, chi_square_p, named
 
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, draw
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw
 from confide.noise.sample import UniformBits, sample
 
 pytestmark = pytest.mark.statistical
@@ -23,7 +23,7 @@ DRAWS = 100_000_000
 _BLOCK = 1 << 20
 
 
-def rescaled(law: Law, factor: Fraction) -> Law:
+def rescaled(law: NoiseDistribution, factor: Fraction) -> NoiseDistribution:
     """The law with its scale multiplied."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma2 * factor**2)
@@ -31,14 +31,14 @@ def rescaled(law: Law, factor: Fraction) -> Law:
     return TwoSidedGeometric(law.epsilon / factor)
 
 
-def expectations(law: Law, reach: int, draws: int) -> np.ndarray:
+def expectations(law: NoiseDistribution, reach: int, draws: int) -> np.ndarray:
     """Expected counts of ``-reach .. reach``, the ends holding the tails."""
     half = [law.pmf(x) for x in range(reach)] + [law.tail(reach - 1)]
     return draws * np.array(half[:0:-1] + half)
 
 
 @pytest.mark.parametrize("law", SIX_LAWS, ids=named)
-def test_one_hundred_million_draws_fit_the_law_and_no_other(law: Law) -> None:
+def test_one_hundred_million_draws_fit_the_law_and_no_other(law: NoiseDistribution) -> None:
     """Chi-square at the true scale; scales 3 % smaller and larger are rejected. Mean and variance are right too."""
     reach = law.noise_margin("0.99999999")
     counts = np.zeros(2 * reach + 1, np.int64)
@@ -59,7 +59,7 @@ def test_one_hundred_million_draws_fit_the_law_and_no_other(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(1), DiscreteGaussian(289), TwoSidedGeometric("1/10")], ids=named)
-def test_two_samples_agree_with_the_reference_sampler(law: Law) -> None:
+def test_two_samples_agree_with_the_reference_sampler(law: NoiseDistribution) -> None:
     count = 60_000
     supply = random.Random(20301)
     bits = UniformBits(lambda: supply.getrandbits(64))
@@ -78,7 +78,7 @@ def test_two_samples_agree_with_the_reference_sampler(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian("5/3"), TwoSidedGeometric("7/5")], ids=named)
-def test_the_reference_sampler_fits_the_law(law: Law) -> None:
+def test_the_reference_sampler_fits_the_law(law: NoiseDistribution) -> None:
     count = 100_000
     supply = random.Random(77)
     bits = UniformBits(lambda: supply.getrandbits(64))
@@ -98,7 +98,7 @@ def test_wide_draws_fit_the_law() -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussian(289), TwoSidedGeometric(1)], ids=named)
-def test_neighbouring_coordinates_are_uncorrelated(law: Law) -> None:
+def test_neighbouring_coordinates_are_uncorrelated(law: NoiseDistribution) -> None:
     noise = draw(law, STREAM, 0, 4_000_001).astype(float)
     for lag in (1, 2, 8, 16):
         correlation = float((noise[lag:] * noise[:-lag]).mean()) / law.variance()
@@ -107,7 +107,7 @@ def test_neighbouring_coordinates_are_uncorrelated(law: Law) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", SIX_LAWS, ids=named)
-def test_a_thousand_million_draws_fit_the_law(law: Law) -> None:
+def test_a_thousand_million_draws_fit_the_law(law: NoiseDistribution) -> None:
     draws = 10 * DRAWS
     reach = law.noise_margin("0.999999999")
     counts = np.zeros(2 * reach + 1, np.int64)

@@ -142,3 +142,19 @@ def test_keys_do_not_show() -> None:
 def test_keys_and_streams_travel_to_workers() -> None:
     assert pickle.loads(pickle.dumps(stream())) == stream()
     assert pickle.loads(pickle.dumps(KEY)) == KEY
+
+
+def test_a_fresh_stream_belongs_to_nobody_and_is_never_the_same() -> None:
+    one, other = NoiseStream.fresh(), NoiseStream.fresh()
+    assert one.words(0, 64).tolist() != other.words(0, 64).tolist()
+    assert one.word_key != one.extension_key
+    assert "key" not in repr(one)
+
+
+def test_a_study_can_be_repeated_with_its_seed_and_no_release_has_its_noise() -> None:
+    seed = "0f" * 32
+    study = NoiseStream.fresh(bytes.fromhex(seed))
+    assert study == NoiseStream.fresh(bytes.fromhex(seed)) != NoiseStream.fresh("another")
+    labels = dict.fromkeys(("mechanism", "level", "query"), "")
+    released = derive_stream(ReleaseKey.choose(seed), records_fingerprint=b"r", plan_hash=b"p", **labels)
+    assert study != released

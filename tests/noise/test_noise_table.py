@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from noise_kit import SIX_LAWS, integer_thresholds, named, wrong_cells
 
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, fits_table, table_for
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, fits_table, table_for
 from confide.noise.enclosure import folded_thresholds
-from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, Table, build_table
+from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, LookupTable, build_table
 
 
 @pytest.mark.parametrize("law", [*SIX_LAWS, DiscreteGaussian("1/3")], ids=named)
-def test_every_cell_is_right(law: Law) -> None:
+def test_every_cell_is_right(law: NoiseDistribution) -> None:
     assert wrong_cells(table_for(law)) == []
 
 
 @pytest.mark.parametrize("law", SIX_LAWS, ids=named)
-def test_decided_mass_is_below_the_true_mass_and_boundary_cells_make_up_the_rest(law: Law) -> None:
+def test_decided_mass_is_below_the_true_mass_and_boundary_cells_make_up_the_rest(law: NoiseDistribution) -> None:
     bits = 400
     thresholds = integer_thresholds(law, bits)
     cells = table_for(law).signed[:CELLS]
@@ -32,7 +32,7 @@ def test_decided_mass_is_below_the_true_mass_and_boundary_cells_make_up_the_rest
 
 
 @pytest.mark.parametrize("law", SIX_LAWS, ids=named)
-def test_lone_thresholds_hold_the_next_64_bits(law: Law) -> None:
+def test_lone_thresholds_hold_the_next_64_bits(law: NoiseDistribution) -> None:
     table = table_for(law)
     bits = CELL_BITS + 64
     by_cell: dict[int, list[tuple[int, int]]] = {}
@@ -52,7 +52,7 @@ def test_lone_thresholds_hold_the_next_64_bits(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", SIX_LAWS, ids=named)
-def test_a_table_that_is_off_by_one_cell_is_caught(law: Law) -> None:
+def test_a_table_that_is_off_by_one_cell_is_caught(law: NoiseDistribution) -> None:
     """Move the border between two magnitudes by one cell, at every kind of place, and decide one cell too many."""
     right = table_for(law)
     cells = right.signed[:CELLS]
@@ -66,7 +66,7 @@ def test_a_table_that_is_off_by_one_cell_is_caught(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", SIX_LAWS, ids=named)
-def test_more_precise_enclosures_give_the_same_table(law: Law) -> None:
+def test_more_precise_enclosures_give_the_same_table(law: NoiseDistribution) -> None:
     coarse, fine = table_for(law), build_table(law, folded_thresholds(law.decay, 512))
     assert np.array_equal(coarse.signed, fine.signed)
     assert np.array_equal(coarse.below, fine.below)
@@ -83,7 +83,7 @@ def test_fingerprints() -> None:
     assert table.sha256() == "34ed85c5920f1d522cd79fc4e59ab1abb0427efe5dee1094a7ad728e70b20b51"
     assert table_for(DiscreteGaussian("289.0001")).sha256() != table.sha256()
     assert _with_cell(table, 5, 1).sha256() != table.sha256()
-    assert repr(table) == "Table(DiscreteGaussian('289'), undecided_share=0.2106%)"
+    assert repr(table) == "LookupTable(DiscreteGaussian('289'), undecided_share=0.2106%)"
 
 
 def test_where_tables_end() -> None:
@@ -96,11 +96,11 @@ def test_where_tables_end() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [DiscreteGaussian(1000**2), TwoSidedGeometric("1/1000")], ids=named)
-def test_every_cell_of_wide_tables_is_right(law: Law) -> None:
+def test_every_cell_of_wide_tables_is_right(law: NoiseDistribution) -> None:
     assert wrong_cells(table_for(law)) == []
 
 
-def _with_cell(table: Table, cell: int, entry: int) -> Table:
+def _with_cell(table: LookupTable, cell: int, entry: int) -> LookupTable:
     signed = table.signed.copy()
     signed[cell] = entry
     signed[CELLS + cell] = entry if entry == UNDECIDED else -entry

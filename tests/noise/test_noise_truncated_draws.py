@@ -10,10 +10,10 @@ from noise_kit import STREAM, chi_square_p
 
 from confide.errors import ParameterError
 from confide.noise import (
-    BoundedLaw,
+    BoundedDistribution,
     CountNoise,
     DiscreteGaussian,
-    FiniteLaw,
+    FiniteDistribution,
     TruncatedGaussian,
     TruncatedGeometric,
     TwoSidedGeometric,
@@ -27,7 +27,7 @@ PEERS: tuple[CountNoise, ...] = (
     DiscreteGaussian(2),
     TruncatedGeometric("9/10", 5),
     TruncatedGaussian(2, 5),
-    FiniteLaw.symmetric([1, 0, 3, 9, 3, 0, 1]),
+    FiniteDistribution.symmetric([1, 0, 3, 9, 3, 0, 1]),
 )
 ALARM = 1e-6
 """False alarm rate of one comparison, had the keys been drawn anew. The keys are fixed."""
@@ -60,8 +60,8 @@ def test_noise_belongs_to_its_coordinate(noise: CountNoise) -> None:
     assert whole.shape == (5, 12)
     parts = [perturb(counts.reshape(-1)[a:b], noise, STREAM, 100 + a) for a, b in ((0, 7), (7, 8), (8, 60))]
     assert np.concatenate(parts).tolist() == whole.reshape(-1).tolist()
-    if noise.largest is not None:
-        assert np.abs(whole - counts).max() <= noise.largest
+    if noise.bound is not None:
+        assert np.abs(whole - counts).max() <= noise.bound
 
 
 def test_laws_without_a_bound_are_drawn_as_ever() -> None:
@@ -70,7 +70,7 @@ def test_laws_without_a_bound_are_drawn_as_ever() -> None:
 
 
 @pytest.mark.parametrize("noise", PEERS[2:], ids=repr)
-def test_a_draw_is_the_inverse_of_the_first_word(noise: BoundedLaw) -> None:
+def test_a_draw_is_the_inverse_of_the_first_word(noise: BoundedDistribution) -> None:
     drawn = perturb(zeros(500), noise, STREAM, 40)
     words = STREAM.extension(np.arange(40, 540, dtype=np.uint64), 0)
     for x, word in zip(drawn.tolist(), words.tolist(), strict=True):
@@ -80,7 +80,7 @@ def test_a_draw_is_the_inverse_of_the_first_word(noise: BoundedLaw) -> None:
 
 def test_ties_are_decided_by_more_bits_or_exactly() -> None:
     """Right at a threshold: 1/4 and 3/4 are whole words; exp(-1/2) / (1 + 2 exp(-1/2)) is not, and takes three."""
-    quarters, top = FiniteLaw([-1, 0, 1], ["1/4", "1/2", "1/4"]), 2**64 - 1
+    quarters, top = FiniteDistribution([-1, 0, 1], ["1/4", "1/2", "1/4"]), 2**64 - 1
     planted = Planted([[2**62 - 1, top], [2**62, 0], [3 * 2**62 - 1, top], [3 * 2**62, 0], [0, 0], [top, top]])
     assert perturb(zeros(6), quarters, planted).tolist() == [-1, 0, 0, 1, -1, 1]
 
@@ -92,11 +92,11 @@ def test_ties_are_decided_by_more_bits_or_exactly() -> None:
     assert perturb(zeros(2), noise, Planted(words)).tolist() == [-1, 0]
 
 
-@pytest.mark.parametrize("noise", [*PEERS[2:], FiniteLaw.symmetric([1, 1, 1])], ids=repr)
+@pytest.mark.parametrize("noise", [*PEERS[2:], FiniteDistribution.symmetric([1, 1, 1])], ids=repr)
 @pytest.mark.parametrize("bits", [128, 192])
-def test_thresholds_are_enclosed(noise: BoundedLaw, bits: int) -> None:
+def test_thresholds_are_enclosed(noise: BoundedDistribution, bits: int) -> None:
     found, whole = steps(noise, bits), 2**bits
-    assert (found.first, found.lower[-1], found.upper[-1]) == (-noise.largest, whole, whole)
+    assert (found.first, found.lower[-1], found.upper[-1]) == (-noise.bound, whole, whole)
     for i, (lower, upper) in enumerate(zip(found.lower, found.upper, strict=True)):
         true = noise.cdf_bounds(found.first + i, 400)
         assert Fraction(lower, whole) <= true[0]
@@ -116,21 +116,26 @@ def test_thresholds_are_enclosed(noise: BoundedLaw, bits: int) -> None:
             TruncatedGeometric("9/10", 5),
             [TruncatedGeometric("0.873", 5), TruncatedGeometric("0.927", 5)],
         ),
-        (PEERS[4], [FiniteLaw.symmetric([1, 0, 3, 8, 3, 0, 1]), FiniteLaw.symmetric([1, 0, 3, 10, 3, 0, 1])]),
+        (
+            PEERS[4],
+            [FiniteDistribution.symmetric([1, 0, 3, 8, 3, 0, 1]), FiniteDistribution.symmetric([1, 0, 3, 10, 3, 0, 1])],
+        ),
     ],
     ids=["gaussian", "geometric", "listed"],
 )
-def test_two_million_draws_fit_the_law_and_no_other(noise: BoundedLaw, others: list[BoundedLaw]) -> None:
+def test_two_million_draws_fit_the_law_and_no_other(
+    noise: BoundedDistribution, others: list[BoundedDistribution]
+) -> None:
     """Scales 3 % to both sides are rejected; the bound is reached and kept; mean and variance are right."""
     count = 2_000_000
     drawn = perturb(zeros(count), noise, STREAM, 10**12)
     counts = np.bincount(drawn + 6, minlength=13)
 
-    def expected(law: BoundedLaw) -> np.ndarray:
+    def expected(law: BoundedDistribution) -> np.ndarray:
         return count * np.array([law.pmf(x) for x in range(-6, 7)])
 
     assert counts[expected(noise) == 0].sum() == 0
-    assert (drawn.min(), drawn.max()) == (-noise.largest, noise.largest)
+    assert (drawn.min(), drawn.max()) == (-noise.bound, noise.bound)
     assert chi_square_p(counts, expected(noise)) > ALARM
     for other in others:
         assert chi_square_p(counts, expected(other)) < 1e-30

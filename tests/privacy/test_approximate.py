@@ -15,7 +15,7 @@ from confide.exact import rounded_up
 from confide.noise import (
     DiscreteGaussian,
     ReleaseNoise,
-    Truncated,
+    TruncatedDistribution,
     TruncatedGaussian,
     TruncatedGeometric,
     TwoSidedGeometric,
@@ -31,16 +31,16 @@ from confide.privacy import (
     TruncatedMeasurement,
     cks_epsilon,
     event_from_dict,
+    event_of_noise,
     price,
 )
-from confide.releases.plan import event_of_law
 
 APPROXIMATE, ADD, CHANGE = Definition.APPROXIMATE, Neighbours.ADD_REMOVE, Neighbours.CHANGE_ONE
 REACH = 60
 
 
 def law_on_grid(law: ReleaseNoise, shift: int) -> dict[int, float]:
-    reach = law.largest if isinstance(law, Truncated) else REACH
+    reach = law.bound if isinstance(law, TruncatedDistribution) else REACH
     return {x + shift: law.pmf(x) for x in range(-reach, reach + 1)}
 
 
@@ -66,8 +66,8 @@ LAWS = st.one_of(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(LAWS, min_size=1, max_size=2), st.sampled_from(["1/2", "1/10", "1/1000"]))
 def test_the_promise_holds_for_all_results(laws: list[ReleaseNoise], delta: str) -> None:
-    event = Sequential([event_of_law(law) for law in laws])
-    edge = sum(float(law.outside_bounds()[1]) for law in laws if isinstance(law, Truncated))
+    event = Sequential([event_of_noise(law) for law in laws])
+    edge = sum(float(law.outside_bounds()[1]) for law in laws if isinstance(law, TruncatedDistribution))
     if edge >= float(Fraction(delta)) and any(isinstance(law, DiscreteGaussian | TruncatedGaussian) for law in laws):
         with pytest.raises(ParameterError, match="the bound of the noise gives away more than delta"):
             price(event, ADD, APPROXIMATE, delta)
@@ -80,21 +80,21 @@ def test_the_promise_holds_for_all_results(laws: list[ReleaseNoise], delta: str)
 
 def test_without_gaussian_noise_the_pair_is_exact() -> None:
     law = TruncatedGeometric(1, 5)
-    loss = price(event_of_law(law), ADD, APPROXIMATE)
+    loss = price(event_of_noise(law), ADD, APPROXIMATE)
     assert loss == ApproxDP(1, rounded_up(law.pmf_bounds(5)[1]))
     assert true_delta([law], 1.0) == pytest.approx(float(loss.delta), rel=1e-9)
     assert true_delta([law], 0.9) > float(loss.delta)
 
 
 def test_a_changed_record_changes_two_counts() -> None:
-    event = event_of_law(TruncatedGeometric("1/2", 8))
+    event = event_of_noise(TruncatedGeometric("1/2", 8))
     once, twice = (price(event, neighbours, APPROXIMATE) for neighbours in (ADD, CHANGE))
     assert twice == once + once
 
 
 def test_a_bound_that_nobody_reaches_costs_what_no_bound_costs() -> None:
     wide, free = TruncatedGaussian(4, 200), DiscreteGaussian(4)
-    bounded, plain = (price(event_of_law(law), CHANGE, APPROXIMATE, "1e-10") for law in (wide, free))
+    bounded, plain = (price(event_of_noise(law), CHANGE, APPROXIMATE, "1e-10") for law in (wide, free))
     assert plain == ApproxDP(rounded_up(Fraction(cks_epsilon("1/4", "1e-10"))), "1e-10")
     assert float(bounded.epsilon) == pytest.approx(float(plain.epsilon), rel=1e-11)
     assert bounded >= plain
@@ -109,7 +109,7 @@ def test_many_geometric_counts_cost_less_than_their_sum() -> None:
 
 
 def test_families_take_the_largest_of_each_part() -> None:
-    narrow, wide = event_of_law(TruncatedGeometric(1, 3)), event_of_law(TruncatedGeometric("1/2", 20))
+    narrow, wide = event_of_noise(TruncatedGeometric(1, 3)), event_of_noise(TruncatedGeometric("1/2", 20))
     alone = [price(event, ADD, APPROXIMATE) for event in (narrow, wide)]
     both = price(Parallel([narrow, wide]), ADD, APPROXIMATE)
     assert both == ApproxDP(max(one.epsilon for one in alone), max(one.delta for one in alone))
@@ -120,21 +120,21 @@ def test_families_take_the_largest_of_each_part() -> None:
 @pytest.mark.parametrize("definition", [Definition.PURE, Definition.ZCDP])
 def test_bounded_noise_has_no_other_price(definition: Definition) -> None:
     with pytest.raises(ParameterError) as error:
-        price(event_of_law(TruncatedGaussian(2, 5), "county total"), ADD, definition)
+        price(event_of_noise(TruncatedGaussian(2, 5), "county total"), ADD, definition)
     assert error.value.findings[0].code == "bounded-noise"
     assert "county total" in str(error.value)
 
 
 def test_a_delta_below_the_edge_is_refused() -> None:
     with pytest.raises(ParameterError) as error:
-        price(event_of_law(TruncatedGaussian(2, 3)), ADD, APPROXIMATE, "1e-10")
+        price(event_of_noise(TruncatedGaussian(2, 3)), ADD, APPROXIMATE, "1e-10")
     assert error.value.findings[0].code == "delta-too-small"
 
 
 def test_the_event_reads_back() -> None:
-    event = Parallel([event_of_law(TruncatedGaussian("9/2", 17), "a b"), Measurement.geometric(1)])
+    event = Parallel([event_of_noise(TruncatedGaussian("9/2", 17), "a b"), Measurement.geometric(1)])
     assert event_from_dict(event.as_dict()) == event
-    values = event_of_law(TruncatedGaussian("9/2", 17)).as_dict()
+    values = event_of_noise(TruncatedGaussian("9/2", 17)).as_dict()
     for wrong in ({"bound": 0}, {"outside": "0"}, {"beyond": 0.5}, {"more": 1}):
         with pytest.raises(ParameterError):
             event_from_dict(values | wrong)
@@ -144,7 +144,7 @@ def test_the_event_reads_back() -> None:
 
 def test_masses_are_not_below_the_truth() -> None:
     law = TruncatedGaussian(3, 9)
-    event = event_of_law(law)
+    event = event_of_noise(law)
     assert isinstance(event, TruncatedMeasurement)
     assert event.outside >= law.pmf_bounds(9, 512)[1]
     lower, upper = DiscreteGaussian(3).tail_bounds(9, 512)

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.noise import DiscreteGaussian, FiniteLaw, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, FiniteDistribution, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
 from confide.privacy import Neighbours
 from confide.risk.bayesian import (
     Comparison,
@@ -186,7 +186,7 @@ def test_ties_decide_against_the_target() -> None:
     assert exceeds_even_odds(high, Fraction(1, 5))
     assert exceeds_even_odds(-low, Fraction(4, 5))
     assert not exceeds_even_odds(-high, Fraction(4, 5))
-    flat = compare(FiniteLaw([-1, 0, 1], ["1/3", "1/3", "1/3"]))
+    flat = compare(FiniteDistribution([-1, 0, 1], ["1/3", "1/3", "1/3"]))
     found = decide(flat, "1/2")
     assert found.region.values == (2,)
     assert (found.given_1, found.given_0) == pytest.approx((1 / 3, 1.0))
@@ -204,7 +204,7 @@ def test_geometric_decisions_are_all_or_nothing() -> None:
 @pytest.mark.parametrize("law", [TruncatedGaussian(2, 5), TruncatedGeometric("1/2", 4)])
 @pytest.mark.parametrize("prior", ["1/100", "1/3", "1/2", "9/10"])
 def test_truncated_laws_against_their_lists(law: TruncatedGaussian | TruncatedGeometric, prior: str) -> None:
-    listed = {x: law.pmf(x) for x in range(-law.largest, law.largest + 1)}
+    listed = {x: law.pmf(x) for x in range(-law.bound, law.bound + 1)}
     expected, right_1, right_0 = brute(listed, float(Fraction(prior)))
     (found,) = assess(compare(law), [prior])
     assert found.marginal_posterior == pytest.approx(expected, rel=1e-12)
@@ -213,14 +213,14 @@ def test_truncated_laws_against_their_lists(law: TruncatedGaussian | TruncatedGe
     seen = compare(law)
     assert seen.limit == inf
     # A value that only the target explains is certain knowledge.
-    assert posterior(seen, [prior], [law.largest + 1])[0, 0] == pytest.approx(1)
-    assert posterior(seen, [prior], [-law.largest])[0, 0] == 0
+    assert posterior(seen, [prior], [law.bound + 1])[0, 0] == pytest.approx(1)
+    assert posterior(seen, [prior], [-law.bound])[0, 0] == 0
     with pytest.raises(ParameterError):
-        posterior(seen, [prior], [law.largest + 2])
+        posterior(seen, [prior], [law.bound + 2])
 
 
 def test_a_region_that_no_threshold_describes() -> None:
-    law = FiniteLaw([-3, 0, 3], ["1/4", "1/2", "1/4"])
+    law = FiniteDistribution([-3, 0, 3], ["1/4", "1/2", "1/4"])
     found = decide(compare(law), "1/2")
     assert found.region.kind == "set"
     assert found.region.threshold is None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.noise import FiniteLaw, TruncatedGaussian
+from confide.noise import FiniteDistribution, TruncatedGaussian
 from confide.risk.bayesian import (
     Comparison,
     LawComparison,
@@ -85,7 +85,7 @@ def test_one_release_is_the_sum_of_one_level(rho: Fraction, prior: Fraction) -> 
 
 
 def test_one_release_of_other_laws() -> None:
-    for law in (geometric_for("1/3"), TruncatedGaussian(2, 6), FiniteLaw([-3, 0, 3], ["1/4", "1/2", "1/4"])):
+    for law in (geometric_for("1/3"), TruncatedGaussian(2, 6), FiniteDistribution([-3, 0, 3], ["1/4", "1/2", "1/4"])):
         seen = compare(law)
         for prior in ("1/1000", "1/2", "4/5"):
             (found,) = combined([seen], [prior])
@@ -232,7 +232,7 @@ def test_all_cells_of_geometric_noise_against_binomial_sums() -> None:
 
 
 def test_a_bounded_law_can_give_the_cell_away() -> None:
-    seen = compare(FiniteLaw([-1, 0, 1], ["1/4", "1/2", "1/4"]))
+    seen = compare(FiniteDistribution([-1, 0, 1], ["1/4", "1/2", "1/4"]))
     assert list(histogram_posterior(seen, equal_priors(3), [0, 2, 1])) == [0, 1, 0]
     law = {-1: 0.25, 0: 0.5, 1: 0.25}
     expected = 0.0

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.noise.max_entropy import uniform_variance
 from confide.risk.bounded_noise import (
     attack_bound,
     bound_risk,
@@ -20,7 +21,6 @@ from confide.risk.bounded_noise import (
     symmetric_row,
 )
 from confide.risk.bounded_noise.bound import BoundRisk, tuples_needed
-from confide.risk.bounded_noise.noise_rows import largest_variance
 
 
 def test_the_published_example() -> None:
@@ -31,7 +31,7 @@ def test_the_published_example() -> None:
 
 @pytest.mark.parametrize("bound", range(1, 12))
 def test_uniform_noise_has_twenty_triples(bound: int) -> None:
-    risk = bound_risk(bound, largest_variance(bound))
+    risk = bound_risk(bound, uniform_variance(bound))
     assert isclose(risk.p1, 20 / (2 * bound + 1) ** 3, rel_tol=1e-14)
 
 
@@ -66,7 +66,7 @@ def test_largest_variances_that_protect_the_bound(triples: int, expected: list[f
 
 
 def test_any_variance_protects_the_bound_against_few_triples() -> None:
-    assert largest_protected_variance(10, 5) == largest_variance(10)
+    assert largest_protected_variance(10, 5) == uniform_variance(10)
     assert largest_protected_variance(1, 10**6) < Fraction(1, 10)
 
 
@@ -84,9 +84,9 @@ def test_rows_have_the_variance_that_was_asked_for_or_say_so(bound: int, varianc
     row = symmetric_row(bound, variance)
     assert sum(row.probabilities) == pytest.approx(1, abs=1e-14)
     assert row.probabilities == row.probabilities[::-1]
-    expected = min(variance, largest_variance(bound))
+    expected = min(variance, uniform_variance(bound))
     assert row.variance == pytest.approx(float(expected), rel=1e-12)
-    assert row.attained == (variance <= largest_variance(bound))
+    assert row.attained == (variance <= uniform_variance(bound))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_rows_have_the_variance_that_was_asked_for_or_say_so(bound: int, varianc
 def test_rows_of_maximum_entropy(bound: int, variance: int, b: float, stay: float, last: float) -> None:
     row = symmetric_row(bound, variance)
     assert row.b == pytest.approx(b, abs=5e-6)
-    assert row.p(0) == pytest.approx(stay, abs=5e-6)
-    assert row.p(bound) == pytest.approx(last, rel=1e-2)
+    assert row.pmf(0) == pytest.approx(stay, abs=5e-6)
+    assert row.pmf(bound) == pytest.approx(last, rel=1e-2)
 
 
 def test_m_for_probabilities_that_floating_point_cannot_hold() -> None:

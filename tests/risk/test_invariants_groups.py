@@ -8,13 +8,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from confide.errors import ParameterError
-from confide.privacy.invariants import (
-    Invariants,
-    Mode,
-    Situation,
-    group_size,
-    groups,
-)
+from confide.privacy.invariants import Invariants, Mode, Situation, group_size, record_groups
 from confide.privacy.invariants.single_record import Need
 from confide.risk.invariant_sets import load_invariants, parse_invariants
 
@@ -37,7 +31,7 @@ ALONE = ("the group quarters of its type in the block have one person each",)
 
 @pytest.mark.parametrize(("names", "sizes"), TABLE.items())
 def test_the_cases_in_four_modes(names: str, sizes: tuple[int, ...]) -> None:
-    found = groups(load_invariants(names.split()))
+    found = record_groups(load_invariants(names.split()))
     assert tuple(found[mode].size for mode in Mode) == sizes
     assert [group.multiplier for group in found.values()] == [2 * size for size in sizes]
 
@@ -45,17 +39,20 @@ def test_the_cases_in_four_modes(names: str, sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("names", ["C1 C5", "C3 C5", "C1 C3 C5", "2020"])
 def test_alone_in_group_quarters_it_takes_two(names: str) -> None:
     """Case 6, option 1: 4 epsilon for the only person of a facility; Case 5: still two when the bound binds."""
-    for mode, group in groups(load_invariants(names.split())).items():
+    for mode, group in record_groups(load_invariants(names.split())).items():
         assert dict(group.exceptions)[ALONE] == 2, mode
         assert group.as_dict()["exceptions"][0]["multiplier"] == 4
 
 
 def test_if_vacant_quarters_are_counted_nobody_is_an_exception() -> None:
-    assert all(not group.exceptions for group in groups(load_invariants(["C3", "C5-vacant"])).values())
+    assert all(not group.exceptions for group in record_groups(load_invariants(["C3", "C5-vacant"])).values())
 
 
 def test_order_of_names_and_repetition_do_not_matter() -> None:
-    one, other = groups(load_invariants(["C1", "C2", "C4"])), groups(load_invariants(["C4", "C2", "C1", "C2"]))
+    one, other = (
+        record_groups(load_invariants(["C1", "C2", "C4"])),
+        record_groups(load_invariants(["C4", "C2", "C1", "C2"])),
+    )
     assert {mode: group.size for mode, group in one.items()} == {mode: group.size for mode, group in other.items()}
 
 
@@ -106,7 +103,7 @@ def test_separate_margins_need_four_and_a_cross_table_eight() -> None:
     apart = two_margins({"a": ["yes"]}, {"b": ["yes"]})
     crossed = two_margins({"a": ["yes"]}, {"b": ["yes"]}, {"a": ["yes"], "b": ["yes"]})
     for invariants, size in ((apart, 4), (crossed, 8)):
-        found = groups(invariants)
+        found = record_groups(invariants)
         assert (found[Mode.REFILL].size, found[Mode.PRODUCT].size) == (size, 8)
 
 
@@ -115,18 +112,20 @@ def test_people_who_are_not_counted_need_no_block() -> None:
     levels = {"adult": {"levels": ["yes", "no"]}}
     count = {"by": "block", "where": {"adult": ["yes"]}}
     invariants = parse_invariants({"id": "t", "attributes": levels, "counts": [count]}, "t.toml")
-    assert groups(invariants)[Mode.PRODUCT].size == 3
+    assert record_groups(invariants)[Mode.PRODUCT].size == 3
 
 
 def test_bundles_end_where_a_personal_attribute_is_counted() -> None:
     """The rule behind the printed values: place and residence go together until something else is counted too."""
-    printed = {names: groups(load_invariants(names.split()))[Mode.PRINTED].size for names in ("C1 C4", "C1 C2 C4")}
+    printed = {
+        names: record_groups(load_invariants(names.split()))[Mode.PRINTED].size for names in ("C1 C4", "C1 C2 C4")
+    }
     assert printed == {"C1 C4": 2, "C1 C2 C4": 8}
 
 
 def test_a_bound_that_binds_can_make_the_fill_harder() -> None:
     """All five invariants: the only person of a prison for adults needs five, not four."""
-    refill = groups(load_invariants(["C1", "C2", "C3", "C4", "C5"]))[Mode.REFILL]
+    refill = record_groups(load_invariants(["C1", "C2", "C3", "C4", "C5"]))[Mode.REFILL]
     assert (refill.size, dict(refill.exceptions)[ALONE]) == (4, 5)
 
 
@@ -141,7 +140,7 @@ def test_nobody_can_be_taken_from_a_group_that_is_empty() -> None:
 def test_many_signatures_are_permuted_and_not_solved_for() -> None:
     levels = {"a": {"levels": [str(n) for n in range(40)]}}
     counts = [{"by": "block", "where": {"a": [str(n)]}} for n in range(40)]
-    found = groups(parse_invariants({"id": "t", "attributes": levels, "counts": counts}, "t.toml"))
+    found = record_groups(parse_invariants({"id": "t", "attributes": levels, "counts": counts}, "t.toml"))
     assert found[Mode.REFILL].size == found[Mode.PRODUCT].size == 80
 
 
@@ -150,4 +149,4 @@ def test_too_many_kinds_are_refused() -> None:
     counts = [{"by": "block", "where": {name: [str(n)]}} for n in range(40) for name in "ab"]
     invariants = parse_invariants({"id": "t", "attributes": levels, "counts": counts}, "t.toml")
     with pytest.raises(ParameterError, match="too many kinds"):
-        groups(invariants)
+        record_groups(invariants)

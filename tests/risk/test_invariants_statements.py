@@ -19,14 +19,14 @@ from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import TwoSidedGeometric
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, cks_delta
 from confide.privacy.invariants import (
-    Loss,
-    Measured,
+    QueryMeasurement,
     Record,
-    concentrated,
+    RecordLoss,
     exchange_rho,
     explain,
-    groups,
-    measured_by,
+    group_concentration,
+    measurements_of,
+    record_groups,
     rho_of_modification,
     single_record,
     worst_rho,
@@ -49,7 +49,7 @@ def test_epsilons_of_one_two_four_and_eight(
     rho: str | Fraction, worst: tuple[float, ...], distinct: tuple[float, ...]
 ) -> None:
     for records, all_one_cell, no_two in zip((1, 2, 4, 8), worst, distinct, strict=True):
-        at_worst, apart = concentrated(records, rho)
+        at_worst, apart = group_concentration(records, rho)
         assert at_worst.rho == records**2 * Fraction(rho)
         assert apart.rho == records * Fraction(rho)
         assert at_worst.epsilon == pytest.approx(all_one_cell, abs=0.006)
@@ -59,7 +59,7 @@ def test_epsilons_of_one_two_four_and_eight(
 def test_conversions_are_rounded_up() -> None:
     getcontext().prec = 60
     for records in (1, 2, 4, 8):
-        worst, _ = concentrated(records, "2.56")
+        worst, _ = group_concentration(records, "2.56")
         assert cks_delta(worst.rho, Fraction(worst.epsilon)) <= 1e-10
         assert cks_delta(worst.rho, Fraction(worst.epsilon) * (1 - Fraction(1, 10**9))) > 1e-10
         rho = Decimal(worst.rho.numerator) / worst.rho.denominator
@@ -69,15 +69,15 @@ def test_conversions_are_rounded_up() -> None:
 
 def test_a_float_is_no_loss() -> None:
     with pytest.raises(ParameterError, match="floating-point"):
-        concentrated(2, 2.56)  # type: ignore[arg-type]
+        group_concentration(2, 2.56)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="whole number"):
-        concentrated(0, "2.56")
+        group_concentration(0, "2.56")
 
 
 def test_the_posterior_of_what_is_true() -> None:
     """One bit with discrete Gaussian noise against a release without it: the bound holds, half of it does not."""
     sigma2, delta = 0.5, Fraction(1, 20)
-    (bound, _) = concentrated(1, Fraction(1), delta)
+    (bound, _) = group_concentration(1, Fraction(1), delta)
     k = np.arange(-12, 14)
     law = np.exp(-((k - np.array([0, 1])[:, None]) ** 2) / (2 * sigma2))
     law /= law.sum(axis=1, keepdims=True)
@@ -94,16 +94,16 @@ def test_the_posterior_of_what_is_true() -> None:
 
 def test_sentences_for_the_cases() -> None:
     chosen = load_invariants(["C1", "C2"])
-    plain = " ".join(explain(single_record(chosen), groups(chosen)))
+    plain = " ".join(explain(single_record(chosen), record_groups(chosen)))
     assert "exp(2 epsilon)" in plain
     assert "To leave open all combinations by permuting the records of the group takes a group of 4" in plain
     assert "exp(8 epsilon)" in plain
     assert "one alternative at a time takes a group of 2: a factor of at most exp(4 epsilon)" in plain
     assert "Age: it holds inside of what the invariants tell apart (under 18; 18 and over)" in plain
     assert "Block and Voting age: somebody who knows all other records can calculate it" in plain
-    pure = " ".join(explain(single_record(chosen), groups(chosen), Loss(epsilon="1/2")))
+    pure = " ".join(explain(single_record(chosen), record_groups(chosen), RecordLoss(epsilon="1/2")))
     assert f"which is {math.ceil(math.exp(4) * 100) / 100}" in pure
-    zcdp = " ".join(explain(single_record(chosen), groups(chosen), Loss(rho="2.56")))
+    zcdp = " ".join(explain(single_record(chosen), record_groups(chosen), RecordLoss(rho="2.56")))
     assert "rho = 40.9600, epsilon = 100.79" in zcdp
     assert "rho = 10.2400, epsilon = 39.83" in zcdp
 
@@ -136,7 +136,7 @@ def test_against_histograms_of_the_two_data_sets(before: list[Record], after: li
     for level in range(3):
         for number, query in enumerate(QUERIES):
             sigma2 = Fraction(level + 1, number + 2)
-            measured.append(Measured(level, SCHEMA.query(query), sigma2))
+            measured.append(QueryMeasurement(level, SCHEMA.query(query), sigma2))
             old, new = (Counter(cell_of(query, level, r) for r in records) for records in (before, after))
             expected += Fraction(sum((old[c] - new[c]) ** 2 for c in old | new)) / (2 * sigma2)
     assert rho_of_modification(measured, before, after) == expected
@@ -160,7 +160,7 @@ def person(path: str, hhgq: int, voting: int, hispanic: int, race: int) -> Recor
 
 
 def test_one_record_that_changes_in_everything_costs_the_loss_of_the_plan(production: Plan) -> None:
-    measured = measured_by(production, load_strategy("pl94-persons", Path(), root="us").schema)
+    measured = measurements_of(production, load_strategy("pl94-persons", Path(), root="us").schema)
     before, after = person("11111", 0, 0, 0, 0), person("22222", 1, 1, 1, 5)
     assert isinstance(production.loss, ZCDP)
     rho = production.loss.rho
@@ -174,7 +174,7 @@ def test_one_record_that_changes_in_everything_costs_the_loss_of_the_plan(produc
 
 def test_an_exchange_costs_nothing_above_the_unit_that_has_both(production: Plan) -> None:
     strategy = load_strategy("pl94-persons", Path(), root="us")
-    measured = measured_by(production, strategy.schema)
+    measured = measurements_of(production, strategy.schema)
     costs = {}
     for level, (one, other) in enumerate(
         [("11111", "22222"), ("11111", "12222"), ("11111", "11222"), ("11111", "11122"), ("11111", "11112")]
@@ -199,12 +199,15 @@ def test_an_exchange_of_units_reaches_its_bound() -> None:
     units = [("us", *(path[:length] for length in range(1, 6))) for path in ("11111", "22222")]
     before = [Record(units[0], {"h1": 0}), Record(units[1], {"h1": 1})]
     after = [Record(units[1], {"h1": 0}), Record(units[0], {"h1": 1})]
-    assert rho_of_modification(measured_by(plan, strategy.schema), before, after) == exchange_rho(plan, "us")
+    assert rho_of_modification(measurements_of(plan, strategy.schema), before, after) == exchange_rho(plan, "us")
 
 
 def test_records_count_on_their_own_path_only() -> None:
     total = SCHEMA.query("total")
-    measured = [Measured(2, total, Fraction(1), frozenset({0})), Measured(2, total, Fraction(4), frozenset({1}))]
+    measured = [
+        QueryMeasurement(2, total, Fraction(1), frozenset({0})),
+        QueryMeasurement(2, total, Fraction(4), frozenset({1})),
+    ]
     here = Record(("all", "c", "block 0"), {"sex": 0, "age": 0}, path=0)
     there = Record(("all", "c", "block 1"), {"sex": 0, "age": 0}, path=1)
     assert rho_of_modification(measured, [here], [there]) == Fraction(1, 2) + Fraction(1, 8)
@@ -215,7 +218,7 @@ def test_other_noise_is_refused() -> None:
     measures = (PlannedMeasurement("all", "sex", 1, 2, law, PureDP(2), ("sex",)),)
     plan = Plan("tables", Neighbours.CHANGE_ONE, Definition.PURE, measures, ("all",), {})
     with pytest.raises(ParameterError, match="Gaussian"):
-        measured_by(plan, SCHEMA)
+        measurements_of(plan, SCHEMA)
     with pytest.raises(ParameterError, match="Gaussian"):
         exchange_rho(plan)
 

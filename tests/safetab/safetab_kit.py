@@ -24,11 +24,10 @@ from confide import official_safetab
 from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import LevelSettings
-from confide.noise import Law, NoiseStream, ReleaseKey, derive_stream
+from confide.noise import NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
 from confide.official_safetab import Executed
-from confide.privacy import Definition, Neighbours
+from confide.privacy import Definition, Neighbours, budget_of, calibrate
 from confide.releases.mechanism import NoiseSource
-from confide.releases.plan import budget_of, calibrate
 
 KEY = "5a" * 32
 MEMORY = "1GiB"
@@ -434,7 +433,7 @@ def level_of(
     """A population group level without files: its laws are those of the budget."""
     whole, first = Fraction(budget), Fraction(1, 10)
 
-    def law(part: Fraction) -> Law:
+    def law(part: Fraction) -> NoiseDistribution:
         return calibrate(budget_of(definition, part / stability), Neighbours.ADD_REMOVE)
 
     second = law(whole * (1 - first))

@@ -26,7 +26,7 @@ from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups, no
 from confide.mechanisms.safetab.plan import CHOICE, TOTAL_ONLY, is_sparse
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import AGE_23, CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, draw_at
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw_at
 from confide.privacy import Definition
 
 Integers = npt.NDArray[np.int64]
@@ -97,14 +97,14 @@ class TestTheChoiceOfATable:
         assert set(found) == set(range(30))
 
 
-def spread(noise: Integers, law: Law) -> float:
+def spread(noise: Integers, law: NoiseDistribution) -> float:
     """How many standard errors the variance of noise is off. The fourth moment is that of the law, or nearly."""
     kurtosis = 3.0 if isinstance(law, DiscreteGaussian) else 6.0
     expected = law.variance()
     return float((np.mean(noise.astype(float) ** 2) / expected - 1) / np.sqrt((kurtosis - 1) / len(noise)))
 
 
-def chi_square(noise: Integers, law: Law, cuts: list[int]) -> float:
+def chi_square(noise: Integers, law: NoiseDistribution, cuts: list[int]) -> float:
     """The statistic of how noise falls between cuts, about a normal deviate: (X - df) / sqrt(2 df)."""
     cdf = [0.0, *(law.cdf(cut) for cut in cuts), 1.0]
     expected = np.array([high - low for low, high in pairwise(cdf)]) * len(noise)
@@ -113,7 +113,7 @@ def chi_square(noise: Integers, law: Law, cuts: list[int]) -> float:
     return float((((found - expected) ** 2 / expected).sum() - freedom) / np.sqrt(2 * freedom))
 
 
-def wrong(law: Law, factor: Fraction) -> Law:
+def wrong(law: NoiseDistribution, factor: Fraction) -> NoiseDistribution:
     """The same kind of law with another scale."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma2 * factor**2)
@@ -137,7 +137,7 @@ def published_noise(level: GroupLevel, size: int, key: int) -> Integers:
 class TestNoise:
     """20,000 draws or more: a variance is off by one per cent, so a scale wrong by a tenth is twenty errors away."""
 
-    def assert_law(self, noise: Integers, law: Law) -> None:
+    def assert_law(self, noise: Integers, law: NoiseDistribution) -> None:
         assert len(noise) >= 20_000
         reach = law.noise_margin("0.9")
         cuts = sorted({-reach, -reach // 2, 0, reach // 2, reach})

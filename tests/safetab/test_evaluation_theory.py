@@ -8,13 +8,13 @@ import pytest
 from confide.mechanisms.safetab.evaluation.compare import Spread
 from confide.mechanisms.safetab.evaluation.tallies import Errors
 from confide.mechanisms.safetab.tuning.answer import release_bias
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 
 LAWS = [DiscreteGaussian("31.447"), DiscreteGaussian("2.343"), DiscreteGaussian("0.05"), TwoSidedGeometric("0.3")]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_probabilities_are_those_of_the_law(law: Law) -> None:
+def test_probabilities_are_those_of_the_law(law: NoiseDistribution) -> None:
     spread = Spread(law)
     x = np.arange(-40, 41)
     assert spread.at_most(x) == pytest.approx([law.cdf(int(each)) for each in x], rel=1e-12, abs=1e-100)
@@ -23,7 +23,7 @@ def test_probabilities_are_those_of_the_law(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS[:2] + LAWS[3:], ids=repr)
-def test_the_bias_of_what_is_released(law: Law) -> None:
+def test_the_bias_of_what_is_released(law: NoiseDistribution) -> None:
     """E[X | n + X > T], as the tuning has it, for T = 21 and n from 0 to 60."""
     sizes = np.arange(61)
     mean, _ = Spread(law).given_above(21 - sizes)
@@ -32,7 +32,7 @@ def test_the_bias_of_what_is_released(law: Law) -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("above", [-200, -4, 0, 2])
-def test_mean_and_variance_with_counts_that_become_zero(law: Law, above: int) -> None:
+def test_mean_and_variance_with_counts_that_become_zero(law: NoiseDistribution, above: int) -> None:
     spread = Spread(law)
     values = [x for x in range(-300, 301) if x > above]
     weights = np.array([law.pmf(x) for x in values])
@@ -46,7 +46,7 @@ def test_mean_and_variance_with_counts_that_become_zero(law: Law, above: int) ->
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_the_mean_absolute_value_of_a_sum(law: Law) -> None:
+def test_the_mean_absolute_value_of_a_sum(law: NoiseDistribution) -> None:
     reach = 120
     one = np.array([law.pmf(x) for x in range(-reach, reach + 1)])
     summed, spread = one, Spread(law)

@@ -32,7 +32,7 @@ from confide.mechanisms.safetab.output import group_counts as margins
 from confide.mechanisms.safetab.output.group_counts import GroupCounts, margin_of_sum
 from confide.mechanisms.safetab.output.publish import suppress, unify
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric, draw
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw
 from confide.official_safetab import convert
 
 REGIONS = ("STATE", "COUNTY", "TRACT", "PLACE")
@@ -122,7 +122,7 @@ def test_negative_totals_and_groups_alone_above_their_twin_are_left_out(plain: P
 class TestMargins:
     @pytest.mark.parametrize("law", [DiscreteGaussian(2), DiscreteGaussian(625), TwoSidedGeometric("1/4")])
     @pytest.mark.parametrize("cells", [1, 2, 8])
-    def test_of_a_sum_by_plain_convolution(self, law: Law, cells: int) -> None:
+    def test_of_a_sum_by_plain_convolution(self, law: NoiseDistribution, cells: int) -> None:
         reach = law.noise_margin(1 - Fraction(1, 10**14))
         one = np.array([law.pmf(x) for x in range(-reach, reach + 1)])
         summed = one
@@ -140,7 +140,9 @@ class TestMargins:
         assert margin_of_sum(DiscreteGaussian(Fraction(9, 10**12)), 46, Fraction(19, 20)) == 0
 
     @pytest.mark.parametrize("law", [DiscreteGaussian(3_600), TwoSidedGeometric("1/90")])
-    def test_of_wide_noise_is_rounded_up_a_little(self, law: Law, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_wide_noise_is_rounded_up_a_little(
+        self, law: NoiseDistribution, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         exact = [margin_of_sum(law, cells, Fraction(19, 20)) for cells in (2, 46)]
         monkeypatch.setattr(margins, "WIDEST", law.noise_margin(1 - Fraction(1, 10**13)) // 4)
         margin_of_sum.cache_clear()
@@ -149,7 +151,7 @@ class TestMargins:
         assert all(one <= two <= 1.06 * one for one, two in zip(exact, scaled, strict=True))
 
     @pytest.mark.parametrize("law", [DiscreteGaussian(5 * 10**14), TwoSidedGeometric(Fraction(1, 10**6))])
-    def test_of_very_wide_noise_holds(self, law: Law) -> None:
+    def test_of_very_wide_noise_holds(self, law: NoiseDistribution) -> None:
         """Of 20,000 sums of eight draws 95 per cent are within the margin; the share is off by 0.15 per cent."""
         margin = margin_of_sum(law, 8, Fraction(19, 20))
         if isinstance(law, DiscreteGaussian):

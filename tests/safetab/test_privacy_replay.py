@@ -30,7 +30,7 @@ from tests.safetab.safetab_kit import (
 
 from confide import api
 from confide.mechanisms.safetab import measure as measuring
-from confide.noise import Law
+from confide.noise import NoiseDistribution
 from confide.official_safetab import convert
 from confide.releases.mechanism import NoiseSource
 
@@ -54,7 +54,7 @@ class Recorded:
 
     asked: list[tuple[str, str]] = field(default_factory=list)
     names: dict[bytes, tuple[str, str]] = field(default_factory=dict)
-    laws: dict[tuple[str, str], set[Law]] = field(default_factory=dict)
+    laws: dict[tuple[str, str], set[NoiseDistribution]] = field(default_factory=dict)
     coordinates: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     empty: dict[tuple[str, str], tuple[Any, int]] = field(default_factory=dict)
     noise: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def recorded(folder: Path, people: Sequence[str], values: dict[str, Any], monkey
         record.plan, record.records = source.plan_hash, source.records_fingerprint
         return made
 
-    def drawn(law: Law, made: Any, coordinates: Any) -> Any:
+    def drawn(law: NoiseDistribution, made: Any, coordinates: Any) -> Any:
         name, noise = record.names[made.word_key], noise_at(law, made, coordinates)
         record.laws.setdefault(name, set()).add(law)
         record.coordinates.setdefault(name, []).extend(np.asarray(coordinates).tolist())

@@ -24,7 +24,7 @@ from tests.safetab.safetab_kit import level_of, measured
 
 from confide.mechanisms.safetab.plan import is_sparse
 from confide.mechanisms.safetab.problem import GroupLevel
-from confide.noise import DiscreteGaussian, Law
+from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.privacy import Definition
 
 pytestmark = pytest.mark.statistical
@@ -75,7 +75,7 @@ def off(published: int, groups: int, chance: float) -> float:
     return (published - groups * chance) / max(groups * chance * (1 - chance), 1e-9) ** 0.5
 
 
-def moments_above(law: Law, cut: int) -> tuple[float, float]:
+def moments_above(law: NoiseDistribution, cut: int) -> tuple[float, float]:
     """Mean and standard deviation of the noise, given that it is above ``cut``."""
     reach = law.noise_margin(1 - Fraction(1, 10**12))
     values = np.arange(max(cut + 1, -reach), max(reach, cut + 40) + 1)
@@ -145,7 +145,7 @@ def test_suppression_and_bias_curves(budget: str, definition: Definition) -> Non
     assert max(wrong) > 2 * ERRORS
 
 
-def _wrong(law: Law) -> Law:
+def _wrong(law: NoiseDistribution) -> NoiseDistribution:
     """The same kind of law with a scale larger by a tenth."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma2 * Fraction(121, 100))

@@ -32,14 +32,14 @@ from confide.mechanisms.safetab.tuning.accounting import (
     smallest_budget,
 )
 from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Neighbours, price
 
 SHARE = Fraction(9, 10)
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared/data/safetab/safetab_p_production_spec/config.json"
 
 
-def released(budget: str, definition: Definition = Definition.ZCDP) -> Law:
+def released(budget: str, definition: Definition = Definition.ZCDP) -> NoiseDistribution:
     return law_of(definition, 9, SHARE * Fraction(budget))
 
 
@@ -159,7 +159,7 @@ def test_sizes_at_a_relative_error() -> None:
 
 @pytest.mark.parametrize("law", [DiscreteGaussian("2.343"), DiscreteGaussian("31.4"), TwoSidedGeometric("0.2")])
 @pytest.mark.parametrize("cells", [2, 8])
-def test_margin_of_a_sum(law: Law, cells: int) -> None:
+def test_margin_of_a_sum(law: NoiseDistribution, cells: int) -> None:
     one = np.array([law.pmf(x) for x in range(-250, 251)])
     total = np.ones(1)
     for _ in range(cells):

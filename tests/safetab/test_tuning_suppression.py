@@ -22,7 +22,7 @@ from confide.mechanisms.safetab.tuning.answer import (
     suppression_probability,
     suppression_threshold,
 )
-from confide.noise import DiscreteGaussian, Law, ReleaseKey, TwoSidedGeometric, derive_stream, draw
+from confide.noise import DiscreteGaussian, NoiseDistribution, ReleaseKey, TwoSidedGeometric, derive_stream, draw
 from confide.privacy import Definition
 
 LAWS = [DiscreteGaussian("0.5"), DiscreteGaussian("2.343"), DiscreteGaussian("31.4"), TwoSidedGeometric("0.3")]
@@ -31,7 +31,7 @@ LAWS += [TwoSidedGeometric("2")]
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("t", [-30, -5, -1, 0, 1, 4, 12])
-def test_bias_is_the_plain_sum(law: Law, t: int) -> None:
+def test_bias_is_the_plain_sum(law: NoiseDistribution, t: int) -> None:
     values = range(t + 1, 160)
     weights = [law.pmf(x) for x in values]
     plain = fsum(x * weight for x, weight in zip(values, weights, strict=True)) / fsum(weights)
@@ -69,7 +69,7 @@ def test_true_zeros_are_suppressed_as_often_as_promised_and_no_threshold_is_lowe
         assert suppression_probability(law, threshold - 1, 0) < 0.9999
 
 
-def agrees(noise: npt.NDArray[np.int64], law: Law, threshold: int) -> bool:
+def agrees(noise: npt.NDArray[np.int64], law: NoiseDistribution, threshold: int) -> bool:
     """Whether suppression and bias of simulated groups of several sizes are within five standard errors of theory."""
     for size in (0, threshold // 2, threshold, 3 * threshold // 2):
         kept = noise[noise + size > threshold]

@@ -16,7 +16,7 @@ from confide import api
 from confide.attacks.reconstruction import read_source
 from confide.errors import LedgerError, ParameterError, RunError, SpecError
 from confide.mechanisms.tables import mechanism as measuring
-from confide.noise import Truncated, perturb
+from confide.noise import TruncatedDistribution, perturb
 from confide.privacy import ZCDP, ApproxDP
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, read_plan
@@ -68,7 +68,7 @@ def test_any_noise_protects_the_same_programme_at_the_same_risk(bounded: Path, k
     assert ApproxDP("15/2", 0) < loss <= ApproxDP(8, DELTA)  # what was asked for is used, and not exceeded
     assert {measure.law.name for measure in result.plan.measures} == {kind}
     largest = {m.bound.largest if m.bound else None for m in read_source(result.release).marginals}
-    assert largest <= {measure.law.largest for measure in result.plan.measures}  # what an attacker makes of it
+    assert largest <= {measure.law.bound for measure in result.plan.measures}  # what an attacker makes of it
     assert (largest == {None}) == (kind not in BOUNDED)
     assert all(check.ok for check in confide.verify(result.release).checks)
     account = result.account
@@ -100,7 +100,7 @@ def test_a_wanted_variance_is_kept_and_its_price_follows(bounded: Path, kind: st
     add(bounded, f'law = "{kind}"\nvariance = 100\nbound = 400')
     plan = plan_of(bounded)
     for measure in plan.measures:
-        assert isinstance(measure.law, Truncated)
+        assert isinstance(measure.law, TruncatedDistribution)
         assert 99.9 < measure.law.variance() <= 100
     assert plan.loss <= ApproxDP(8, DELTA)
 

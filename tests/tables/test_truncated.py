@@ -20,18 +20,18 @@ from typer.testing import CliRunner
 from confide.cli.main import app
 from confide.errors import ParameterError
 from confide.noise import (
-    BoundedLaw,
+    BoundedDistribution,
     DiscreteGaussian,
-    FiniteLaw,
-    Truncated,
+    FiniteDistribution,
+    TruncatedDistribution,
     TruncatedGaussian,
     TruncatedGeometric,
     TwoSidedGeometric,
     epsilon_delta,
     outside_mass,
 )
-from confide.noise.fitting import Kind, make_noise, of_margin, of_variance
-from confide.noise.ptables import symmetric_law
+from confide.noise.fitting import NoiseKind, make_noise, of_margin, of_variance
+from confide.noise.max_entropy import symmetric_row
 from confide.privacy import ZCDP, Definition, Neighbours, cks_epsilon
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.risk.noise_comparison import (
@@ -51,13 +51,13 @@ def confide(*arguments: object, code: int = 0) -> str:
     return result.stdout
 
 
-def row_of(bound: int, variance: str) -> FiniteLaw:
-    return FiniteLaw.symmetric(Fraction(p) for p in symmetric_law(bound, variance).p)
+def row_of(bound: int, variance: str) -> FiniteDistribution:
+    return FiniteDistribution.symmetric(Fraction(p) for p in symmetric_row(bound, variance).probabilities)
 
 
-def true_delta(noise: BoundedLaw, epsilon: Fraction, counts: int) -> float:
+def true_delta(noise: BoundedDistribution, epsilon: Fraction, counts: int) -> float:
     """The exact delta of some counts, each moved by one, summed over all joint results."""
-    law = {x: noise.pmf(x) for x in range(-noise.largest, noise.largest + 1)}
+    law = {x: noise.pmf(x) for x in range(-noise.bound, noise.bound + 1)}
     total, factor = 0.0, float(mpmath.exp(float(epsilon)))
     for outcome in product(law, repeat=counts):
         one, other = (np.prod([law.get(x - moved, 0.0) for x in outcome]) for moved in (0, 1))
@@ -66,25 +66,25 @@ def true_delta(noise: BoundedLaw, epsilon: Fraction, counts: int) -> float:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(list(Kind)), st.integers(2, 12), st.fractions(Fraction(1, 100), Fraction(19, 20)))
-def test_the_variance_is_kept_and_no_wider_law_keeps_it(kind: Kind, bound: int, share: Fraction) -> None:
+@given(st.sampled_from(list(NoiseKind)), st.integers(2, 12), st.fractions(Fraction(1, 100), Fraction(19, 20)))
+def test_the_variance_is_kept_and_no_wider_law_keeps_it(kind: NoiseKind, bound: int, share: Fraction) -> None:
     limit = share * Fraction(bound * (bound + 1), 3)
     edge = bound if kind.bounded else None
     noise = of_variance(kind, limit, edge)
     assert noise.variance_bounds()[1] <= limit
-    parameter = Fraction(noise.as_dict()["epsilon" if kind.falling else "sigma2"])
-    wider = parameter * (1 - Fraction(1, 10**7) if kind.falling else 1 + Fraction(1, 10**7))
+    parameter = Fraction(noise.as_dict()["epsilon" if kind.by_epsilon else "sigma2"])
+    wider = parameter * (1 - Fraction(1, 10**7) if kind.by_epsilon else 1 + Fraction(1, 10**7))
     assert make_noise(kind, wider, edge).variance_bounds()[0] > limit
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(NoiseKind))
 @pytest.mark.parametrize(("margin", "level"), [(0, "0.4"), (3, "0.95"), (7, "0.99")])
-def test_the_margin_is_kept_and_no_wider_law_keeps_it(kind: Kind, margin: int, level: str) -> None:
+def test_the_margin_is_kept_and_no_wider_law_keeps_it(kind: NoiseKind, margin: int, level: str) -> None:
     edge = 10 if kind.bounded else None
     noise = of_margin(kind, margin, level, edge)
     assert noise.noise_margin(level) == margin
-    parameter = Fraction(noise.as_dict()["epsilon" if kind.falling else "sigma2"])
-    wider = parameter * (1 - Fraction(1, 10**7) if kind.falling else 1 + Fraction(1, 10**7))
+    parameter = Fraction(noise.as_dict()["epsilon" if kind.by_epsilon else "sigma2"])
+    wider = parameter * (1 - Fraction(1, 10**7) if kind.by_epsilon else 1 + Fraction(1, 10**7))
     assert make_noise(kind, wider, edge).noise_margin(level) == margin + 1
 
 
@@ -102,7 +102,7 @@ def test_a_row_of_a_perturbation_table_is_a_truncated_gaussian(
     bound: int, variance: str, epsilon: float, delta: float
 ) -> None:
     """(b (2 D - 1), p(D)) for large counts, computed before by other means; both peers agree on it."""
-    row, truncated = row_of(bound, variance), of_variance(Kind.TRUNCATED_GAUSSIAN, variance, bound)
+    row, truncated = row_of(bound, variance), of_variance(NoiseKind.TRUNCATED_GAUSSIAN, variance, bound)
     for noise in (row, truncated):
         pair = epsilon_delta(noise)
         assert pair is not None
@@ -136,11 +136,11 @@ def test_a_listed_law_has_no_event_for_the_accountant() -> None:
         TruncatedGaussian("1/2", 3),
         TruncatedGaussian(4, 3),
         TruncatedGeometric("7/10", 4),
-        FiniteLaw.symmetric([1, 6, 9, 6, 1]),
+        FiniteDistribution.symmetric([1, 6, 9, 6, 1]),
     ],
     ids=repr,
 )
-def test_a_promise_is_kept_by_the_sum_over_all_results(noise: BoundedLaw, counts: int) -> None:
+def test_a_promise_is_kept_by_the_sum_over_all_results(noise: BoundedDistribution, counts: int) -> None:
     remaining = outside_mass(noise, counts)
     for spare in (Fraction(0), Fraction(1, 1000), Fraction(1, 20), Fraction(1, 4)):
         if remaining + spare < 1:
@@ -153,10 +153,10 @@ def test_a_promise_is_kept_by_the_sum_over_all_results(noise: BoundedLaw, counts
 
 @pytest.mark.parametrize(
     "noise",
-    [FiniteLaw.symmetric([Fraction(4, 5) ** abs(x) for x in range(-40, 41)]), TruncatedGeometric("2/9", 40)],
+    [FiniteDistribution.symmetric([Fraction(4, 5) ** abs(x) for x in range(-40, 41)]), TruncatedGeometric("2/9", 40)],
     ids=["row", "truncated"],
 )
-def test_the_promise_for_a_hundred_counts_is_kept_and_close(noise: BoundedLaw) -> None:
+def test_the_promise_for_a_hundred_counts_is_kept_and_close(noise: BoundedDistribution) -> None:
     """Every loss is plus or minus the largest one, so the exact delta is a binomial sum."""
     counts, loss = 100, float(noise.largest_loss)
     up, down = (float(noise.share_bounds(a, b)[0]) for a, b in ((-39, 0), (1, 40)))
@@ -215,8 +215,8 @@ def test_risk_driven_noise_keeps_the_promise_with_the_smallest_bound(epsilon: st
         kept = promise(setting.noise, changed, delta)
         assert kept is not None
         assert kept.epsilon <= Fraction(epsilon)
-        if isinstance(setting.noise, Truncated):
-            narrower = type(setting.noise)(setting.noise.parameter, setting.noise.largest - 1)
+        if isinstance(setting.noise, TruncatedDistribution):
+            narrower = type(setting.noise)(setting.noise.parameter, setting.noise.bound - 1)
             missed = promise(narrower, changed, delta)
             assert missed is None or missed.epsilon > Fraction(epsilon)
     geometric, gaussian = found[0].noise, found[2].noise
@@ -251,12 +251,12 @@ def test_utility_driven_noise_side_by_side() -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: of_variance(Kind.TRUNCATED_GAUSSIAN, 10, 5),
-        lambda: of_variance(Kind.GAUSSIAN, 2, 5),
-        lambda: of_variance(Kind.TRUNCATED_GAUSSIAN, 2),
-        lambda: of_variance(Kind.GAUSSIAN, 0.5),
-        lambda: of_margin(Kind.TRUNCATED_GEOMETRIC, 10, "0.95", 10),
-        lambda: of_margin(Kind.GEOMETRIC, 3, "1"),
+        lambda: of_variance(NoiseKind.TRUNCATED_GAUSSIAN, 10, 5),
+        lambda: of_variance(NoiseKind.GAUSSIAN, 2, 5),
+        lambda: of_variance(NoiseKind.TRUNCATED_GAUSSIAN, 2),
+        lambda: of_variance(NoiseKind.GAUSSIAN, 0.5),
+        lambda: of_margin(NoiseKind.TRUNCATED_GEOMETRIC, 10, "0.95", 10),
+        lambda: of_margin(NoiseKind.GEOMETRIC, 3, "1"),
         lambda: risk_driven("1e-9", "1e-10", 1),
         lambda: risk_driven("0", "1e-10", 1),
         lambda: risk_driven("1", "1", 3),
@@ -272,7 +272,7 @@ def test_what_cannot_be_is_refused(ask: Any) -> None:
 def test_the_command_compares_all_of_them() -> None:
     found = json.loads(confide("noise", "compare", "--variance", 2, "--bound", 5, "--json"))
     by_name = {entry["name"]: entry for entry in found["distributions"]}
-    assert set(by_name) == {kind.value for kind in Kind} | {"perturbation-table"}
+    assert set(by_name) == {kind.value for kind in NoiseKind} | {"perturbation-table"}
     assert by_name["truncated-discrete-gaussian"]["count"]["epsilon"] == pytest.approx(2.2472, abs=1e-3)
     assert by_name["perturbation-table"]["remaining_delta"] == pytest.approx(5.49e-4, rel=1e-2)
     assert by_name["two-sided-geometric"]["largest"] is None

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 import confide.mechanisms.topdown.node
 from confide import api
 from confide.cli.main import app
-from confide.estimation.certificate import GAP
+from confide.estimation.least_squares import SolveOutcome, SolveReport
+from confide.estimation.optimality import GAP
 from confide.estimation.rounding import RoundingTally
-from confide.estimation.solve import Outcome, SolveReport
 from confide.mechanisms.topdown.descent import OUTCOMES, TALLY, power_of_ten, read_statistics, solver_check
 from confide.mechanisms.topdown.node import NodeTally
 from confide.mechanisms.topdown.statement import documents, invariants, invariants_note
@@ -168,7 +168,7 @@ def test_what_is_not_proved_is_told_everywhere(tmp_path: Path, monkeypatch: pyte
     def unproved(problem: Any) -> Any:
         x, report = exact(problem)
         gap = type(report.certificate)(1.0, 3e-3, 3e-3, report.certificate.violation)
-        return x, SolveReport(Outcome.INEXACT, gap, report.attempts)
+        return x, SolveReport(SolveOutcome.INEXACT, gap, report.attempts)
 
     monkeypatch.setattr("confide.mechanisms.topdown.node.solve", unproved)
     write_population(Population(1_500, 5), tmp_path / "people")

@@ -9,9 +9,10 @@ from tests.estimation.least_squares_kit import Assembled
 from tests.topdown.test_bars_shared import KEYS, PERSONS, lay_out
 
 from confide import api
-from confide.estimation.node_problem import Floats, NodeProblem
+from confide.arrays import Floats
+from confide.estimation.least_squares import SolveOutcome, SolveReport, interior_point, projected_gradient, solve
+from confide.estimation.node_problem import NodeProblem
 from confide.estimation.prepare import prepare, reference_point
-from confide.estimation.solve import Outcome, SolveReport, interior_point, projected_gradient, solve
 from confide.mechanisms.topdown import node
 
 pytestmark = [
@@ -85,7 +86,7 @@ def within_the_bar(one: Solved) -> None:
     """Constraints to 1e-7; the objective within 1e-6 of the best of the interior point method, projected gradients
     and, in small problems, two solvers that share no code with us; and of the lower bound of a linear program."""
     problem = one.problem
-    assert one.report.outcome is not Outcome.INEXACT, one.number
+    assert one.report.outcome is not SolveOutcome.INEXACT, one.number
     assert problem.violation(one.x) <= 1e-7, one.number
     ours = problem.objective(one.x)
     prepared, oracle = prepare(problem), Assembled(problem)

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from confide.cli.show import Json, out, print_json, table
-from confide.noise import CountNoise, EpsilonDelta, FiniteLaw, epsilon_delta
-from confide.noise.fitting import Kind, make_noise
-from confide.noise.ptables import symmetric_law
+from confide.exact import as_delta
+from confide.noise import CountNoise, EpsilonDelta, FiniteDistribution, epsilon_delta
+from confide.noise.fitting import NoiseKind, make_noise
+from confide.noise.max_entropy import symmetric_row
 from confide.privacy import Neighbours
-from confide.privacy.conversion import probability
 from confide.risk.noise_comparison import (
     Setting,
     changed_counts,
@@ -24,27 +24,27 @@ from confide.risk.noise_comparison import (
 
 app = typer.Typer(help="The noise laws: probabilities, quantiles, noise margins, promises.", no_args_is_help=True)
 
-LawOption = Annotated[Kind, typer.Option("--law", help="The noise law.")]
+LawOption = Annotated[NoiseKind, typer.Option("--law", help="The noise law.")]
 Sigma2 = Annotated[str | None, typer.Option("--sigma2", help="The parameter of a discrete Gaussian (exact).")]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The parameter of a two-sided geometric (exact).")]
 Bound = Annotated[int | None, typer.Option("--bound", help="The largest noise, for a truncated law.")]
 Probability = Annotated[str, typer.Option("-p", "--probability", help="A probability between 0 and 1 (exact).")]
 
 _TITLES = {
-    Kind.GEOMETRIC: "geometric",
-    Kind.GAUSSIAN: "Gaussian",
-    Kind.TRUNCATED_GEOMETRIC: "truncated geometric",
-    Kind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
+    NoiseKind.GEOMETRIC: "geometric",
+    NoiseKind.GAUSSIAN: "Gaussian",
+    NoiseKind.TRUNCATED_GEOMETRIC: "truncated geometric",
+    NoiseKind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
 }
 
 LARGEST_ROW = 50
 """Perturbation tables have bounds of this order; a wider row would be no cell key noise."""
 
 
-def _law(kind: Kind, sigma2: str | None, epsilon: str | None, bound: int | None) -> CountNoise:
-    wanted, other = (epsilon, sigma2) if kind.falling else (sigma2, epsilon)
+def _law(kind: NoiseKind, sigma2: str | None, epsilon: str | None, bound: int | None) -> CountNoise:
+    wanted, other = (epsilon, sigma2) if kind.by_epsilon else (sigma2, epsilon)
     if wanted is None or other is not None:
-        raise typer.BadParameter(f"{kind.value} takes {'--epsilon' if kind.falling else '--sigma2'}")
+        raise typer.BadParameter(f"{kind.value} takes {'--epsilon' if kind.by_epsilon else '--sigma2'}")
     if kind.bounded != (bound is not None):
         raise typer.BadParameter(f"{kind.value} takes {'a' if kind.bounded else 'no'} --bound")
     return make_noise(kind, wanted, bound)
@@ -132,7 +132,7 @@ def compare(
     chosen = [name for name, given in (("variance", variance), ("margin", margin), ("epsilon", epsilon)) if given]
     if len(chosen) != 1 or (bound is None) != (epsilon is not None):
         raise typer.BadParameter("give --variance and --bound, or --margin and --bound, or --epsilon")
-    changed, allowed = changed_counts(measurements, neighbours), probability(delta)
+    changed, allowed = changed_counts(measurements, neighbours), as_delta(delta)
     if epsilon is not None:
         settings = risk_driven(epsilon, allowed, changed)
     else:
@@ -147,23 +147,28 @@ def compare(
         listed = [setting.as_dict() | {"name": _name(setting.noise)} for setting in settings]
         print_json({"driven_by": chosen[0], "changed": changed, "delta": str(allowed), "distributions": listed})
         return
-    heads = ["distribution", "parameter", "V ", "E ", "one count: ε, δ ", "programme: ε, δ "]
+    heads = ["distribution", "parameter", "V ", "D ", "one count: ε, δ ", "programme: ε, δ "]
     table(heads, [_row(setting) for setting in settings])
     counts = "one count" if changed == 1 else f"{changed:,} counts"
     out.print(
-        f"A record changes {counts} by one. V is the variance, E the largest noise. ε and δ are for independent noise "
-        f"in every count, rounded up; δ above {delta} is what no ε takes away. "
-        "Bounded noise cannot be charged to a ledger."
+        f"A record changes {counts} by one. V is the variance, D the largest noise. ε and δ are for independent noise "
+        f"in every count, rounded up; δ above {delta} is what no ε takes away. Truncated noise has no pure loss and no "
+        "ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε and δ."
     )
+    if any(isinstance(setting.noise, FiniteDistribution) for setting in settings):
+        out.print(
+            "The p-table row is the truncated Gaussian: of all noise with this variance and bound that of largest "
+            "entropy. Its digits are those of a perturbation table, in floating point."
+        )
 
 
-def _table_row(bound: int, variance: str) -> FiniteLaw:
+def _table_row(bound: int, variance: str) -> FiniteDistribution:
     """The last row of the perturbation table with D and V, its floating-point probabilities taken as they are."""
-    return FiniteLaw.symmetric(Fraction(p) for p in symmetric_law(bound, variance).p)
+    return FiniteDistribution.symmetric(Fraction(p) for p in symmetric_row(bound, variance).probabilities)
 
 
 def _name(noise: CountNoise) -> str:
-    return "perturbation-table" if isinstance(noise, FiniteLaw) else noise.name
+    return "perturbation-table" if isinstance(noise, FiniteDistribution) else noise.name
 
 
 def _row(setting: Setting) -> tuple[str, ...]:
@@ -171,10 +176,10 @@ def _row(setting: Setting) -> tuple[str, ...]:
     letters = {"epsilon": "ε", "sigma2": "σ²"}
     parameter = [f"{letter} {float(Fraction(law[key])):.5g}" for key, letter in letters.items() if key in law]
     return (
-        "p-table row" if isinstance(noise, FiniteLaw) else _TITLES[Kind(noise.name)],
+        "p-table row" if isinstance(noise, FiniteDistribution) else _TITLES[NoiseKind(noise.name)],
         "".join(parameter),
         f"{noise.variance():.5g}",
-        "–" if noise.largest is None else f"{noise.largest:,}",
+        "–" if noise.bound is None else f"{noise.bound:,}",
         _shown(setting.of_count),
         _shown(setting.of_programme or epsilon_delta(noise, setting.changed)),
     )

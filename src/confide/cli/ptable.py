@@ -17,16 +17,16 @@ from confide.errors import Finding, ParameterError, Place
 from confide.noise.ptables import (
     DECIMAL,
     Design,
+    EpsilonDeltaReading,
     PTable,
-    Reading,
-    Settings,
+    PTableSettings,
     count_settings,
+    epsilon_delta_reading,
     export_ons,
     export_text,
     generate,
     magnitude_settings,
     modify,
-    read,
     read_table,
 )
 from confide.noise.ptables.formats import KEYS as ONS_KEYS
@@ -44,7 +44,7 @@ _MOST_ROWS = 40
 def show_design(design: Design) -> None:
     """Rows by counts, columns by noise; then variance, whether it is V, and the certificate."""
     settings = design.settings
-    asked = f"D = {settings.max_noise}, V = {settings.variance}, js = {settings.js}"
+    asked = f"D = {settings.bound}, V = {settings.variance}, js = {settings.js}"
     laws = [dict(zip(row.noise, row.p, strict=True)) for row in design.rows[1:]]
     names = [str(row.i) for row in design.rows[1:]]
     if settings.icat is None:
@@ -82,7 +82,7 @@ def show_table(found: PTable) -> None:
         out.print(f"... and rows up to {found.top}")
 
 
-def show_reading(reading: Reading) -> None:
+def show_reading(reading: EpsilonDeltaReading) -> None:
     large, worst = reading.large_counts, max(reading.pairs, key=lambda pair: pair.remaining_delta)
     out.print(
         f"\nTwo large counts that differ by one: epsilon {large.epsilon:.4g} with delta {large.remaining_delta:.3g}. "
@@ -225,8 +225,8 @@ def ptable(
         show_table(table)
     show_findings(made.findings)
     if table.for_counts and table.cycle == 1:
-        show_reading(read(made.design or table))
-    out.print(f"\n{table.whole:,} keys, fingerprint {table.fingerprint[:16]}")
+        show_reading(epsilon_delta_reading(made.design or table))
+    out.print(f"\n{table.modulus:,} keys, fingerprint {table.fingerprint[:16]}")
     if target is not None:
         out.print(f"Written: {escape(str(target))}")
 
@@ -242,7 +242,7 @@ def _settings(
     icat: str | None,
     step: int,
     kind: str | None,
-) -> Settings:
+) -> PTableSettings:
     stays = None if pstay is None else pstay.split(",")
     if icat is not None:
         if js or stays is not None:
@@ -277,7 +277,7 @@ def _whole_numbers(option: str, text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _make(settings: Settings, keys: int) -> _Made:
+def _make(settings: PTableSettings, keys: int) -> _Made:
     design = generate(settings)
     return _Made(design, design.table(keys), tuple(design.findings()))
 
@@ -309,7 +309,7 @@ def _as_dict(made: _Made, table: PTable, target: Path | None) -> dict[str, Any]:
     if made.design is None:
         shown["rows"] = rows_of(table)
     shown["lookup"] = {
-        "keys": table.whole,
+        "keys": table.modulus,
         "step": table.step,
         "type": table.kind,
         "cycle": table.cycle,
@@ -317,7 +317,7 @@ def _as_dict(made: _Made, table: PTable, target: Path | None) -> dict[str, Any]:
     }
     shown["fingerprint"] = table.fingerprint
     if table.for_counts and table.cycle == 1:
-        shown["reading"] = read(made.design or table).as_dict()
+        shown["reading"] = epsilon_delta_reading(made.design or table).as_dict()
     shown["findings"] = [finding.as_dict() for finding in made.findings]
     shown["out"] = None if target is None else str(target)
     return shown

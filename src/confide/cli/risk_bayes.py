@@ -15,7 +15,7 @@ from rich.markup import escape
 from confide.cli.show import Json, Plots, number, out, print_json, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability
-from confide.noise import Law
+from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours
 from confide.report import bayes_plots
 from confide.risk.bayesian import sequential as curves
@@ -29,7 +29,9 @@ from confide.risk.bayesian.sequential import Together, combined, combined_risk_a
 Rows = list[dict[str, Any]]
 
 
-def show_adversaries(laws: Sequence[Law], rows: Rows, limit: float, neighbours: Neighbours, known: int) -> None:
+def show_adversaries(
+    laws: Sequence[NoiseDistribution], rows: Rows, limit: float, neighbours: Neighbours, known: int
+) -> None:
     """What each adversary can expect, in one table."""
     for law in laws:
         out.print(f"[bold]{law.title} noise, {law.parameter_name} {float(law.parameter):.6g}[/] ({neighbours.value}).")
@@ -271,7 +273,7 @@ def _one(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _law(law: NoiseLaw, rho: str | None, epsilon: str | None, neighbours: Neighbours) -> Law:
+def _law(law: NoiseLaw, rho: str | None, epsilon: str | None, neighbours: Neighbours) -> NoiseDistribution:
     gaussian = law is NoiseLaw.DISCRETE_GAUSSIAN
     wanted, other = (rho, epsilon) if gaussian else (epsilon, rho)
     name = "rho" if gaussian else "epsilon"

@@ -44,7 +44,8 @@ def show_bound(risk: BoundRisk, available: int) -> None:
     row = risk.row
     out.print(f"[bold]Noise within ±{row.bound}, variance {row.variance:.4g}.[/]")
     if not row.attained:
-        out.print(f"  A variance of {float(row.asked or 0):g} is more than this bound allows: the noise is uniform.")
+        limit = float(row.variance_limit)
+        out.print(f"  A variance of {limit:g} is more than this bound allows: the noise is uniform.")
     rows = [
         ("a triple F + M = T reveals the bound with probability", f"{risk.p1:.3g}"),
         (f"triples that reveal it with probability {risk.level:g}", _large(risk.log10_m, risk.m)),

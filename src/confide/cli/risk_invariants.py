@@ -11,8 +11,8 @@ from confide.cli.show import Json, out, print_json, table
 from confide.documents import load_shipped, shipped
 from confide.errors import ParameterError
 from confide.exact import positive
-from confide.privacy.invariants.group_statements import DELTA, Loss, concentrated, explain, numbers
-from confide.privacy.invariants.groups import Group, Mode, groups
+from confide.privacy.invariants.group_statements import DELTA, RecordLoss, explain, group_concentration, numbers
+from confide.privacy.invariants.indistinguishable import Mode, RecordGroup, record_groups
 from confide.privacy.invariants.language import Invariants
 from confide.privacy.invariants.single_record import Answer, Status, single_record
 from confide.privacy.statements import factor, rounded_up
@@ -52,8 +52,8 @@ def invariants(
             remedy="give one of them",
         )
     chosen = load_invariants(names)
-    answers, found = single_record(chosen), groups(chosen)
-    sentences = explain(answers, found, Loss(epsilon, rho, delta))
+    answers, found = single_record(chosen), record_groups(chosen)
+    sentences = explain(answers, found, RecordLoss(epsilon, rho, delta))
     if as_json:
         print_json(_as_dict(chosen, answers, found, epsilon, rho, delta) | ({"explain": sentences} if words else {}))
         return
@@ -66,7 +66,7 @@ def invariants(
 def _as_dict(
     chosen: Invariants,
     answers: Mapping[str, Answer],
-    found: Mapping[Mode, Group],
+    found: Mapping[Mode, RecordGroup],
     epsilon: str | None,
     rho: str | None,
     delta: str,
@@ -88,7 +88,7 @@ def _as_dict(
 def _show(
     chosen: Invariants,
     answers: Mapping[str, Answer],
-    found: Mapping[Mode, Group],
+    found: Mapping[Mode, RecordGroup],
     epsilon: str | None,
     rho: str | None,
     delta: str,
@@ -111,7 +111,7 @@ def _show(
         if epsilon is not None:
             line.append(factor(group.multiplier * positive(epsilon, "--epsilon")))
         if rho is not None:
-            worst, distinct = concentrated(group.size, rho, delta)
+            worst, distinct = group_concentration(group.size, rho, delta)
             line += [rounded_up(worst.rho), rounded_up(worst.epsilon, 2), factor(worst.log_factor)]
             line += [rounded_up(distinct.rho), rounded_up(distinct.epsilon, 2)]
         lines.append(line)

@@ -1,16 +1,74 @@
 """From measurements to estimates: the least squares of a node, and controlled rounding.
 
-* :mod:`~confide.estimation.node_problem`: what a parent, or the root, asks; :mod:`~confide.estimation.solve`: the
-  way in;
+>>> import numpy as np
+>>> from confide.estimation import MeasuredQuery, NodeProblem, Partition, RoundingProblem, round_counts, solve
+>>> parent, free = np.array([10, 4]), np.ones((2, 2), bool)     # two cells to be shared among two children
+>>> measured = MeasuredQuery("detailed", np.arange(2), np.array([[6.3, 4.1], [0.8, 2.6]]), np.ones(2))
+>>> x, report = solve(NodeProblem(parent, free, (measured,)))
+>>> x.round(2)
+array([[6.1, 3.9],
+       [1.1, 2.9]])
+>>> total = Partition("total", np.zeros(2, np.int64))
+>>> round_counts(RoundingProblem(x, parent, (total,))).counts
+array([[6, 4],
+       [1, 3]])
+
+* :mod:`~confide.estimation.node_problem`: what a parent, or the root, asks; :mod:`~confide.estimation.least_squares`:
+  the way in, and the methods for large problems; :mod:`~confide.estimation.active_set`: the method for most;
+* :mod:`~confide.estimation.optimality`: how far a point can be from the optimum, and what clashes;
 * :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
-* :mod:`~confide.estimation.active_set`, :mod:`~confide.estimation.solve`,
-  :mod:`~confide.estimation.solve`: the methods; :mod:`~confide.estimation.certificate`: what clashes;
-* :mod:`~confide.estimation.certificate`: how far a point can be from the optimum;
+* :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
 * :mod:`~confide.estimation.hierarchical_blue`: generalised least squares on a whole tree, in two passes, without
   constraints; :mod:`~confide.estimation.exchangeable`, :mod:`~confide.estimation.spine_variances`: its variances alone,
   for large histograms on large spines.
 
-Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise.
-Derivation: ``docs/proofs/estimation.md``.
-For users: ``docs/concepts/estimation.md``.
+Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise. Names are loaded when they are first
+used, as the solvers take a while to import.
+Derivation: ``docs/proofs/estimation.md``. For users: ``docs/concepts/estimation.md``.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confide.estimation.hierarchical_blue import HierarchicalBlue as HierarchicalBlue
+    from confide.estimation.hierarchical_blue import KnownSums as KnownSums
+    from confide.estimation.hierarchical_blue import NodeInformation as NodeInformation
+    from confide.estimation.least_squares import SolveOutcome as SolveOutcome
+    from confide.estimation.least_squares import SolveReport as SolveReport
+    from confide.estimation.least_squares import UnsolvedError as UnsolvedError
+    from confide.estimation.least_squares import solve as solve
+    from confide.estimation.node_problem import ChildSums as ChildSums
+    from confide.estimation.node_problem import GroupBounds as GroupBounds
+    from confide.estimation.node_problem import MeasuredQuery as MeasuredQuery
+    from confide.estimation.node_problem import NodeProblem as NodeProblem
+    from confide.estimation.optimality import InfeasibleError as InfeasibleError
+    from confide.estimation.optimality import OptimalityCertificate as OptimalityCertificate
+    from confide.estimation.rounding import Rounding as Rounding
+    from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
+    from confide.estimation.rounding import round_counts as round_counts
+    from confide.estimation.rounding_problem import Partition as Partition
+    from confide.estimation.rounding_problem import RoundingProblem as RoundingProblem
+    from confide.estimation.totals import estimate_totals as estimate_totals
+    from confide.estimation.totals import project_totals as project_totals
+
+_HOMES = {
+    "hierarchical_blue": ("HierarchicalBlue", "KnownSums", "NodeInformation"),
+    "node_problem": ("ChildSums", "GroupBounds", "MeasuredQuery", "NodeProblem"),
+    "optimality": ("InfeasibleError", "OptimalityCertificate"),
+    "rounding": ("Rounding", "RoundingOutcome", "round_counts"),
+    "rounding_problem": ("Partition", "RoundingProblem"),
+    "least_squares": ("SolveOutcome", "SolveReport", "UnsolvedError", "solve"),
+    "totals": ("estimate_totals", "project_totals"),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULE_OF)

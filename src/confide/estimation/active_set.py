@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from confide.estimation.node_problem import Booleans, Floats, Integers
+from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.prepare import Point, Prepared
 
 STEPS = 100
@@ -36,14 +36,17 @@ class _NullSpace:
         self.inverse = np.where(free, inverse, 0.0)
         self.blocks: Floats | None = None
         if prepared.sums is not None:
+            # One over the weight of each block: multiplying by it takes the weighted mean. A block without free
+            # variables is 0.
             weight = self.inverse.sum(prepared.axis, keepdims=True)
             self.blocks = np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0)
         if len(binding):
             rows = prepared.rows
-            chosen = np.full(rows.count, -1, np.int64)
-            chosen[binding] = np.arange(len(binding))
-            here = chosen[rows.row] >= 0
-            self.row, self.variable = chosen[rows.row[here]], rows.variable[here]
+            # The pairs (row, variable) of the binding rows alone, the rows numbered anew.
+            number_of = np.full(rows.count, -1, np.int64)
+            number_of[binding] = np.arange(len(binding))
+            here = number_of[rows.row] >= 0
+            self.row, self.variable = number_of[rows.row[here]], rows.variable[here]
             self.system = self._row_system()
 
     def _row_system(self) -> Floats:
@@ -53,6 +56,7 @@ class _NullSpace:
         block = self.variable // shape[1] if self.prepared.axis == 1 else np.zeros(len(self.variable), np.int64)
         blocks = shape[0] if self.prepared.axis == 1 else 1
         together = np.zeros((count, count))
+        # A M A' with M the inverse diagonal: dense where that is small, otherwise as a product of sparse matrices.
         dense = np.zeros((count, shape[0] * shape[1])) if count * self.inverse.size <= 200_000 else None
         if dense is not None:
             dense[self.row, self.variable] = 1.0
@@ -60,10 +64,12 @@ class _NullSpace:
         else:
             matrix = sp.csr_array((np.sqrt(weight), (self.row, self.variable)), shape=(count, self.inverse.size))
             together = (matrix @ matrix.T).toarray()
+        # The block sums are taken out first, so M is replaced by M - M 1 (1' M 1)^-1 1' M, block by block.
         if self.blocks is not None:
             sums = np.zeros((count, blocks))
             np.add.at(sums, (self.row, block), weight)
             together = together - (sums * self.blocks.ravel()) @ sums.T
+        # Rows that follow from others have eigenvalue 0, up to rounding: the pseudo-inverse leaves them out.
         values, vectors = np.linalg.eigh(together)
         large = values > 1e-11 * max(float(values[-1]), 0.0)
         return np.asarray((vectors[:, large] / values[large]) @ vectors[:, large].T)
@@ -78,9 +84,9 @@ class _NullSpace:
     def _row_sums(self, v: Floats) -> Floats:
         return np.asarray(np.bincount(self.row, v.ravel()[self.variable], len(self.binding)), np.float64)
 
-    def _row_spread(self, values: Floats) -> Floats:
-        spread = np.bincount(self.variable, values[self.row], self.inverse.size)
-        return np.asarray(spread, np.float64).reshape(self.inverse.shape)
+    def _row_adjoint(self, values: Floats) -> Floats:
+        explained = np.bincount(self.variable, values[self.row], self.inverse.size)
+        return np.asarray(explained, np.float64).reshape(self.inverse.shape)
 
     def direction(self, v: Floats, rows: bool = True) -> tuple[Floats, Floats, Floats]:
         """``M v`` in the null space, the multipliers of the binding rows, and v less what all multipliers explain."""
@@ -88,19 +94,20 @@ class _NullSpace:
         if not (rows and len(self.binding)):
             return result, np.zeros(0), v if level is None else v - level
         multipliers = self.system @ self._row_sums(result)
-        rest = v - self._row_spread(multipliers)
-        result, level = self._without_blocks(rest)
-        return result, multipliers, rest if level is None else rest - level
+        unexplained = v - self._row_adjoint(multipliers)
+        result, level = self._without_blocks(unexplained)
+        return result, multipliers, unexplained if level is None else unexplained - level
 
     def onto(self, x: Floats, values: Floats) -> Floats:
         """The nearest point, in the metric of the weights, that satisfies the equations."""
+        # Twice: the second round takes out the rounding errors of the first, which matter where counts are large.
         for _ in range(2):
             if self.blocks is not None and self.prepared.sums is not None:
                 missing = self.prepared.sums - x.sum(self.prepared.axis, keepdims=True)
                 x = x + self.inverse * (missing * self.blocks)
             if len(self.binding):
                 multipliers = self.system @ (values - self._row_sums(x))
-                x = x + self._without_blocks(self._row_spread(multipliers))[0]
+                x = x + self._without_blocks(self._row_adjoint(multipliers))[0]
         return x
 
 
@@ -112,6 +119,7 @@ def _dot(a: Floats, b: Floats) -> float:
 def _conjugate_gradients(prepared: Prepared, space: _NullSpace, x: Floats, tolerance: float, steps: int) -> Floats:
     """Minimises f over x plus the null space."""
     product = prepared.hessian.product
+    # f = x'Hx - ..., so half of the negative gradient is the residual of the normal equations.
     residual = prepared.hessian.gradient(x) * -0.5
     step, _, residual = space.direction(residual)
     direction = step
@@ -119,6 +127,7 @@ def _conjugate_gradients(prepared: Prepared, space: _NullSpace, x: Floats, toler
     for _ in range(steps):
         if float(np.abs(step).max(initial=0.0)) <= tolerance:
             break
+        # The exact step along the direction: where f, restricted to the line, has its minimum.
         image = product(direction)
         curvature = _dot(direction, image)
         if curvature <= 0.0:
@@ -126,10 +135,12 @@ def _conjugate_gradients(prepared: Prepared, space: _NullSpace, x: Floats, toler
         length = size / curvature
         x = x + length * direction
         residual = residual - length * image
+        # Back into the null space: rounding errors would lead out of it, and the equations would be lost.
         step, _, residual = space.direction(residual)
         before, size = size, _dot(residual, step)
         if not size > 0.0:
             break
+        # Conjugate to all directions before (Fletcher and Reeves).
         direction = step + (size / before) * direction
     return x
 
@@ -139,7 +150,8 @@ def _inverse_diagonal(prepared: Prepared) -> Floats:
     if hessian.dense is not None:
         diagonal = np.broadcast_to(np.diag(hessian.dense)[:, None], prepared.free.shape)
     else:
-        diagonal = hessian.diagonal + hessian.spread(hessian.weights)
+        diagonal = hessian.diagonal + hessian.adjoint(hessian.weights)
+    # A preconditioner only: cells without weight of their own get a small one, so that nothing is divided by 0.
     top = float(diagonal.max(initial=0.0)) or 1.0
     return 1.0 / np.maximum(diagonal, 1e-3 * top)
 
@@ -160,7 +172,13 @@ class _Guess:
 
 
 def _resolve(
-    prepared: Prepared, space: _NullSpace, guess: _Guess, missing: Floats, found: Floats, cost: Floats, missed: float
+    prepared: Prepared,
+    space: _NullSpace,
+    guess: _Guess,
+    missing: Floats,
+    row_multipliers: Floats,
+    cost: Floats,
+    missed: float,
 ) -> int:
     """Corrects a guess whose equations contradict each other; counts the corrections, 0 if there is none to make.
 
@@ -171,23 +189,28 @@ def _resolve(
     rows, binding = prepared.rows, space.binding
     ray = np.zeros(rows.count)
     ray[binding] = missing
+    # A binding row with no free variable at all cannot be met: free the variables it has.
     empty = np.bincount(space.row, guess.free.ravel()[space.variable], len(binding)) == 0
     if bool((empty & (np.abs(missing) > missed)).any()):
-        chosen = np.zeros(rows.count, np.bool_)
-        chosen[binding[empty & (np.abs(missing) > missed)]] = True
+        starved = np.zeros(rows.count, np.bool_)
+        starved[binding[empty & (np.abs(missing) > missed)]] = True
         enter = np.zeros(guess.free.size, np.bool_)
-        enter[rows.variable[chosen[rows.row]]] = True
+        enter[rows.variable[starved[rows.row]]] = True
         return guess.correct(np.zeros_like(guess.free), enter.reshape(guess.free.shape) & ~guess.free, guess.status)
-    _, _, fall = space.direction(rows.spread(ray, guess.free.shape), rows=False)
+    # How fast the cost of each variable that is held at 0 falls along the ray, and where the first one reaches 0.
+    _, _, fall = space.direction(rows.adjoint(ray, guess.free.shape), rows=False)
     held = prepared.free & ~guess.free & (fall > 1e-9)
     reach = np.where(held, np.maximum(cost, 0.0) / np.where(held, fall, 1.0), np.inf)
     first = float(reach.min(initial=np.inf))
     status = guess.status.copy()
+    # Rows with two sides whose multiplier runs towards 0 along the ray, in the order in which they get there.
     turning = np.flatnonzero((rows.low < rows.high)[binding] & (missing * guess.status[binding] > missed * 1e-3))
-    order = turning[np.argsort(-found[turning] / missing[turning], kind="stable")]
+    order = turning[np.argsort(-row_multipliers[turning] / missing[turning], kind="stable")]
+    # The slope of the dual objective along the ray; each row that turns makes it smaller, by what it misses times its
+    # width.
     rise = float((missing * missing).sum())
     for place in order:
-        if -found[place] / missing[place] > first:
+        if -row_multipliers[place] / missing[place] > first:
             break
         row = int(binding[place])
         rise -= abs(float(missing[place])) * float(rows.high[row] - rows.low[row])
@@ -207,47 +230,56 @@ def active_set(prepared: Prepared, start: Floats, status: Integers | None = None
     steepness = 2.0 / float(inverse.min(initial=1.0))
     largest = float(np.abs(start).max(initial=1.0))
     exact, zero, missed = max(_EXACT, 1e-15 * largest), max(_ZERO, 1e-14 * largest), max(_MISSED, 1e-13 * largest)
+    # An equation always binds; its side is of no importance.
     equation = rows.low == rows.high
     if status is None:
         sums = rows.sums(start)
         status = np.where(sums < rows.low, -1, np.where(sums > rows.high, 1, 0))
     guess = _Guess(allowed & (start > 1e-7), np.where(equation, -1, status))
-    multipliers, seen = np.zeros(rows.count), set[int]()
+    multipliers, states = np.zeros(rows.count), set[int]()
     x, tolerance, least, tries, step = start, 1e-3, start.size + 1, TRIES, 0
     while step < steps:
         step += 1
+        # 1. With the guess fixed: the equations, and the nearest point that satisfies them.
         binding = np.flatnonzero(guess.status != 0)
         space = _NullSpace(prepared, guess.free, binding, inverse)
         values = np.where(guess.status < 0, rows.low, rows.high)[binding]
         x = space.onto(np.where(guess.free, x, 0.0), values)
+        # What is still missing contradicts the other equations: the guess is impossible, not only wrong.
         missing = values - rows.sums(x)[binding]
         clash = bool((np.abs(missing) > missed).any())
+        # 2. The least-squares problem with these equations, as exactly as the guess deserves so far.
         x = _conjugate_gradients(prepared, space, x, tolerance, 20 if clash else 1000)
-        _, found, reduced = space.direction(prepared.hessian.gradient(x))
+        # 3. The multipliers of the rows, and the reduced cost of every variable.
+        _, row_multipliers, reduced = space.direction(prepared.hessian.gradient(x))
         multipliers = np.zeros(rows.count)
-        multipliers[binding] = found
+        multipliers[binding] = row_multipliers
         if clash:
-            if _resolve(prepared, space, guess, missing, found, reduced, missed) == 0:
+            if _resolve(prepared, space, guess, missing, row_multipliers, reduced, missed) == 0:
                 break
             continue
+        # 4. Correct the guess: negative variables leave, variables that would lower f enter, ...
         leave = guess.free & (x < -max(zero, tolerance * 1e-2))
         enter = allowed & ~guess.free & (reduced < -steepness * max(zero, tolerance * 1e-2))
+        # ... rows that are broken bind, and rows whose multiplier has the wrong sign are let go.
         sums, slack = rows.sums(x), max(zero, tolerance * 1e-2)
         new = np.where(sums < rows.low - slack, -1, np.where(sums > rows.high + slack, 1, guess.status))
         new = np.where(multipliers * guess.status > steepness * zero, 0, new)
         changes = guess.correct(leave, enter, np.where(equation, -1, new))
+        # 5. A guess that reproduces itself is optimal, once its equations were solved to the last digits.
         if changes == 0:
             if tolerance <= exact:
                 return Point(np.maximum(x, 0.0), multipliers, step, finished=True)
             tolerance = exact
             continue
+        # 6. Give up where corrections do not become fewer, or a guess returns: it would go on for ever.
         if changes < least:
             least, tries = changes, TRIES
         elif changes > FEW:
             tries -= 1
         state = hash((guess.free.tobytes(), guess.status.tobytes()))
-        if tries == 0 or state in seen:
+        if tries == 0 or state in states:
             break
-        seen.add(state)
+        states.add(state)
         tolerance = max(tolerance * 0.1, 1e-6)
     return Point(np.maximum(x, 0.0), multipliers, step, finished=False)

@@ -25,8 +25,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from confide.arrays import Floats, Integers
+
 Grouping = Mapping[int, Integers]
 """A query: for each axis that it does not sum out, the group of each level (−1: in none)."""
 
@@ -41,7 +41,7 @@ class Exchangeable:
     @classmethod
     def of(cls, shape: Sequence[int], queries: Iterable[Grouping], told_apart: Collection[int] = ()) -> Exchangeable:
         """What is free for these queries. ``told_apart``: axes whose levels are not alike for another reason."""
-        grouped = {axis for query in queries for axis, groups in query.items() if not _kept(groups)}
+        grouped = {axis for query in queries for axis, groups in query.items() if not _keeps_levels(groups)}
         free = tuple(axis for axis in range(len(shape)) if axis not in grouped and axis not in told_apart)
         return cls(tuple(shape), free)
 
@@ -139,5 +139,5 @@ class Exchangeable:
         return zip(self.free, sector, strict=True)
 
 
-def _kept(groups: Integers) -> bool:
+def _keeps_levels(groups: Integers) -> bool:
     return bool((groups >= 0).all()) and len(np.unique(groups)) == len(groups)

@@ -20,25 +20,24 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from confide.arrays import Floats
 from confide.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-11
 """Eigenvalues below this part of the largest are zero: directions in which a sum is known exactly."""
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class NodeInformation:
     """What measurements say of one node: M = SᵀWS and h = SᵀWy."""
 
     information: Floats
     evidence: Floats
 
     @classmethod
-    def of(cls, strategy: ArrayLike, variances: ArrayLike, values: ArrayLike) -> Measured:
+    def of(cls, strategy: ArrayLike, variances: ArrayLike, values: ArrayLike) -> NodeInformation:
         """From the rows of S, the variance of each, and what was measured."""
         rows, variance = np.asarray(strategy, float), np.asarray(variances, float)
         if (variance <= 0).any():
@@ -48,7 +47,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownSums:
     """Sums over a node's cells that are known exactly: rows x = values."""
 
     rows: Floats
@@ -58,14 +57,22 @@ class Known:
 class HierarchicalBlue:
     """Estimates and covariances of all nodes of a tree.
 
-    ``parents[u]`` is the parent of u, −1 for the root. ``measured[u]`` is None where nothing is measured.
+    Args:
+        parents: For each node u its parent, −1 for the root.
+        measured: For each node what its measurements say; None where nothing is measured.
+        known: Sums over the cells of a node that are known exactly, by node.
+
+    >>> half = NodeInformation.of([[1.0]], [2.0], [10.0])      # one cell, measured as 10 with variance 2
+    >>> tree = HierarchicalBlue([-1, 0, 0], [half, NodeInformation.of([[1.0]], [1.0], [4.0]), half])
+    >>> tree.estimate(0).round(3), tree.covariance(1).round(3)
+    (array([11.6]), array([[0.8]]))
     """
 
     def __init__(
         self,
         parents: Sequence[int],
-        measured: Sequence[Measured | None],
-        known: Mapping[int, Known] | None = None,
+        measured: Sequence[NodeInformation | None],
+        known: Mapping[int, KnownSums] | None = None,
     ):
         self._parents = list(parents)
         self._measured = list(measured)
@@ -92,16 +99,16 @@ class HierarchicalBlue:
 
     def estimate(self, node: int) -> Floats:
         """The cells of a node; NaN where several unmeasured siblings leave them open."""
-        found = self._estimate[node]
-        assert found is not None
-        return found
+        estimate = self._estimate[node]
+        assert estimate is not None
+        return estimate
 
     def covariance(self, node: int, other: int | None = None) -> Floats:
         """The covariance of the estimates of a node, or of two."""
         if other is None or other == node:
-            found = self._covariance[node]
-            assert found is not None
-            return found
+            covariance = self._covariance[node]
+            assert covariance is not None
+            return covariance
         above, path = self._to_common(node, other)
         beside, other_path = self._to_common(other, node)
         if not path and not other_path:
@@ -122,9 +129,9 @@ class HierarchicalBlue:
     def _up(self, node: int) -> None:
         measured, below = self._measured[node], None
         upward = [self._upward[child] for child in self._children[node]]
-        found = [each for each in upward if each is not None]
-        if found and len(found) == len(upward):
-            below = (np.sum([b for b, _ in found], axis=0), np.sum([v for _, v in found], axis=0))
+        estimates = [child for child in upward if child is not None]
+        if estimates and len(estimates) == len(upward):
+            below = (np.sum([b for b, _ in estimates], axis=0), np.sum([v for _, v in estimates], axis=0))
         self._below[node] = below
         if below is None and measured is None:
             return
@@ -135,8 +142,8 @@ class HierarchicalBlue:
         elif measured is None:
             estimate, covariance = below
         else:
-            total, spread = below
-            covariance = np.linalg.solve(np.eye(len(total)) + spread @ measured.information, spread)
+            total, covariance_below = below
+            covariance = np.linalg.solve(np.eye(len(total)) + covariance_below @ measured.information, covariance_below)
             covariance = (covariance + covariance.T) / 2
             estimate = total + covariance @ (measured.evidence - measured.information @ total)
         if node in self._known:
@@ -150,10 +157,10 @@ class HierarchicalBlue:
             upward = self._upward[child]
             if below is not None:
                 assert upward is not None
-                total, spread = below
-                gain = upward[1] @ np.linalg.pinv(spread, rcond=TOLERANCE, hermitian=True)
+                total, covariance_below = below
+                gain = upward[1] @ np.linalg.pinv(covariance_below, rcond=TOLERANCE, hermitian=True)
                 self._estimate[child] = upward[0] + gain @ (estimate - total)
-                self._covariance[child] = upward[1] - gain @ (spread - covariance) @ gain.T
+                self._covariance[child] = upward[1] - gain @ (covariance_below - covariance) @ gain.T
             elif upward is not None:
                 gain = np.zeros_like(covariance)
                 self._estimate[child], self._covariance[child] = upward
@@ -168,10 +175,10 @@ class HierarchicalBlue:
         estimate, covariance = self.estimate(node), self.covariance(node)
         if any(other is None for other in others):
             return np.full_like(estimate, np.nan), np.full_like(covariance, np.inf)
-        found = [other for other in others if other is not None]
+        siblings = [other for other in others if other is not None]
         return (
-            estimate - np.sum([b for b, _ in found], axis=0) if found else estimate,
-            covariance + np.sum([v for _, v in found], axis=0) if found else covariance,
+            estimate - np.sum([b for b, _ in siblings], axis=0) if siblings else estimate,
+            covariance + np.sum([v for _, v in siblings], axis=0) if siblings else covariance,
         )
 
     def _siblings(self, one: int, other: int) -> Floats:
@@ -197,11 +204,11 @@ class HierarchicalBlue:
         return node, path
 
     def _gains(self, path: Sequence[int]) -> list[Floats]:
-        found = [self._gain[node] for node in path]
-        return [gain for gain in found if gain is not None]
+        gains = [self._gain[node] for node in path]
+        return [gain for gain in gains if gain is not None]
 
 
-def conditioned(estimate: Floats, covariance: Floats, known: Known) -> tuple[Floats, Floats]:
+def conditioned(estimate: Floats, covariance: Floats, known: KnownSums) -> tuple[Floats, Floats]:
     """An estimate once some sums are known exactly."""
     across = covariance @ known.rows.T
     inner = np.linalg.pinv(known.rows @ across, rcond=TOLERANCE, hermitian=True)
@@ -209,7 +216,7 @@ def conditioned(estimate: Floats, covariance: Floats, known: Known) -> tuple[Flo
     return estimate + gain @ (known.values - known.rows @ estimate), covariance - gain @ across.T
 
 
-def whole_interval(estimate: float, variance: float, confidence: float) -> tuple[int, int]:
+def count_interval(estimate: float, variance: float, confidence: float) -> tuple[int, int]:
     """The whole, non-negative counts within z standard deviations of an estimate; empty (low > high) if there is none.
 
     It covers the count with at least this probability as far as the error is Gaussian, since the count is whole.

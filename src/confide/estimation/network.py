@@ -24,7 +24,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from confide.estimation.rounding_problem import HALF, Bools, Ints, Leftover
+from confide.arrays import Booleans, Integers
+from confide.estimation.rounding_problem import HALF, RoundingRemainder
 
 Index = npt.NDArray[np.int32]
 UNLIMITED = 2**30
@@ -36,14 +37,14 @@ _ROOM = 2**61
 class Network:
     """Arcs with a first flow and a spanning tree. Node 0 is the ground; ``basis[v]`` is the tree arc above node v.
 
-    The first arcs are those of the open cells, in the order of ``np.nonzero(left.open)``.
+    The first arcs are those of the open cells, in the order of ``np.nonzero(remainder.open)``.
     """
 
     nodes: int
     tail: Index
     head: Index
     capacity: Index
-    cost: Ints
+    cost: Integers
     flow: Index
     basis: Index
 
@@ -56,38 +57,41 @@ class Prices:
     bound: int
 
     @classmethod
-    def of(cls, left: Leftover) -> Prices | None:
+    def of(cls, remainder: RoundingRemainder) -> Prices | None:
         """The prices, or None if one int64 cannot hold the order of all kinds."""
-        problem = left.problem
-        groups = 0 if left.totals_left is None else len(left.totals_left)
-        hubs = groups + 1 + (left.open.shape[0] if left.ups is not None else 0)
+        problem = remainder.problem
+        groups = 0 if remainder.totals_remaining is None else len(remainder.totals_remaining)
+        hubs = groups + 1 + (remainder.open.shape[0] if remainder.ups is not None else 0)
         most = []  # arcs of each level on a path or cycle without repeated nodes
         coarser = groups + 1
-        for level in left.levels:
+        for level in remainder.levels:
             finer = level.target.size
             most.append(2 * min(coarser, finer, hubs) + 2)
             coarser = finer
+        # A cycle without repeated nodes passes each hub once, and comes and goes by one cell arc each.
         cells = 2 * hubs + 2
         reach = cells * HALF
         passes = [0] * problem.passes
+        # From the last kind to the first: a price is one more than all later kinds can add up to.
         for number in reversed(range(problem.passes)):
             passes[number] = reach + 1
             weight = problem.cell_weight * cells if problem.cell_pass == number else 0
-            for level, arcs in zip(left.levels, most, strict=True):
+            for level, arcs in zip(remainder.levels, most, strict=True):
                 weight += level.partition.weight * arcs if level.partition.in_pass == number else 0
             reach += passes[number] * weight
         bound = reach + 1
-        limited = sum(arcs for level, arcs in zip(left.levels, most, strict=True) if level.partition.bounded)
+        limited = sum(arcs for level, arcs in zip(remainder.levels, most, strict=True) if level.partition.bounded)
         reach += bound * (2 * limited + 2)
         return cls(tuple(passes), bound) if reach < _ROOM else None
 
 
-def build(left: Leftover, prices: Prices) -> Network:
-    """The network of what is left, starting from the largest remainders."""
-    problem, free = left.problem, left.open
+def build(remainder: RoundingRemainder, prices: Prices) -> Network:
+    """The network of what remains, starting from the largest remainders."""
+    problem, free = remainder.problem, remainder.open
     children = free.shape[1]
-    start, spare = _largest_remainders(left)
-    groups = _groups(left, start, prices)
+    start, spare = _largest_remainders(remainder)
+    groups = _groups(remainder, start, prices)
+    # Groups with more than one open cell have a node; the flow of others passes through without a choice.
     shared = groups.count > 1
     ids = np.cumsum(shared, dtype=np.int64)  # the ground is 0
     nodes = int(np.count_nonzero(shared)) + 1
@@ -102,7 +106,7 @@ def build(left: Leftover, prices: Prices) -> Network:
     extra = np.zeros((1, children), np.int64)
     above = [np.zeros(groups.families, np.int64)]
     begin = groups.families
-    for level in left.levels:
+    for level in remainder.levels:
         here = slice(begin, begin + level.target.size)
         begin = here.stop
         over, shape = node[level.above], level.target.shape
@@ -111,13 +115,15 @@ def build(left: Leftover, prices: Prices) -> Network:
         node = np.where(own, ids[here].reshape(shape), over)
         extra = extra[level.above] + np.where(own, 0, first[here].reshape(shape))
 
+    # One arc for each open cell: its tie-breaker, its own distance, and that of groups without a node.
     rows, columns = np.nonzero(free)
-    finest = left.levels[-1].group[rows] if left.levels else np.zeros(len(rows), np.int64)
-    rest = left.rest[rows, columns]
+    finest = remainder.levels[-1].group[rows] if remainder.levels else np.zeros(len(rows), np.int64)
+    fractional = remainder.fractional[rows, columns]
     cell_price = prices.passes[problem.cell_pass] * problem.cell_weight
-    cost = HALF - rest + np.where(rest > HALF, -cell_price, cell_price) + extra[finest, columns]
+    cost = HALF - fractional + np.where(fractional > HALF, -cell_price, cell_price) + extra[finest, columns]
     tail = np.zeros(len(rows), np.int64)
-    if left.ups is not None:
+    # Below a parent each cell has a node that supplies its ups; at the root the ground supplies what is wanted.
+    if remainder.ups is not None:
         busy = free.any(axis=1)
         tail = (np.cumsum(busy) + (nodes - 1))[rows]
         nodes += int(np.count_nonzero(busy))
@@ -130,6 +136,8 @@ def build(left: Leftover, prices: Prices) -> Network:
         slopes[:, shared],
     )
     tails, heads, rooms, costs, flows = (np.concatenate(parts) for parts in zip(cell_arcs, group_arcs, strict=True))
+    # The first tree: above each cell the next arc that would be rounded up, above each group the piece with room. Both
+    # can take one more unit towards the ground, so the tree is strongly feasible.
     in_tree = np.concatenate([np.flatnonzero(spare[rows, columns]), len(rows) + basic])
     basis = np.full(nodes, -1, np.int32)
     basis[tails[in_tree]] = in_tree
@@ -138,18 +146,18 @@ def build(left: Leftover, prices: Prices) -> Network:
     return Network(nodes, tails32, heads32, rooms32, costs, flows32, basis)
 
 
-def _largest_remainders(left: Leftover) -> tuple[Bools, Bools]:
+def _largest_remainders(remainder: RoundingRemainder) -> tuple[Booleans, Booleans]:
     """The open cells with the largest fractional parts, as many in each row as are rounded up; and the next one.
 
     At the root, where no row has a sum, the cells above one half, and no next one.
     """
-    if left.ups is None:
-        return left.open & (left.rest > HALF), np.zeros_like(left.open)
-    keys = np.where(left.open, -left.rest, 1)
+    if remainder.ups is None:
+        return remainder.open & (remainder.fractional > HALF), np.zeros_like(remainder.open)
+    keys = np.where(remainder.open, -remainder.fractional, 1)
     rank = np.empty_like(keys)
     rank[np.arange(len(keys))[:, None], np.argsort(keys, axis=1, kind="stable")] = np.arange(keys.shape[1])
-    ups = left.ups[:, None]
-    return left.open & (rank < ups), left.open & (rank == ups)
+    ups = remainder.ups[:, None]
+    return remainder.open & (rank < ups), remainder.open & (rank == ups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,16 +169,16 @@ class _Groups:
     """
 
     families: int
-    count: Ints
-    flow: Ints
-    price: Ints
-    target: Ints
-    lower: Ints
-    upper: Ints
+    count: Integers
+    flow: Integers
+    price: Integers
+    target: Integers
+    lower: Integers
+    upper: Integers
     bound: int
-    breaks: Ints
+    breaks: Integers
 
-    def slopes(self) -> Ints:
+    def slopes(self) -> Integers:
         """The cost of one more unit from 0 and from each break point on: a row for each."""
         low = np.concatenate([np.zeros((1, len(self.count)), np.int64), self.breaks])
         slope = np.where(low < self.target, -self.price, self.price)
@@ -179,22 +187,22 @@ class _Groups:
         return slope
 
 
-def _groups(left: Leftover, start: Bools, prices: Prices) -> _Groups:
-    problem = left.problem
+def _groups(remainder: RoundingRemainder, start: Booleans, prices: Prices) -> _Groups:
+    problem = remainder.problem
     children = start.shape[1]
-    families = 0 if left.totals_left is None else len(left.totals_left)
-    length = families + sum(level.target.size for level in left.levels)
+    families = 0 if remainder.totals_remaining is None else len(remainder.totals_remaining)
+    length = families + sum(level.target.size for level in remainder.levels)
     count, flow, price, target, lower = np.zeros((5, length), np.int64)
     upper = np.full(length, UNLIMITED)
-    stacked = np.concatenate([left.open, start, left.settled], axis=1).astype(np.int64)
-    if left.totals_left is not None and problem.child_group is not None:
+    stacked = np.concatenate([remainder.open, start, remainder.settled], axis=1).astype(np.int64)
+    if remainder.totals_remaining is not None and problem.child_group is not None:
         sums = np.zeros((families + 1, 3), np.int64)
         np.add.at(sums, problem.child_group, stacked.sum(axis=0).reshape(3, children).T)
         count[:families] = UNLIMITED  # a node in any case
         flow[:families] = sums[:-1, 1]
-        target[:families] = lower[:families] = upper[:families] = left.totals_left - sums[:-1, 2]
+        target[:families] = lower[:families] = upper[:families] = remainder.totals_remaining - sums[:-1, 2]
     begin = families
-    for level in left.levels:
+    for level in remainder.levels:
         here = slice(begin, begin + level.target.size)
         begin = here.stop
         opened, started, settled = level.sums(stacked).reshape(-1, 3, children).swapaxes(0, 1).reshape(3, -1)
@@ -209,16 +217,16 @@ def _groups(left: Leftover, start: Bools, prices: Prices) -> _Groups:
     return _Groups(families, count, flow, price, target, lower, upper, prices.bound, breaks)
 
 
-def _first_slope(breaks: Ints, slopes: Ints) -> Ints:
+def _first_slope(breaks: Integers, slopes: Integers) -> Integers:
     """The cost of the first unit: the slope of the first piece that is not empty."""
     piece = np.argmax(np.concatenate([breaks > 0, np.ones((1, breaks.shape[1]), np.bool_)]), axis=0)
-    first: Ints = slopes[piece, np.arange(breaks.shape[1])]
+    first: Integers = slopes[piece, np.arange(breaks.shape[1])]
     return first
 
 
 def _pieces(
-    below: Ints, above: Ints, flow: Ints, breaks: Ints, slopes: Ints
-) -> tuple[tuple[Ints, Ints, Ints, Ints, Ints], Ints]:
+    below: Integers, above: Integers, flow: Integers, breaks: Integers, slopes: Integers
+) -> tuple[tuple[Integers, Integers, Integers, Integers, Integers], Integers]:
     """Parallel arcs for convex costs: (tail, head, room, cost, flow); and which of them can take one unit more.
 
     Empty pieces are left out. Together they have room for any flow, so there is exactly one such arc above each node.
@@ -250,7 +258,7 @@ _PIVOTS_PER_ARC = 200
 _LEAST_PIVOTS = 10_000
 
 
-def minimise(network: Network) -> tuple[Ints, int] | None:
+def minimise(network: Network) -> tuple[Integers, int] | None:
     """The flow of least cost and the number of pivots, or None if the limit on pivots was reached (never seen)."""
     flow = network.flow.copy()
     limit = _LEAST_PIVOTS + _PIVOTS_PER_ARC * len(flow)
@@ -271,7 +279,7 @@ def _simplex(
     tail: Ints32,
     head: Ints32,
     capacity: Ints32,
-    cost: Ints,
+    cost: Integers,
     flow: Ints32,
     above: Ints32,
     block: int,
@@ -282,24 +290,27 @@ def _simplex(
     arcs = tail.shape[0]
     parent = np.full(nodes, -1, np.int32)
     child = np.full(nodes, -1, np.int32)
-    left = np.full(nodes, -1, np.int32)
-    right = np.full(nodes, -1, np.int32)
+    previous = np.full(nodes, -1, np.int32)
+    following = np.full(nodes, -1, np.int32)
     depth = np.zeros(nodes, np.int32)
     price = np.zeros(nodes, np.int64)
     stack = np.empty(nodes, np.int32)
     state = np.ones(arcs, np.int8)  # 1: empty, -1: full, 0: in the tree
+    # Arcs outside the tree are empty or full.
     for arc in range(arcs):
         if flow[arc] > 0 and flow[arc] == capacity[arc]:
             state[arc] = -1
+    # The tree: each node hangs below the other end of its arc; children of a node are a doubly linked list.
     for node in range(1, nodes):
         arc = above[node]
         state[arc] = 0
         up = head[arc] if tail[arc] == node else tail[arc]
         parent[node] = up
-        right[node] = child[up]
+        following[node] = child[up]
         if child[up] >= 0:
-            left[child[up]] = node
+            previous[child[up]] = node
         child[up] = node
+    # Depths and prices from the root down: the reduced cost of a tree arc is 0.
     top = 1
     stack[0] = 0
     while top > 0:
@@ -312,7 +323,7 @@ def _simplex(
             price[node] = price[up] - cost[arc] if tail[arc] == node else price[up] + cost[arc]
             stack[top] = node
             top += 1
-            node = right[node]
+            node = following[node]
 
     pivots = 0
     position = 0
@@ -338,6 +349,7 @@ def _simplex(
                 if entering >= 0:
                     break
                 in_block = 0
+        # No arc has a negative reduced cost: the flow is optimal.
         if entering < 0:
             return pivots
         pivots += 1
@@ -349,6 +361,7 @@ def _simplex(
             first, second = tail[entering], head[entering]
         else:
             first, second = head[entering], tail[entering]
+        # The apex: where the ways from both ends to the root meet. The deeper end goes up first.
         one, other = first, second
         while one != other:
             if depth[one] >= depth[other]:
@@ -356,6 +369,9 @@ def _simplex(
             else:
                 other = parent[other]
         apex = one
+        # How much can be sent around the cycle, and which tree arc stops it. On the side of ``first`` the nearest to
+        # the entering arc is kept (<), on the other side the last (<=): the last blocking arc of the cycle, as strong
+        # feasibility asks.
         amount = capacity[entering]
         leaving = -1
         on_first_side = False
@@ -377,6 +393,7 @@ def _simplex(
                 leaving = node
                 on_first_side = False
             node = parent[node]
+        # Send it. A degenerate pivot sends nothing and only changes the tree.
         if amount > 0:
             flow[entering] += state[entering] * amount
             node = first
@@ -389,6 +406,7 @@ def _simplex(
                 arc = above[node]
                 flow[arc] += amount if tail[arc] == node else -amount
                 node = parent[node]
+        # The entering arc itself was the limit: it goes from empty to full, or back, and the tree stays.
         if leaving < 0:
             state[entering] = -state[entering]
             continue
@@ -399,26 +417,30 @@ def _simplex(
         node, up = (first, second) if on_first_side else (second, first)
         moved = node
         arc = entering
+        # From the entering arc down to the leaving one: each node on the way hangs below the node that was its child.
         while True:
             old_up, old_arc = parent[node], above[node]
-            if left[node] >= 0:
-                right[left[node]] = right[node]
+            # Out of the list of its old parent, ...
+            if previous[node] >= 0:
+                following[previous[node]] = following[node]
             else:
-                child[old_up] = right[node]
-            if right[node] >= 0:
-                left[right[node]] = left[node]
+                child[old_up] = following[node]
+            if following[node] >= 0:
+                previous[following[node]] = previous[node]
+            # ... and first in the list of the new one.
             parent[node] = up
             above[node] = arc
-            left[node] = -1
-            right[node] = child[up]
+            previous[node] = -1
+            following[node] = child[up]
             if child[up] >= 0:
-                left[child[up]] = node
+                previous[child[up]] = node
             child[up] = node
             if node == leaving:
                 break
             arc = old_arc
             up = node
             node = old_up
+        # All prices below change by the same amount: the reduced cost of the entering arc becomes 0.
         change = cost[entering] + price[tail[entering]] - price[head[entering]]
         if tail[entering] == moved:
             change = -change
@@ -434,4 +456,4 @@ def _simplex(
             while below >= 0:
                 stack[top] = below
                 top += 1
-                below = right[below]
+                below = following[below]

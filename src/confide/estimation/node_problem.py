@@ -22,11 +22,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError, Place
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 
 def _wrong(what: str, where: str, found: object, expected: str) -> ParameterError:
@@ -190,19 +187,19 @@ class NodeProblem:
 
     def violations(self, x: Floats) -> dict[str, float]:
         """The largest violation of every kind of constraint, by name; 0 where it holds."""
-        found = {"non-negativity": float(max(0.0, -x.min(initial=0.0)))}
-        found["structural zeros"] = float(np.abs(x[~self.allowed]).max(initial=0.0))
+        violations = {"non-negativity": float(max(0.0, -x.min(initial=0.0)))}
+        violations["structural zeros"] = float(np.abs(x[~self.allowed]).max(initial=0.0))
         if self.parent is not None:
-            found["parent sums"] = float(np.abs(x.sum(1) - self.parent).max(initial=0.0))
+            violations["parent sums"] = float(np.abs(x.sum(1) - self.parent).max(initial=0.0))
         elif self.total is not None:
-            found["total"] = abs(float(x.sum()) - self.total)
+            violations["total"] = abs(float(x.sum()) - self.total)
         for bound in self.bounds:
             sums = group_sums(bound.groups, x, len(bound.lower))
-            found[bound.name] = _outside(sums, bound.lower, bound.upper)
+            violations[bound.name] = _outside(sums, bound.lower, bound.upper)
         for part in self.child_sums:
             sums = group_sums(part.members, x.sum(0)[:, None], len(part.lower))[:, 0]
-            found[part.name] = _outside(sums, part.lower, part.upper)
-        return found
+            violations[part.name] = _outside(sums, part.lower, part.upper)
+        return violations
 
     def violation(self, x: Floats) -> float:
         """The largest violation of any constraint."""

@@ -16,15 +16,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from confide.estimation.node_problem import (
-    Booleans,
-    Floats,
-    GroupBounds,
-    Integers,
-    MeasuredQuery,
-    NodeProblem,
-    group_sums,
-)
+from confide.arrays import Booleans, Floats, Integers
+from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem, group_sums
 
 # The sum of squares as a linear operator: H x without forming H where that is dearer.
 #
@@ -65,7 +58,7 @@ class Hessian:
         """M x: every measured group's sum."""
         return np.asarray(self.coarse @ (self.stack @ x))
 
-    def spread(self, values: Floats) -> Floats:
+    def adjoint(self, values: Floats) -> Floats:
         """M' values: for every cell the sum over the groups that it lies in."""
         return np.asarray(self.stack_t @ (self.coarse_t @ values))
 
@@ -73,11 +66,13 @@ class Hessian:
         """H v."""
         if self.dense is not None:
             return np.asarray(self.dense @ v)
-        return self.diagonal * v + self.spread(self.weights * self.margins(v))
+        return self.diagonal * v + self.adjoint(self.weights * self.margins(v))
 
     def gradient(self, x: Floats) -> Floats:
         """``2 (H x - M'wy)``, from the residuals, which keeps the digits that matter."""
-        return 2.0 * (self.diagonal * (x - self.centre) + self.spread(self.weights * (self.margins(x) - self.measured)))
+        return 2.0 * (
+            self.diagonal * (x - self.centre) + self.adjoint(self.weights * (self.margins(x) - self.measured))
+        )
 
     def value(self, x: Floats) -> float:
         """f(x)."""
@@ -100,6 +95,7 @@ def build_hessian(problem: NodeProblem) -> Hessian:
         sizes = np.bincount(query.groups[query.groups >= 0], minlength=len(query.measured))
         if not sizes.all():
             constant += float((query.weights * query.measured[sizes == 0] ** 2).sum())
+        # A query whose groups are single cells adds to the diagonal; any other is a row of M.
         if sizes.max(initial=0) <= 1:
             inside = query.groups >= 0
             diagonal[inside] += query.weights
@@ -108,16 +104,19 @@ def build_hessian(problem: NodeProblem) -> Hessian:
         else:
             number = np.append(np.cumsum(sizes > 0) - 1, -1)
             stacked.append((number[query.groups], query.measured[sizes > 0], query.weights))
+    # Several measurements of one cell become one, at their weighted mean; the constant keeps the value of f.
     centre = np.divide(weighted, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     for query, own in singles if len(singles) > 1 else []:
         off = query.measured[query.groups[own]] - centre[own]
         constant += float((query.weights * off * off).sum())
+    # Finest first, so that coarser queries are summed from finer ones instead of from cells.
     stacked.sort(key=lambda part: -len(part[1]))
     none = np.zeros((0, problem.units))
     measured = np.concatenate([none, *(part[1] for part in stacked)])
     weights = np.concatenate([none, *(np.broadcast_to(part[2], part[1].shape) for part in stacked)])
     stack, stack_t, coarse, coarse_t = _sparse_stack([(part[0], len(part[1])) for part in stacked], problem.cells)
     dense = None
+    # One dense H serves all children if their weights are the same: a product of small matrices is quickest.
     alike = bool((diagonal == diagonal[:, :1]).all() and (weights == weights[:, :1]).all())
     if alike and problem.cells**2 * problem.units <= DENSE:
         dense = np.zeros((problem.cells, problem.cells))
@@ -236,7 +235,7 @@ class SideRows:
         """A x."""
         return np.asarray(np.bincount(self.row, x.ravel()[self.variable], self.count), np.float64)
 
-    def spread(self, values: Floats, shape: tuple[int, ...]) -> Floats:
+    def adjoint(self, values: Floats, shape: tuple[int, ...]) -> Floats:
         """A' values, in the shape of x."""
         return np.asarray(np.bincount(self.variable, values[self.row], self.size), np.float64).reshape(shape)
 
@@ -303,6 +302,7 @@ def prepare(problem: NodeProblem) -> Prepared:
         sums = problem.parent.astype(np.float64)[:, None]
     elif problem.total is not None:
         sums, axis = np.array([[float(problem.total)]]), 0
+    # An upper bound of 0 fixes its cells: they are no variables.
     tightened = [(bound, *tighten(problem, bound)) for bound in problem.bounds]
     for bound, _, upper in tightened:
         zero = (upper <= 0.0) & (bound.lower <= 0.0)
@@ -319,11 +319,12 @@ def tighten(problem: NodeProblem, bound: GroupBounds) -> tuple[Floats, Floats]:
     lower, upper = np.maximum(bound.lower, 0.0), bound.upper.copy()
     if problem.parent is None:
         return lower, upper if problem.total is None else np.minimum(upper, float(problem.total))
-    whole = group_sums(bound.groups, problem.parent.astype(np.float64)[:, None], len(lower))
-    np.minimum(upper, whole, out=upper)
-    least = whole - (upper.sum(1, keepdims=True) - upper)
-    most = whole - (lower.sum(1, keepdims=True) - lower)
+    parent_sums = group_sums(bound.groups, problem.parent.astype(np.float64)[:, None], len(lower))
+    np.minimum(upper, parent_sums, out=upper)
+    least = parent_sums - (upper.sum(1, keepdims=True) - upper)
+    most = parent_sums - (lower.sum(1, keepdims=True) - lower)
     new_lower, new_upper = np.maximum(lower, least), np.minimum(upper, most)
+    # Bounds that clash are left as they came, so that the message names what was given.
     clash = (new_lower > new_upper + EQUAL).any(1)
     new_lower[clash], new_upper[clash] = lower[clash], upper[clash]
     return new_lower, new_upper

@@ -29,26 +29,25 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from confide.arrays import Floats, Integers
 from confide.errors import Finding, RunError
 from confide.estimation.network import Prices, build
 from confide.estimation.rounding_problem import (
     HALF,
     MILLION,
-    Floats,
-    Ints,
-    Leftover,
     Partition,
     RoundingProblem,
+    RoundingRemainder,
     crossings,
-    leftover,
     objective,
+    rounding_remainder,
     violations,
 )
 
 __all__ = [
-    "Outcome",
     "Partition",
     "Rounding",
+    "RoundingOutcome",
     "RoundingProblem",
     "RoundingReport",
     "RoundingTally",
@@ -83,12 +82,12 @@ class LinearResult:
     """``ups`` is what is added to the floors, in the order of the chain; None unless the status is optimal."""
 
     status: Status
-    ups: Ints | None = None
+    ups: Integers | None = None
 
 
-def solve_linear(left: Leftover, *, widened: bool = False) -> LinearResult:
+def solve_linear(remainder: RoundingRemainder, *, widened: bool = False) -> LinearResult:
     """Minimise pass after pass, then the tie-breaker; check that the result is whole."""
-    program = _Program(left, widened)
+    program = _Program(remainder, widened)
     value: Floats | None = None
     for cost in program.costs():
         result = linprog(
@@ -98,11 +97,13 @@ def solve_linear(left: Leftover, *, widened: bool = False) -> LinearResult:
             bounds=np.column_stack([program.lower, program.upper]),
             method="highs-ds",
         )
+        # The first pass alone can find that there is no solution; later ones have one already.
         if result.status != 0:
             return LinearResult("infeasible" if result.status == _INFEASIBLE and value is None else "failed")
         value = np.rint(result.x)
         if np.abs(result.x - value).max(initial=0.0) > _WHOLE:
             return LinearResult("failed")
+        # Variables with a reduced cost stay where they are: what is free is the face of optimal solutions.
         decided = np.abs(result.lower.marginals + result.upper.marginals) > _ZERO
         program.lower[decided] = program.upper[decided] = value[decided]
     assert value is not None
@@ -112,20 +113,20 @@ def solve_linear(left: Leftover, *, widened: bool = False) -> LinearResult:
 class _Program:
     """Variables: cells, then (widened) what cells exceed and fall short of them, then groups and their distances."""
 
-    def __init__(self, left: Leftover, widened: bool) -> None:
-        self.left = left
-        self.rows, self.columns = np.nonzero(left.allowed)
+    def __init__(self, remainder: RoundingRemainder, widened: bool) -> None:
+        self.remainder = remainder
+        self.rows, self.columns = np.nonzero(remainder.allowed)
         self.widened = widened
         cells = len(self.rows)
-        floor = left.floor[self.rows, self.columns].astype(np.float64)
+        floor = remainder.floor[self.rows, self.columns].astype(np.float64)
         self._blocks = 3 if widened else 1
         self.lower = np.zeros(self._blocks * cells)
         self.upper = np.ones(cells)
         if widened:
             self.upper = np.concatenate([self.upper, np.full(cells, np.inf), floor])
         self._cells = cells
-        self._entries: list[tuple[Ints, Ints, Ints]] = []
-        self._right: list[Ints] = []
+        self._entries: list[tuple[Integers, Integers, Integers]] = []
+        self._right: list[Integers] = []
         self._height = 0
         self._distances: list[tuple[int, slice]] = []
         self._write_rows()
@@ -133,28 +134,29 @@ class _Program:
         self.right = np.concatenate(self._right).astype(np.float64)
         self.matrix = sparse.csr_array((sign.astype(np.float64), (row, column)), shape=(self._height, len(self.lower)))
 
-    def _variables(self, lower: Ints | float, upper: Ints | float, count: int) -> Ints:
+    def _variables(self, lower: Integers | float, upper: Integers | float, count: int) -> Integers:
         begin = len(self.lower)
         self.lower = np.concatenate([self.lower, np.broadcast_to(np.asarray(lower, np.float64), count)])
         self.upper = np.concatenate([self.upper, np.broadcast_to(np.asarray(upper, np.float64), count)])
         return np.arange(begin, begin + count)
 
-    def _sum_of_cells(self, row: Ints) -> None:
+    def _sum_of_cells(self, row: Integers) -> None:
         """The cells, with their excess and shortfall, as parts of the given rows."""
         here = np.arange(self._cells)
         for block, sign in zip(range(self._blocks), (1, 1, -1), strict=False):
             self._entries.append((self._height + row, block * self._cells + here, np.full(self._cells, sign)))
 
     def _write_rows(self) -> None:
-        left, problem = self.left, self.left.problem
-        cells, children = left.floor.shape
-        if left.ups is not None:
+        remainder, problem = self.remainder, self.remainder.problem
+        cells, children = remainder.floor.shape
+        if remainder.ups is not None:
             self._sum_of_cells(self.rows)
-            self._right.append(left.ups)
+            self._right.append(remainder.ups)
             self._height += cells
-        finer: tuple[Ints, Ints] | None = None  # the group of the level below, and its variables
-        for number in reversed(range(len(left.levels))):
-            level = left.levels[number]
+        finer: tuple[Integers, Integers] | None = None  # the group of the level below, and its variables
+        # From the finest partition up: the sum of a group is that of its parts, cells or finer groups.
+        for number in reversed(range(len(remainder.levels))):
+            level = remainder.levels[number]
             size = level.target.size
             lower = -np.inf if level.lower is None else level.lower.ravel()
             upper = np.inf if level.upper is None else level.upper.ravel()
@@ -168,6 +170,7 @@ class _Program:
             self._entries.append((self._height + row, sums, np.full(size, -1)))
             self._right.append(np.zeros(size, np.int64))
             self._height += size
+            # sums - over + under = target, so that over + under is the distance where one of them is 0.
             over, under = self._variables(0.0, np.inf, size), self._variables(0.0, np.inf, size)
             for variables, sign in ((sums, 1), (over, -1), (under, 1)):
                 self._entries.append((self._height + row, variables, np.full(size, sign)))
@@ -175,42 +178,44 @@ class _Program:
             self._height += size
             self._distances.append((number, slice(int(over[0]), int(under[-1]) + 1)))
             finer = level.above, sums
-        if left.totals_left is not None and problem.child_group is not None:
+        if remainder.totals_remaining is not None and problem.child_group is not None:
             member = np.flatnonzero(problem.child_group[self.columns] >= 0)
             group = problem.child_group[self.columns[member]]
             for block, sign in zip(range(self._blocks), (1, 1, -1), strict=False):
                 self._entries.append((self._height + group, block * self._cells + member, np.full(len(member), sign)))
-            self._right.append(left.totals_left)
-            self._height += len(left.totals_left)
+            self._right.append(remainder.totals_remaining)
+            self._height += len(remainder.totals_remaining)
         if not self._entries:  # the root, with nothing but cells
             self._entries.append((np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)))
             self._right.append(np.zeros(0, np.int64))
 
     def costs(self) -> list[Floats]:
         """What is minimised, one after the other."""
-        problem, cells = self.left.problem, slice(0, self._cells)
+        problem, cells = self.remainder.problem, slice(0, self._cells)
         around = slice(self._cells, self._blocks * self._cells)
-        rest = self.left.rest[self.rows, self.columns]
+        fractional = self.remainder.fractional[self.rows, self.columns]
         stages = [np.zeros(len(self.lower)) for _ in range(problem.passes + 2)]
+        # Stage 0, widened only: as little as possible beyond floor and ceiling.
         stages[0][around] = 1.0
         for number, distances in self._distances:
-            partition = self.left.levels[number].partition
+            partition = self.remainder.levels[number].partition
             stages[1 + partition.in_pass][distances] = partition.weight
-        stages[1 + problem.cell_pass][cells] = problem.cell_weight * np.where(rest > HALF, -1.0, 1.0)
+        stages[1 + problem.cell_pass][cells] = problem.cell_weight * np.where(fractional > HALF, -1.0, 1.0)
         stages[1 + problem.cell_pass][around] = problem.cell_weight
-        stages[-1][cells] = (HALF - rest) / HALF
+        # The tie-breaker: of equally good roundings the one nearest to the estimate.
+        stages[-1][cells] = (HALF - fractional) / HALF
         stages[-1][around] = 1.0
         return stages if self.widened else stages[1:]
 
-    def ups(self, value: Floats) -> Ints:
+    def ups(self, value: Floats) -> Integers:
         """What the cells get, as a matrix."""
         parts = value[: self._blocks * self._cells].astype(np.int64).reshape(self._blocks, self._cells)
-        result = np.zeros_like(self.left.floor)
+        result = np.zeros_like(self.remainder.floor)
         result[self.rows, self.columns] = parts[0] + (parts[1] - parts[2] if self.widened else 0)
         return result
 
 
-class Outcome(StrEnum):
+class RoundingOutcome(StrEnum):
     """How a rounding came about. There is no other way to a result, and no result without its outcome."""
 
     WHOLE = "whole"
@@ -228,7 +233,7 @@ class Outcome(StrEnum):
 class RoundingReport:
     """What happened at one parent. No times, so that equal problems have equal reports."""
 
-    outcome: Outcome
+    outcome: RoundingOutcome
     open_cells: int
     pivots: int
     distances: tuple[int, ...]
@@ -241,7 +246,7 @@ class RoundingReport:
 class Rounding:
     """Whole counts (cells × children) and how they came about."""
 
-    counts: Ints
+    counts: Integers
     report: RoundingReport
 
 
@@ -249,7 +254,7 @@ class Rounding:
 class RoundingTally:
     """Reports added up, for the manifest; the order of addition does not matter."""
 
-    outcomes: Mapping[Outcome, int] = field(default_factory=lambda: MappingProxyType({}))
+    outcomes: Mapping[RoundingOutcome, int] = field(default_factory=lambda: MappingProxyType({}))
     open_cells: int = 0
     pivots: int = 0
     distance: int = 0
@@ -273,7 +278,7 @@ class RoundingTally:
     def as_dict(self) -> dict[str, Any]:
         """Plain values; every outcome is named, also those that did not occur."""
         return {
-            "outcomes": {outcome.value: self.outcomes.get(outcome, 0) for outcome in Outcome},
+            "outcomes": {outcome.value: self.outcomes.get(outcome, 0) for outcome in RoundingOutcome},
             "open_cells": self.open_cells,
             "pivots": self.pivots,
             "distance": self.distance,
@@ -282,51 +287,63 @@ class RoundingTally:
 
 
 def round_counts(problem: RoundingProblem) -> Rounding:
-    """Round; raise a :class:`~confide.errors.RunError` if no whole counts keep the sums and bounds."""
-    left = leftover(problem)
-    attempt = None if left.hopeless else _down_or_up(left)
+    """Whole counts that keep every sum and bound, as near as can be to an estimate.
+
+    Args:
+        problem: The estimate (cells x children), the parent's counts, the chain of partitions and their bounds.
+
+    Returns:
+        The counts (cells x children) and how they came about. An example is in the module.
+
+    Raises:
+        RunError: No whole counts keep the sums and bounds.
+    """
+    remainder = rounding_remainder(problem)
+    attempt = None if remainder.hopeless else _down_or_up(remainder)
     if attempt is None:
-        attempt = _widened(left)
+        attempt = _widened(remainder)
     outcome, ups, pivots = attempt
-    counts = left.counts(ups)
-    report = RoundingReport(outcome, int(np.count_nonzero(left.open)), pivots, objective(left, ups)[:-1], left.gap)
+    counts = remainder.counts(ups)
+    report = RoundingReport(
+        outcome, int(np.count_nonzero(remainder.open)), pivots, objective(remainder, ups)[:-1], remainder.gap
+    )
     return Rounding(counts, report)
 
 
-def _down_or_up(left: Leftover) -> tuple[Outcome, Ints, int] | None:
+def _down_or_up(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers, int] | None:
     """The optimal rounding of every cell to its floor or ceiling, or None if there is none."""
-    if not left.open.any():
-        ups = left.settled.astype(np.int64)
-        return None if _broken(left, ups) else (Outcome.WHOLE, ups, 0)
+    if not remainder.open.any():
+        ups = remainder.settled.astype(np.int64)
+        return None if _broken(remainder, ups) else (RoundingOutcome.WHOLE, ups, 0)
     from confide.estimation.network import minimise
 
-    prices = Prices.of(left)
-    solved = None if prices is None else minimise(build(left, prices))
+    prices = Prices.of(remainder)
+    solved = None if prices is None else minimise(build(remainder, prices))
     if solved is not None:
         flow, pivots = solved
-        ups = left.settled.astype(np.int64)
-        ups[left.open] = flow[: np.count_nonzero(left.open)]
+        ups = remainder.settled.astype(np.int64)
+        ups[remainder.open] = flow[: np.count_nonzero(remainder.open)]
         # The flow misses as few bounds as possible: if it misses one, nothing keeps them all.
-        return None if _broken(left, ups) else (Outcome.NETWORK, ups, pivots)
+        return None if _broken(remainder, ups) else (RoundingOutcome.NETWORK, ups, pivots)
 
-    result = solve_linear(left)
-    if result.ups is None or _broken(left, result.ups):
+    result = solve_linear(remainder)
+    if result.ups is None or _broken(remainder, result.ups):
         return None
-    return Outcome.LINEAR, result.ups, 0
+    return RoundingOutcome.LINEAR, result.ups, 0
 
 
-def _widened(left: Leftover) -> tuple[Outcome, Ints, int]:
+def _widened(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers, int]:
     """Whole counts that leave floors and ceilings as little as possible."""
 
-    result = solve_linear(left, widened=True)
-    if result.ups is None or _broken(left, result.ups):
-        raise RunError(_finding(left.problem, result.status))
+    result = solve_linear(remainder, widened=True)
+    if result.ups is None or _broken(remainder, result.ups):
+        raise RunError(_finding(remainder.problem, result.status))
     outside = ((result.ups < 0) | (result.ups > 1)).any()
-    return Outcome.WIDENED if outside else Outcome.LINEAR, result.ups, 0
+    return RoundingOutcome.WIDENED if outside else RoundingOutcome.LINEAR, result.ups, 0
 
 
-def _broken(left: Leftover, ups: Ints) -> list[str]:
-    return violations(left.problem, left.counts(ups))
+def _broken(remainder: RoundingRemainder, ups: Integers) -> list[str]:
+    return violations(remainder.problem, remainder.counts(ups))
 
 
 def _finding(problem: RoundingProblem, status: str) -> Finding:

@@ -21,18 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.errors import Finding, ParameterError, Place
 
 MILLION = 1_000_000
 HALF = MILLION // 2
 _LARGEST = 2**43
 """Counts below this, in millionths, are held exactly enough by a float and add up within int64."""
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +40,11 @@ class Partition:
     """
 
     name: str
-    groups: Ints
+    groups: Integers
     in_pass: int = 0
     weight: int = 1
-    lower: Ints | None = None
-    upper: Ints | None = None
+    lower: Integers | None = None
+    upper: Integers | None = None
 
     @property
     def bounded(self) -> bool:
@@ -65,13 +61,13 @@ class RoundingProblem:
     """
 
     estimate: Floats
-    parent: Ints | None
+    parent: Integers | None
     partitions: tuple[Partition, ...]
     cell_weight: int = 1
     cell_pass: int = 0
-    allowed: Bools | None = None
-    child_group: Ints | None = None
-    group_totals: Ints | None = None
+    allowed: Booleans | None = None
+    child_group: Integers | None = None
+    group_totals: Integers | None = None
 
     def __post_init__(self) -> None:
         findings = [*_shape_findings(self)] or crossings(self.partitions)
@@ -123,7 +119,7 @@ def crossings(partitions: Sequence[Partition]) -> list[Finding]:
     return findings
 
 
-def _first_crossing(coarse: Ints, fine: Ints) -> tuple[int, int, int] | None:
+def _first_crossing(coarse: Integers, fine: Integers) -> tuple[int, int, int] | None:
     """A group of ``fine`` and two groups of ``coarse`` that it has cells in, or None if it refines."""
     if not len(fine):
         return None
@@ -187,7 +183,7 @@ def _shape_findings(problem: RoundingProblem) -> list[Finding]:
 
 
 def _expect_integers(
-    expect: Callable[[bool, str, str], None], name: str, values: Ints | None, shape: tuple[int, ...]
+    expect: Callable[[bool, str, str], None], name: str, values: Integers | None, shape: tuple[int, ...]
 ) -> None:
     holds = values is None or (values.shape == shape and values.dtype == np.int64)
     expect(holds, f"{name} has another form", f"int64 of the shape {shape}")
@@ -200,7 +196,7 @@ def _expect_integers(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Level:
+class RoundingLevel:
     """One partition of the chain, for the fractional parts. Matrices are groups × children; empty groups are gone.
 
     ``starts`` are the first rows of the groups, ``group`` the group of each row, ``above`` the group of the next
@@ -209,48 +205,48 @@ class Level:
     """
 
     partition: Partition
-    starts: Ints
-    group: Ints
-    above: Ints
-    target: Ints
-    lower: Ints | None
-    upper: Ints | None
+    starts: Integers
+    group: Integers
+    above: Integers
+    target: Integers
+    lower: Integers | None
+    upper: Integers | None
 
-    def sums(self, values: Ints) -> Ints:
+    def sums(self, values: Integers) -> Integers:
         """Sums of rows over the groups."""
         return np.add.reduceat(values, self.starts, axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leftover:
-    """The problem in the order of the chain. ``rest`` has the fractional parts, ``ups[i]`` how many children of the
-    cell i are rounded up (None at the root). ``settled`` marks cells that have to be rounded up, ``open`` those that
-    may be; ``hopeless`` is set where a cell's leftover is negative or exceeds its allowed children.
+class RoundingRemainder:
+    """The problem in the order of the chain. ``fractional`` has the fractional parts, in millionths, ``ups[i]`` how
+    many children of the cell i are rounded up (None at the root). ``settled`` marks cells that have to be rounded up,
+    ``open`` those that may be; ``hopeless`` is set where a cell's leftover is negative or exceeds its allowed children.
     """
 
     problem: RoundingProblem
-    order: Ints
-    floor: Ints
-    rest: Ints
-    allowed: Bools
-    ups: Ints | None
-    open: Bools
-    settled: Bools
+    order: Integers
+    floor: Integers
+    fractional: Integers
+    allowed: Booleans
+    ups: Integers | None
+    open: Booleans
+    settled: Booleans
     hopeless: bool
-    levels: tuple[Level, ...]
-    totals_left: Ints | None
+    levels: tuple[RoundingLevel, ...]
+    totals_remaining: Integers | None
     """What each group of children is still to get."""
     gap: int
     """The largest amount, in millionths, by which the quantised estimate itself misses a parent sum or a zero."""
 
-    def counts(self, ups: Ints) -> Ints:
+    def counts(self, ups: Integers) -> Integers:
         """The rounded counts, in the order of the problem."""
         result = np.empty_like(self.floor)
         result[self.order] = self.floor + ups
         return result
 
 
-def leftover(problem: RoundingProblem) -> Leftover:
+def rounding_remainder(problem: RoundingProblem) -> RoundingRemainder:
     """Quantise, round down, and say what remains."""
     cells, children = problem.estimate.shape
     order = _chain_order(problem.partitions, cells)
@@ -264,7 +260,7 @@ def leftover(problem: RoundingProblem) -> Leftover:
         gap = int(outside.max(initial=0))
         micro -= outside
     floor = micro // MILLION
-    rest = micro - floor * MILLION
+    fractional = micro - floor * MILLION
     ups = None
     free, settled, hopeless = allowed, np.zeros((cells, children), np.bool_), False
     if problem.parent is not None:
@@ -276,34 +272,38 @@ def leftover(problem: RoundingProblem) -> Leftover:
         full = ups == width
         free = allowed & ((ups > 0) & ~full)[:, None]
         settled = allowed & full[:, None]
-    totals_left = None
+    totals_remaining = None
     if problem.group_totals is not None and problem.child_group is not None:
-        totals_left = problem.group_totals.copy()
+        totals_remaining = problem.group_totals.copy()
         member = problem.child_group >= 0
-        np.subtract.at(totals_left, problem.child_group[member], floor.sum(axis=0)[member])
-    levels: list[Level] = []
+        np.subtract.at(totals_remaining, problem.child_group[member], floor.sum(axis=0)[member])
+    levels: list[RoundingLevel] = []
     for partition in problem.partitions if cells else ():
-        levels.append(_level(partition, order, floor, rest, levels))
-    return Leftover(problem, order, floor, rest, allowed, ups, free, settled, hopeless, tuple(levels), totals_left, gap)
+        levels.append(_level(partition, order, floor, fractional, levels))
+    return RoundingRemainder(
+        problem, order, floor, fractional, allowed, ups, free, settled, hopeless, tuple(levels), totals_remaining, gap
+    )
 
 
-def round_half_even(millionths: Ints) -> Ints:
+def round_half_even(millionths: Integers) -> Integers:
     """Millionths to the nearest whole number, halves to the even one; exact."""
-    whole = millionths // MILLION
-    rest = millionths - whole * MILLION
-    upwards = (rest > HALF) | ((rest == HALF) & (whole % 2 == 1))
-    rounded: Ints = whole + upwards
+    integers = millionths // MILLION
+    fractional = millionths - integers * MILLION
+    upwards = (fractional > HALF) | ((fractional == HALF) & (integers % 2 == 1))
+    rounded: Integers = integers + upwards
     return rounded
 
 
-def _chain_order(partitions: Sequence[Partition], cells: int) -> Ints:
+def _chain_order(partitions: Sequence[Partition], cells: int) -> Integers:
     """Rows such that the groups of every partition are contiguous; ties keep their order."""
     if not partitions:
         return np.arange(cells)
     return np.lexsort([partition.groups for partition in reversed(partitions)])
 
 
-def _level(partition: Partition, order: Ints, floor: Ints, rest: Ints, before: Sequence[Level]) -> Level:
+def _level(
+    partition: Partition, order: Integers, floor: Integers, fractional: Integers, before: Sequence[RoundingLevel]
+) -> RoundingLevel:
     ids = partition.groups[order]
     first = np.ones(len(ids), np.bool_)
     first[1:] = ids[1:] != ids[:-1]
@@ -312,28 +312,28 @@ def _level(partition: Partition, order: Ints, floor: Ints, rest: Ints, before: S
     starts = np.flatnonzero(first)
     group = np.cumsum(first) - 1
     above = before[-1].group[starts] if before else np.zeros(len(starts), np.int64)
-    target = round_half_even(np.add.reduceat(rest, starts, axis=0))
+    target = round_half_even(np.add.reduceat(fractional, starts, axis=0))
     lower = upper = None
     if partition.bounded:
         base = np.add.reduceat(floor, starts, axis=0)
         present = ids[starts]
         lower = None if partition.lower is None else partition.lower[present] - base
         upper = None if partition.upper is None else partition.upper[present] - base
-    return Level(partition, starts, group, above, target, lower, upper)
+    return RoundingLevel(partition, starts, group, above, target, lower, upper)
 
 
-def objective(left: Leftover, ups: Ints) -> tuple[int, ...]:
+def objective(remainder: RoundingRemainder, ups: Integers) -> tuple[int, ...]:
     """The distance of each pass, and last the tie-breaker ``Σ (1 - 2 r) b`` in units of two millionths."""
-    problem = left.problem
+    problem = remainder.problem
     value = [0] * problem.passes
-    for level in left.levels:
+    for level in remainder.levels:
         distance = int(np.abs(level.sums(ups) - level.target).sum())
         value[level.partition.in_pass] += level.partition.weight * distance
-    value[problem.cell_pass] += problem.cell_weight * int(np.abs(ups - (left.rest > HALF)).sum())
-    return (*value, int(((HALF - left.rest) * ups).sum()))
+    value[problem.cell_pass] += problem.cell_weight * int(np.abs(ups - (remainder.fractional > HALF)).sum())
+    return (*value, int(((HALF - remainder.fractional) * ups).sum()))
 
 
-def violations(problem: RoundingProblem, counts: Ints) -> list[str]:
+def violations(problem: RoundingProblem, counts: Integers) -> list[str]:
     """Every kind of constraint that whole counts break, in words, without values; independent of the solvers."""
     broken = []
     if (counts < 0).any():

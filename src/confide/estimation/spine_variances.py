@@ -16,13 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.hierarchical_blue import TOLERANCE
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Evaluate = Callable[[Floats], Floats]
 
 AT_ONCE = 2_048
@@ -55,7 +52,7 @@ class LevelVariances:
     """For each unit its kind."""
     values: Floats
     """kinds x whatever was evaluated; NaN where nothing tells the cells."""
-    possible: Bools
+    possible: Booleans
     """kinds x core: cells that are not zero by public knowledge."""
 
     @property
@@ -70,20 +67,26 @@ class _Upward:
 
     kind: Integers
     covariance: Floats
-    told: Bools
+    determined: Booleans
     """Whether the kind has a covariance: something is measured in it, or in all that is below."""
-    possible: Bools
+    possible: Booleans
     below: Floats
-    below_told: Bools
+    below_determined: Booleans
 
 
 def spine_variances(
-    levels: Sequence[SpineLevel], possible: Bools, evaluate: Evaluate, total: Floats
+    levels: Sequence[SpineLevel], possible: Booleans, evaluate: Evaluate, total: Floats
 ) -> list[LevelVariances]:
-    """``evaluate`` of the covariance (kinds x sectors x core x core) of every level, root first.
+    """Variances of the least-squares estimates on a whole spine, without any data.
 
-    ``possible`` says for each unit of the last level and each core cell whether it can be other than zero. ``total`` is
-    the vector of the known total in the first sector.
+    Args:
+        levels: What is measured on each level, the root first.
+        possible: (units of the last level, core): whether a core cell of a unit can be other than zero.
+        evaluate: What is asked of a covariance: from (kinds, sectors, core, core) to (kinds, ...).
+        total: The vector of the known total in the first sector, (core,).
+
+    Returns:
+        One answer for each level, the root first.
     """
     upward: list[_Upward] = []
     for level in reversed(levels):
@@ -94,7 +97,7 @@ def spine_variances(
 
 
 def _upward(
-    level: SpineLevel, below: _Upward | None, child_parent: Integers | None, possible: Bools, total: Floats
+    level: SpineLevel, below: _Upward | None, child_parent: Integers | None, possible: Booleans, total: Floats
 ) -> _Upward:
     _, sectors, size, _ = level.information.shape
     if below is None:
@@ -103,34 +106,36 @@ def _upward(
         rows, kind = np.unique(keys, axis=0, return_inverse=True)
         measured, can = rows[:, 0], patterns[rows[:, 1]]
         sums = np.zeros((len(rows), sectors, size, size))
-        sums_told = np.zeros(len(rows), bool)
+        sums_determined = np.zeros(len(rows), bool)
     else:
         assert child_parent is not None
         kind, measured, listed = _kinds(level.measured, child_parent, below.kind)
         sums = np.stack([np.tensordot(n, below.covariance[kinds], axes=1) for kinds, n in listed])
-        sums_told = np.array([bool(below.told[kinds].all()) for kinds, _ in listed])
+        sums_determined = np.array([bool(below.determined[kinds].all()) for kinds, _ in listed])
         can = np.stack([below.possible[kinds].any(axis=0) for kinds, _ in listed])
-    told = sums_told | (measured >= 0)
+    determined = sums_determined | (measured >= 0)
     covariance = np.zeros_like(sums)
     for first in range(0, len(measured), AT_ONCE):
         part = slice(first, first + AT_ONCE)
-        covariance[part] = _combined(level, measured[part], sums[part], sums_told[part], can[part])
+        covariance[part] = _combined(level, measured[part], sums[part], sums_determined[part], can[part])
     if level.total_known:
         covariance[:, 0] = _without_total(covariance[:, 0], total)
-    return _Upward(kind.reshape(-1), covariance, told, can, sums, sums_told)
+    return _Upward(kind.reshape(-1), covariance, determined, can, sums, sums_determined)
 
 
-def _combined(level: SpineLevel, measured: Integers, sums: Floats, sums_told: Bools, possible: Bools) -> Floats:
+def _combined(
+    level: SpineLevel, measured: Integers, sums: Floats, sums_determined: Booleans, possible: Booleans
+) -> Floats:
     """V(u⁻) from what is measured in the unit and what is known from below."""
     result = sums.copy()
-    both = sums_told & (measured >= 0)
+    both = sums_determined & (measured >= 0)
     if both.any():
         inner = sums[both] @ level.information[measured[both]]
         result[both] = np.linalg.solve(np.eye(sums.shape[-1]) + inner, sums[both])
-    alone = ~sums_told & (measured >= 0)
+    alone = ~sums_determined & (measured >= 0)
     for number in np.flatnonzero(alone).tolist():
-        chosen = np.flatnonzero(possible[number])
-        cut = np.ix_(np.arange(sums.shape[1]), chosen, chosen)
+        cells = np.flatnonzero(possible[number])
+        cut = np.ix_(np.arange(sums.shape[1]), cells, cells)
         result[number][cut] = _inverse(level.information[measured[number]][cut])
     return (result + result.swapaxes(-1, -2)) / 2
 
@@ -179,7 +184,7 @@ def _kinds(
 
 def _downward(levels: Sequence[SpineLevel], upward: list[_Upward], evaluate: Evaluate) -> Iterator[LevelVariances]:
     root = upward[0]
-    kind, covariance, seen = root.kind, root.covariance, np.arange(len(root.covariance))
+    kind, covariance, upward_kind = root.kind, root.covariance, np.arange(len(root.covariance))
     yield LevelVariances(kind, evaluate(covariance), root.possible)
     for position, level in enumerate(levels[1:], start=1):
         above, own = upward[position - 1], upward[position]
@@ -193,15 +198,15 @@ def _downward(levels: Sequence[SpineLevel], upward: list[_Upward], evaluate: Eva
         siblings[kind] = children  # alike units have as many children
         parts, answers = [], []
         for first in range(0, len(pairs), AT_ONCE):
-            chosen = slice(first, first + AT_ONCE)
-            made = _refined(
-                own, above, own_kind[chosen], seen[parent_kind[chosen]], covariance[parent_kind[chosen]], inverse
+            part = slice(first, first + AT_ONCE)
+            refined = _refined(
+                own, above, own_kind[part], upward_kind[parent_kind[part]], covariance[parent_kind[part]], inverse
             )
-            open_ = ~above.below_told[seen[parent_kind[chosen]]] & ~own.told[own_kind[chosen]]
-            made[open_ & (siblings[parent_kind[chosen]] > 1)] = np.nan
-            answers.append(evaluate(made))
-            parts += [] if last else [made]
-        kind, seen = new.reshape(-1), own_kind
+            open_ = ~above.below_determined[upward_kind[parent_kind[part]]] & ~own.determined[own_kind[part]]
+            refined[open_ & (siblings[parent_kind[part]] > 1)] = np.nan
+            answers.append(evaluate(refined))
+            parts += [] if last else [refined]
+        kind, upward_kind = new.reshape(-1), own_kind
         covariance = covariance[:0] if last else np.concatenate(parts)
         yield LevelVariances(kind, np.concatenate(answers), own.possible[own_kind])
 
@@ -220,8 +225,8 @@ def _refined(
     """V of units from V(u⁻) and what is known of their parents."""
     covariance = own.covariance[own_kind]
     gain = covariance @ inverse[above_kind]
-    known = covariance - gain @ (above.below[above_kind] - parent) @ gain.swapaxes(-1, -2)
-    told_below = above.below_told[above_kind][:, None, None, None]
-    told = own.told[own_kind][:, None, None, None]
+    conditioned = covariance - gain @ (above.below[above_kind] - parent) @ gain.swapaxes(-1, -2)
+    below_known = above.below_determined[above_kind][:, None, None, None]
+    determined = own.determined[own_kind][:, None, None, None]
     # A child that nothing tells is its parent, if it is the only one; the others are left as they are.
-    return np.where(told_below, known, np.where(told, covariance, parent))
+    return np.where(below_known, conditioned, np.where(determined, covariance, parent))

@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, ParameterError
-from confide.estimation.certificate import Certificate
-from confide.estimation.node_problem import Floats, GroupBounds, Integers, MeasuredQuery, NodeProblem
+from confide.estimation.least_squares import SolveOutcome, SolveReport, solve
+from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem
+from confide.estimation.optimality import OptimalityCertificate
 from confide.estimation.prepare import tighten
-from confide.estimation.solve import Outcome, SolveReport, solve
 
 
 def project_totals(
@@ -30,8 +31,20 @@ def project_totals(
     """The t that minimises ``sum of w (t - y)^2`` with ``sum of t = total`` and ``lower <= t <= upper``.
 
     ``t = clip(y + m / w, lower, upper)`` for one number m. The sum of t rises with m and is linear between the points
-    where a child reaches a bound; these are sorted, the right piece is found by bisection and solved. Weights must be
-    positive.
+    where a child reaches a bound; these are sorted, the right piece is found by bisection and solved.
+
+    Args:
+        measured: y, one for each child.
+        weights: w, one over the variance, above zero; one for all or one for each child.
+        total: What t adds up to.
+        lower: One for all or one for each child.
+        upper: One for all or one for each child.
+
+    Returns:
+        t, (children,).
+
+    >>> project_totals([5.0, 3.0, -1.0], 1.0, 10.0)
+    array([6., 4., 0.])
     """
     y, w = np.atleast_1d(np.asarray(measured, np.float64)), np.atleast_1d(np.asarray(weights, np.float64))
     low = np.broadcast_to(np.asarray(lower, np.float64), y.shape)
@@ -67,14 +80,14 @@ def project_totals(
 
 def classes_of(problem: NodeProblem) -> Integers:
     """For every cell the number of its class, same structural zeros and same groups in all bounds; -1 where empty."""
-    kept = np.ones(problem.cells, np.bool_) if problem.parent is None else problem.parent > 0
+    occupied = np.ones(problem.cells, np.bool_) if problem.parent is None else problem.parent > 0
     columns = [
         np.packbits(problem.allowed, axis=1).astype(np.int64),
         *(part.groups[:, None] for part in problem.bounds),
     ]
-    _, number = np.unique(np.concatenate(columns, axis=1)[kept], axis=0, return_inverse=True)
+    _, number = np.unique(np.concatenate(columns, axis=1)[occupied], axis=0, return_inverse=True)
     result = np.full(problem.cells, -1, np.int64)
-    result[kept] = number.reshape(-1)
+    result[occupied] = number.reshape(-1)
     return result
 
 
@@ -85,6 +98,12 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
     may stay within any slack of them. First each child's total is bounded by itself, and the measured totals are
     projected. If a point with the result exists, it is optimal, as fewer constraints gave it; otherwise the small
     problem is solved as a whole.
+
+    Args:
+        problem: A parent with its children; a root has no children whose totals could be estimated.
+
+    Returns:
+        The totals, (children,), and the report.
     """
     if problem.parent is None:
         raise ParameterError("totals", "a root has no children whose totals could be estimated")
@@ -94,7 +113,7 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
         point = _reached(reduced, totals)
         if point is not None:
             value, off = reduced.objective(point), reduced.violation(point)
-            return totals, SolveReport(Outcome.PROJECTED, Certificate(value, 0.0, 0.0, off), ())
+            return totals, SolveReport(SolveOutcome.PROJECTED, OptimalityCertificate(value, 0.0, 0.0, off), ())
     x, report = solve(reduced)
     return np.asarray(x.sum(0)), report
 
@@ -103,11 +122,11 @@ def _reduce(problem: NodeProblem, parent: Integers) -> NodeProblem:
     """The problem with one cell for each class, and its totals alone."""
     number = classes_of(problem)
     count = int(number.max(initial=-1)) + 1
-    kept = np.flatnonzero(number >= 0)
+    occupied = np.flatnonzero(number >= 0)
     first = np.full(count, -1, np.int64)
-    first[number[kept][::-1]] = kept[::-1]
+    first[number[occupied][::-1]] = occupied[::-1]
     counts = np.zeros(count, np.int64)
-    np.add.at(counts, number[kept], parent[kept])
+    np.add.at(counts, number[occupied], parent[occupied])
     queries = tuple(replace(q, groups=np.zeros(count, np.int64)) for q in problem.queries if _is_total(q))
     bounds = tuple(replace(bound, groups=bound.groups[first]) for bound in problem.bounds)
     return replace(problem, parent=counts, allowed=problem.allowed[first], queries=queries, bounds=bounds)

@@ -1,5 +1,17 @@
-"""Where the records are: the spine of geographic units, and areas off it."""
+"""Where the records are: the spine of geographic units, and areas off it.
 
-from confide.geography.spine import OUTSIDE, Geolevel, Spine, build_spine
+>>> from confide.geography import build_spine
+>>> codes = {"state": ["S", "S", "S"], "county": ["S1", "S1", "S2"], "block": ["S1a", "S1b", "S2a"]}
+>>> spine = build_spine(codes, areas={"place": ["town", None, "town"]})
+>>> spine.level("county").codes, spine.parents("block")
+(('S1', 'S2'), array([0, 0, 1]))
+>>> spine.level("place").unit_of_block                     # -1 is OUTSIDE: in no place
+array([ 0, -1,  0])
 
-__all__ = ["OUTSIDE", "Geolevel", "Spine", "build_spine"]
+For users: ``docs/concepts/geography.md``.
+"""
+
+from confide.geography.spine import OUTSIDE as OUTSIDE
+from confide.geography.spine import Geolevel as Geolevel
+from confide.geography.spine import Spine as Spine
+from confide.geography.spine import build_spine as build_spine

@@ -74,9 +74,19 @@ def build_spine(
     *,
     file: str | None = None,
 ) -> Spine:
-    """A spine from one code per block and level, root first, blocks last; ``None`` in an area means outside of all.
+    """A spine from one code per block and level.
 
-    Raises an :class:`InputError` with a finding for each level that is not nested and for a block that stands twice.
+    Args:
+        levels: For each level, root first and blocks last, the code of every block's unit.
+        areas: For each off-spine partition the code of every block's area; ``None`` means outside of all.
+        file: Where the codes come from, for messages.
+
+    Raises:
+        InputError: With a finding for each level that is not nested and for a block that stands twice.
+
+    >>> spine = build_spine({"country": ["X", "X", "X"], "county": ["a", "b", "b"], "block": ["1", "2", "3"]})
+    >>> [level.units for level in spine.levels], spine.parents("block")
+    ([1, 2, 3], array([0, 1, 1]))
     """
     built = tuple(_partition(name, codes, on_spine=True) for name, codes in levels.items())
     findings = []

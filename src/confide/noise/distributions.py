@@ -1,9 +1,10 @@
-"""The two noise laws, each with an exact parameter and every number one may ask of it.
+"""The two noise distributions without a bound, with an exact parameter and every number one may ask of them.
 
-Both are symmetric laws on all integers:
+Both are symmetric on all integers:
 
 * :class:`DiscreteGaussian`: ``P(X = x)`` proportional to ``exp(-x**2 / (2 sigma2))``;
-* :class:`TwoSidedGeometric`: ``P(X = x)`` proportional to ``exp(-epsilon |x|)``, also called the discrete Laplace law.
+* :class:`TwoSidedGeometric`: ``P(X = x)`` proportional to ``exp(-epsilon |x|)``, also called the discrete Laplace
+  distribution.
 
 A probability has two views: ``..._bounds(..., bits)`` is a pair of fractions at most ``2**-bits`` apart that provably
 holds the number, and the plain method is the nearest float. Quantiles and noise margins are integers, decided exactly.
@@ -19,31 +20,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from confide.errors import ParameterError
 from confide.exact import Exact, positive, probability
 from confide.noise.enclosure import Decay, exp_minus, folded_gaussian_cdf, gaussian_decay, gaussian_variance, normaliser
 
-Enclosure = tuple[Fraction, Fraction]
+Bounds: TypeAlias = tuple[Fraction, Fraction]
 """``(lower, upper)``: two exact numbers with the wanted number between them."""
 
 _WIDEST_FLOAT_SEARCH = 4096
 
 
-class Law(ABC):
-    """A symmetric noise law on the integers, fixed by one exact positive number."""
+class NoiseDistribution(ABC):
+    """A symmetric noise distribution on the integers, fixed by one exact positive number.
+
+    ``..._bounds`` methods return two exact fractions ``(lower, upper)`` with the number between them.
+    """
 
     __slots__ = ()
     name: ClassVar[str]
     title: ClassVar[str]
     parameter_name: ClassVar[str]
-    largest: ClassVar[int | None] = None  # no law on all integers has a bound
+    bound: ClassVar[int | None] = None  # no distribution on all integers has one
 
     @property
     @abstractmethod
     def parameter(self) -> Fraction:
-        """The exact number that fixes the law."""
+        """The exact number that fixes the distribution."""
 
     @property
     @abstractmethod
@@ -51,28 +55,28 @@ class Law(ABC):
         """How fast the probabilities fall with ``|x|``: all that the sampler needs to know."""
 
     @abstractmethod
-    def _pmf(self, x: int, bits: int) -> Enclosure:
+    def _pmf(self, x: int, bits: int) -> Bounds:
         """An enclosure of ``P(X = x)`` worked out with ``bits`` bits, of whatever width results."""
 
     @abstractmethod
-    def _folded_cdf(self, m: int, bits: int) -> Enclosure:
+    def _folded_cdf(self, m: int, bits: int) -> Bounds:
         """An enclosure of ``P(|X| <= m)``, ``m >= 0``, worked out with ``bits`` bits."""
 
     @abstractmethod
-    def _variance(self, bits: int) -> Enclosure:
+    def _variance(self, bits: int) -> Bounds:
         """An enclosure of the variance worked out with ``bits`` bits."""
 
-    def pmf_bounds(self, x: int, bits: int = 128) -> Enclosure:
+    def pmf_bounds(self, x: int, bits: int = 128) -> Bounds:
         """An enclosure of ``P(X = x)`` that is at most ``2**-bits`` wide."""
         return narrowed(lambda work: self._pmf(x, work), bits)
 
-    def folded_cdf_bounds(self, m: int, bits: int = 128) -> Enclosure:
+    def folded_cdf_bounds(self, m: int, bits: int = 128) -> Bounds:
         """An enclosure of ``P(|X| <= m)`` that is at most ``2**-bits`` wide."""
         if m < 0:
             return Fraction(0), Fraction(0)
         return narrowed(lambda work: self._folded_cdf(m, work), bits)
 
-    def cdf_bounds(self, x: int, bits: int = 128) -> Enclosure:
+    def cdf_bounds(self, x: int, bits: int = 128) -> Bounds:
         """An enclosure of ``P(X <= x)``: ``(1 + G_x) / 2`` for ``x >= 0`` and ``(1 - G_{-x-1}) / 2`` below zero."""
         if x >= 0:
             lower, upper = self.folded_cdf_bounds(x, bits)
@@ -80,11 +84,11 @@ class Law(ABC):
         lower, upper = self.folded_cdf_bounds(-x - 1, bits)
         return (1 - upper) / 2, (1 - lower) / 2
 
-    def tail_bounds(self, x: int, bits: int = 128) -> Enclosure:
+    def tail_bounds(self, x: int, bits: int = 128) -> Bounds:
         """An enclosure of ``P(X > x) = P(X <= -x - 1)``."""
         return self.cdf_bounds(-x - 1, bits)
 
-    def variance_bounds(self, bits: int = 128) -> Enclosure:
+    def variance_bounds(self, bits: int = 128) -> Bounds:
         """An enclosure of the variance that is at most ``2**-bits`` wide."""
         return narrowed(self._variance, bits)
 
@@ -118,12 +122,12 @@ class Law(ABC):
         return self._smallest_margin(probability(level, "level"))
 
     def as_dict(self) -> dict[str, str]:
-        """The law as exact text for plans and manifests; :meth:`from_dict` reads it back."""
+        """The distribution as exact text for plans and manifests; :meth:`from_dict` reads it back."""
         return {"law": self.name, self.parameter_name: str(self.parameter)}
 
     @staticmethod
-    def from_dict(values: Mapping[str, object]) -> Law:
-        """The law written by :meth:`as_dict`."""
+    def from_dict(values: Mapping[str, object]) -> NoiseDistribution:
+        """The distribution written by :meth:`as_dict`."""
         for kind in (DiscreteGaussian, TwoSidedGeometric):
             parameter = values.get(kind.parameter_name)
             if values.get("law") == kind.name and isinstance(parameter, str) and len(values) == 2:
@@ -137,7 +141,7 @@ class Law(ABC):
         )
 
     def describe(self) -> str:
-        """One sentence for people: the law, its exact parameter, its spread and its 95 % noise margin."""
+        """One sentence for people: the distribution, its exact parameter, its spread and its 95 % noise margin."""
         return (
             f"{self.title} noise with {self.parameter_name} = {self.parameter}: standard deviation "
             f"{self.variance() ** 0.5:.4g}, within ±{self.noise_margin('0.95'):,} in at least 95 % of draws"
@@ -170,7 +174,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class DiscreteGaussian(Law):
+class DiscreteGaussian(NoiseDistribution):
     """``P(X = x) = exp(-x**2 / (2 sigma2)) / Z`` on the integers.
 
     >>> DiscreteGaussian("289").noise_margin("0.95")
@@ -193,21 +197,21 @@ class DiscreteGaussian(Law):
     def decay(self) -> Decay:
         return gaussian_decay(self.sigma2)
 
-    def _pmf(self, x: int, bits: int) -> Enclosure:
+    def _pmf(self, x: int, bits: int) -> Bounds:
         lower, upper = exp_minus(Fraction(x * x) / (2 * self.sigma2), bits)
         total_lower, total_upper = normaliser(self.sigma2, bits)
         return Fraction(lower, total_upper), Fraction(upper, total_lower)
 
-    def _folded_cdf(self, m: int, bits: int) -> Enclosure:
+    def _folded_cdf(self, m: int, bits: int) -> Bounds:
         lower, upper = folded_gaussian_cdf(self.sigma2, m, bits)
         return Fraction(lower, 1 << bits), Fraction(upper, 1 << bits)
 
-    def _variance(self, bits: int) -> Enclosure:
+    def _variance(self, bits: int) -> Bounds:
         return gaussian_variance(self.sigma2, bits)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class TwoSidedGeometric(Law):
+class TwoSidedGeometric(NoiseDistribution):
     """``P(X = x) = (1 - q) / (1 + q) q**|x|`` with ``q = exp(-epsilon)``, on the integers.
 
     ``P(|X| <= m) = 1 - 2 q**(m+1) / (1 + q)`` and the variance is ``2 q / (1 - q)**2``.
@@ -232,27 +236,27 @@ class TwoSidedGeometric(Law):
     def decay(self) -> Decay:
         return Decay(first=self.epsilon, step=Fraction(0))
 
-    def _powers(self, exponent: int, bits: int) -> tuple[Enclosure, Enclosure]:
+    def _powers(self, exponent: int, bits: int) -> tuple[Bounds, Bounds]:
         """``q`` and ``q**exponent``."""
         unit = 1 << bits
         q, power = exp_minus(self.epsilon, bits), exp_minus(self.epsilon * exponent, bits)
         return (Fraction(q[0], unit), Fraction(q[1], unit)), (Fraction(power[0], unit), Fraction(power[1], unit))
 
-    def _pmf(self, x: int, bits: int) -> Enclosure:
+    def _pmf(self, x: int, bits: int) -> Bounds:
         q, power = self._powers(abs(x), bits)
         return (1 - q[1]) / (1 + q[1]) * power[0], (1 - q[0]) / (1 + q[0]) * power[1]
 
-    def _folded_cdf(self, m: int, bits: int) -> Enclosure:
+    def _folded_cdf(self, m: int, bits: int) -> Bounds:
         q, power = self._powers(m + 1, bits)
         return max(Fraction(0), 1 - 2 * power[1] / (1 + q[0])), 1 - 2 * power[0] / (1 + q[1])
 
-    def _variance(self, bits: int) -> Enclosure:
+    def _variance(self, bits: int) -> Bounds:
         # 1 - q is about epsilon where epsilon is small; its square must not drown in the last bits.
         q, _ = self._powers(0, bits + 4 * (1 / self.epsilon).__ceil__().bit_length())
         return 2 * q[0] / (1 - q[0]) ** 2, 2 * q[1] / (1 - q[1]) ** 2
 
 
-def narrowed(evaluate: Callable[[int], Enclosure], bits: int) -> Enclosure:
+def narrowed(evaluate: Callable[[int], Bounds], bits: int) -> Bounds:
     """``evaluate`` with as many working bits as it takes to get an enclosure no wider than ``2**-bits``."""
     work = bits + 32
     while True:
@@ -262,7 +266,7 @@ def narrowed(evaluate: Callable[[int], Enclosure], bits: int) -> Enclosure:
         work *= 2
 
 
-def nearest_float(enclose: Callable[[int], Enclosure]) -> float:
+def nearest_float(enclose: Callable[[int], Bounds]) -> float:
     """The float nearest to the enclosed number: bits are added until both ends round to the same one.
 
     A number closer than ``2**-4096`` to the middle between two floats gets the lower of the two.

@@ -20,7 +20,7 @@ from functools import lru_cache
 from math import factorial, isqrt
 from typing import TypeAlias
 
-Bounds: TypeAlias = tuple[int, int]
+IntegerBounds: TypeAlias = tuple[int, int]
 """``(lo, hi)`` with ``lo <= 2**bits * v <= hi``; the number of bits is known from the context."""
 
 _GUARD = 64
@@ -37,13 +37,13 @@ def ceil_shift(value: int, bits: int) -> int:
     return -(-value >> bits)
 
 
-def times(a: Bounds, b: Bounds, bits: int) -> Bounds:
+def times(a: IntegerBounds, b: IntegerBounds, bits: int) -> IntegerBounds:
     """The product of two numbers of any sign, all three scaled by ``2**bits``."""
     corners = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
     return min(corners) >> bits, ceil_shift(max(corners), bits)
 
 
-def exp_minus(x: Fraction, bits: int) -> Bounds:
+def exp_minus(x: Fraction, bits: int) -> IntegerBounds:
     """``(lo, hi)`` with ``lo <= 2**bits * exp(-x) <= hi``, for rational ``x >= 0``.
 
     ``exp(-x) = exp(-x / 2**h) ** (2**h)`` with ``x / 2**h <= 1/2``. There the Taylor series alternates with decreasing
@@ -74,14 +74,14 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 
 
 @lru_cache(maxsize=16)
-def pi(bits: int) -> Bounds:
+def pi(bits: int) -> IntegerBounds:
     """``pi = 16 arctan(1/5) - 4 arctan(1/239)`` (Machin), scaled by ``2**bits``."""
     guard = 16
     fifth, small = _arctan_of_inverse(5, bits + guard), _arctan_of_inverse(239, bits + guard)
     return (16 * fifth[0] - 4 * small[1]) >> guard, ceil_shift(16 * fifth[1] - 4 * small[0], guard)
 
 
-def _arctan_of_inverse(n: int, bits: int) -> Bounds:
+def _arctan_of_inverse(n: int, bits: int) -> IntegerBounds:
     """``arctan(1/n)``: its series alternates and decreases, so the remainder is at most the first term left out."""
     power = (1 << bits) // n
     lo = hi = 0
@@ -94,7 +94,7 @@ def _arctan_of_inverse(n: int, bits: int) -> Bounds:
     return lo - 1, hi + 1
 
 
-def square_root(x: Fraction, bits: int) -> Bounds:
+def square_root(x: Fraction, bits: int) -> IntegerBounds:
     """The square root of a rational ``x >= 0``, scaled by ``2**bits``."""
     scaled = x.numerator << 2 * bits
     return isqrt(scaled // x.denominator), isqrt(ceil_div(scaled, x.denominator)) + 1
@@ -118,7 +118,7 @@ class WeightSums:
 
     lower: list[int]
     upper: list[int]
-    total: Bounds
+    total: IntegerBounds
 
 
 def weight_sums(decay: Decay, bits: int) -> WeightSums:
@@ -205,7 +205,7 @@ def gaussian_decay(sigma2: Fraction) -> Decay:
 
 
 @lru_cache(maxsize=64)
-def normaliser(sigma2: Fraction, bits: int) -> Bounds:
+def normaliser(sigma2: Fraction, bits: int) -> IntegerBounds:
     """``Z = sum over n of exp(-n**2 / (2 sigma2))``, scaled by ``2**bits``."""
     if sigma2 < _DUAL_FROM:
         total = weight_sums(gaussian_decay(sigma2), bits + _GUARD).total
@@ -229,7 +229,7 @@ def gaussian_variance(sigma2: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     return max(Fraction(0), sigma2 - larger), sigma2 - smaller
 
 
-def folded_gaussian_cdf(sigma2: Fraction, m: int, bits: int) -> Bounds:
+def folded_gaussian_cdf(sigma2: Fraction, m: int, bits: int) -> IntegerBounds:
     """``G_m = P(|X| <= m) = S_m / Z``, scaled by ``2**bits``, for ``m >= 0``."""
     one = 1 << bits
     if m * m >= 2 * sigma2 * (bits + 1):
@@ -243,7 +243,7 @@ def folded_gaussian_cdf(sigma2: Fraction, m: int, bits: int) -> Bounds:
     return thresholds.lower[m] >> _GUARD, ceil_shift(thresholds.upper[m], _GUARD)
 
 
-def _dual_sums(sigma2: Fraction, bits: int) -> tuple[Bounds, Bounds]:
+def _dual_sums(sigma2: Fraction, bits: int) -> tuple[IntegerBounds, IntegerBounds]:
     """``sum d_k`` and ``sum k**2 d_k`` over all integers, ``d_k = exp(-2 pi**2 sigma2 k**2)``, for ``sigma2 >= 1``."""
     pi_lo, pi_hi = (Fraction(bound, 1 << bits) for bound in pi(bits))
     plain_lo = plain_hi = 1 << bits
@@ -288,7 +288,7 @@ def _euler_maclaurin_order(sigma2: Fraction, bits: int) -> int | None:
     return order
 
 
-def _euler_maclaurin(sigma2: Fraction, m: int, bits: int, order: int) -> Bounds:
+def _euler_maclaurin(sigma2: Fraction, m: int, bits: int, order: int) -> IntegerBounds:
     """``Z G_m = 2 I + f(m) (1 - 2 C) + R`` with ``I`` the integral of ``f`` over ``[0, m]`` and ``|R| <= Z 2**-bits``.
 
     ``C = sum_{k=1..K} B_2k / (2k)! h_{2k-1}``, where ``h_n = sigma**-n He_n(m / sigma)`` is rational: with
@@ -327,7 +327,7 @@ def _euler_maclaurin(sigma2: Fraction, m: int, bits: int, order: int) -> Bounds:
     return max(0, (lo << bits) // total[1] - 1), min(1 << bits, ceil_div(hi << bits, total[0]) + 1)
 
 
-def _half_integral_series(exponent: Fraction, bits: int) -> Bounds:
+def _half_integral_series(exponent: Fraction, bits: int) -> IntegerBounds:
     """``sum (2y)**k / (2k+1)!!``: the integral of ``f`` over ``[0, m]`` is ``m exp(-y)`` times this.
 
     Here ``y = m**2 / (2 sigma2)``. All terms are positive. Once their ratio is at most 1/2 the remainder is at most the

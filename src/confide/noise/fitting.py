@@ -1,8 +1,10 @@
-"""Noise of a wanted size: the law of a kind that has a variance, or a noise margin, at most as asked for.
+"""Noise of a wanted size: the distribution of a kind whose variance, or noise margin, is at most a limit.
 
-The spread of each kind rises with its scale: with sigma2, and with 1/epsilon. So there is one widest law that keeps a
-limit; its parameter is given with nine significant digits, rounded to the side that keeps the limit, which is decided
-exactly. A bounded law has a variance below ``E (E + 1) / 3``, that of the uniform law.
+The variance of each kind rises with its scale: with sigma2, and with 1/epsilon. So there is one widest distribution
+that keeps a limit; its parameter is given with nine significant digits, rounded to the side that keeps the limit, which
+is decided exactly. A bounded distribution has a variance below ``D (D + 1) / 3``, that of uniform noise. The truncated
+discrete Gaussian of a variance is the row of maximum entropy (:func:`confide.noise.max_entropy.symmetric_row`), with
+the nine digits of its sigma2.
 
 Reference: Bach (2020), section 2.4, on utility-driven parametrisations.
 """
@@ -15,23 +17,19 @@ from fractions import Fraction
 
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
-from confide.noise import (
-    CountNoise,
-    DiscreteGaussian,
-    Enclosure,
-    TruncatedGaussian,
-    TruncatedGeometric,
-    TwoSidedGeometric,
-)
-from confide.noise.bounded import LARGEST_BOUND
+from confide.noise.bounded import LARGEST_BOUND, TruncatedGaussian, TruncatedGeometric
+from confide.noise.distributions import Bounds, DiscreteGaussian, TwoSidedGeometric
+from confide.noise.max_entropy import LARGEST_BOUND as LARGEST_ROW
+from confide.noise.max_entropy import symmetric_row, uniform_variance
+from confide.noise.release_noise import CountNoise
 
 _DIGITS = 9
 _DECADES = 30
 _DEEPEST = 4096
 
 
-class Kind(StrEnum):
-    """The kinds of noise with one scale, by the names that laws have."""
+class NoiseKind(StrEnum):
+    """The kinds of noise with one scale, by the names that distributions have."""
 
     GEOMETRIC = TwoSidedGeometric.name
     GAUSSIAN = DiscreteGaussian.name
@@ -41,55 +39,92 @@ class Kind(StrEnum):
     @property
     def bounded(self) -> bool:
         """Whether the kind has a bound."""
-        return self in (Kind.TRUNCATED_GEOMETRIC, Kind.TRUNCATED_GAUSSIAN)
+        return self in (NoiseKind.TRUNCATED_GEOMETRIC, NoiseKind.TRUNCATED_GAUSSIAN)
 
     @property
-    def falling(self) -> bool:
-        """Whether noise becomes smaller as the parameter rises."""
-        return self in (Kind.GEOMETRIC, Kind.TRUNCATED_GEOMETRIC)
+    def by_epsilon(self) -> bool:
+        """Whether the parameter is epsilon, so that noise becomes smaller as it rises; otherwise it is sigma2."""
+        return self in (NoiseKind.GEOMETRIC, NoiseKind.TRUNCATED_GEOMETRIC)
 
 
-def make_noise(kind: Kind, parameter: Exact, bound: int | None = None) -> CountNoise:
-    """The law of a kind: epsilon or sigma2 and, for a truncated one, the bound."""
+def make_noise(kind: NoiseKind, parameter: Exact, bound: int | None = None) -> CountNoise:
+    """The distribution of a kind.
+
+    Args:
+        kind: Which one.
+        parameter: epsilon of a geometric kind, sigma2 of a Gaussian one; exact.
+        bound: D, for a truncated kind, and for no other.
+
+    >>> make_noise(NoiseKind.TRUNCATED_GAUSSIAN, 2, bound=5)
+    TruncatedGaussian('2', 5)
+    """
     if kind.bounded != (bound is not None):
         raise _refused(
             f"{kind.value} noise has {'a' if kind.bounded else 'no'} bound",
             "none" if bound is None else str(bound),
             "a bound for truncated noise, and none for other noise",
         )
-    if kind is Kind.GEOMETRIC:
+    if kind is NoiseKind.GEOMETRIC:
         return TwoSidedGeometric(parameter)
-    if kind is Kind.GAUSSIAN:
+    if kind is NoiseKind.GAUSSIAN:
         return DiscreteGaussian(parameter)
     assert bound is not None
-    return (TruncatedGeometric if kind.falling else TruncatedGaussian)(parameter, bound)
+    return (TruncatedGeometric if kind.by_epsilon else TruncatedGaussian)(parameter, bound)
 
 
-def of_variance(kind: Kind, variance: Exact, bound: int | None = None) -> CountNoise:
-    """The widest law of a kind whose variance is at most ``variance``."""
+def of_variance(kind: NoiseKind, variance: Exact, bound: int | None = None) -> CountNoise:
+    """The widest distribution of a kind whose variance is at most ``variance``.
+
+    Args:
+        kind: Which one.
+        variance: The limit V, an exact number above zero.
+        bound: D, for a truncated kind; V must then be below ``D (D + 1) / 3``.
+
+    Returns:
+        The distribution; its parameter has nine significant digits.
+
+    >>> of_variance(NoiseKind.TRUNCATED_GAUSSIAN, 2, bound=5)
+    TruncatedGaussian('25031571/12500000', 5)
+    """
     limit = positive(variance, "the variance")
-    if bound is not None and limit >= Fraction(bound * (bound + 1), 3):
+    if bound is not None and limit >= uniform_variance(bound):
         raise _refused(
             "noise of this bound cannot have this variance",
             f"variance {limit}, bound {bound}",
-            f"a variance below E (E + 1) / 3 = {Fraction(bound * (bound + 1), 3)}, that of uniform noise",
+            f"a variance below D (D + 1) / 3 = {uniform_variance(bound)}, that of uniform noise",
         )
-    return _widest(kind, bound, lambda noise: _at_most(noise.variance_bounds, limit))
+    near = None
+    if kind is NoiseKind.TRUNCATED_GAUSSIAN and bound is not None and bound <= LARGEST_ROW:
+        b = symmetric_row(bound, limit).b
+        near = 1 / (2 * Fraction(b)) if b else None
+    return _widest(kind, bound, lambda noise: _at_most(noise.variance_bounds, limit), near)
 
 
-def of_margin(kind: Kind, margin: int, level: Exact, bound: int | None = None) -> CountNoise:
-    """The widest law of a kind whose noise margin at ``level`` is at most ``margin``."""
-    wanted = exact(level, "level")
-    if not 0 < wanted < 1 or margin < 0:
-        raise _refused("this is not a noise margin", f"{margin} at {wanted}", "a margin of 0 or more, a level below 1")
+def of_margin(kind: NoiseKind, margin: int, level: Exact, bound: int | None = None) -> CountNoise:
+    """The widest distribution of a kind whose noise margin at ``level`` is at most ``margin``.
+
+    Args:
+        kind: Which one.
+        margin: The noise is within ``-margin .. margin`` at least as often as ``level`` says.
+        level: An exact probability, such as ``"0.95"``.
+        bound: D, for a truncated kind.
+
+    >>> of_margin(NoiseKind.GEOMETRIC, 5, "0.95").noise_margin("0.95")
+    5
+    """
+    share_within = exact(level, "level")
+    if not 0 < share_within < 1 or margin < 0:
+        raise _refused(
+            "this is not a noise margin", f"{margin} at {share_within}", "a margin of 0 or more, a level below 1"
+        )
     share = Fraction(2 * margin + 1, 2 * (bound or 0) + 1)
-    if bound is not None and (share >= wanted or margin >= bound):
+    if bound is not None and (share >= share_within or margin >= bound):
         raise _refused(
             "all noise of this bound keeps this margin, however wide it is",
             f"margin {margin}, bound {bound}",
             "a margin that uniform noise of this bound does not keep",
         )
-    return _widest(kind, bound, lambda noise: noise.noise_margin(wanted) <= margin)
+    return _widest(kind, bound, lambda noise: noise.noise_margin(share_within) <= margin)
 
 
 def smallest_decimal(holds: Callable[[Fraction], bool]) -> Fraction:
@@ -102,7 +137,7 @@ def largest_decimal(holds: Callable[[Fraction], bool]) -> Fraction:
     return _decimal(holds, rising=False)
 
 
-def smallest_bound(fits: Callable[[int], bool], asked: str) -> int:
+def smallest_bound(fits: Callable[[int], bool], limit: str) -> int:
     """The smallest bound for which ``fits`` is true, as it is for all that are large enough."""
     high = 1
     while not fits(high):
@@ -111,7 +146,7 @@ def smallest_bound(fits: Callable[[int], bool], asked: str) -> int:
             raise ParameterError(
                 "bound-too-large",
                 "no bound of a usable size has so small a delta",
-                found=asked,
+                found=limit,
                 expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
                 remedy="take noise without a bound, a larger delta, or fewer tables",
             )
@@ -122,10 +157,32 @@ def smallest_bound(fits: Callable[[int], bool], asked: str) -> int:
     return high
 
 
-def _widest(kind: Kind, bound: int | None, keeps: Callable[[CountNoise], bool]) -> CountNoise:
-    """The law with the largest scale that keeps a limit."""
-    search = smallest_decimal if kind.falling else largest_decimal
-    return make_noise(kind, search(lambda parameter: keeps(make_noise(kind, parameter, bound))), bound)
+def _widest(
+    kind: NoiseKind, bound: int | None, keeps: Callable[[CountNoise], bool], near: Fraction | None = None
+) -> CountNoise:
+    """The distribution with the largest scale that keeps a limit; ``near`` is where to look for its parameter first."""
+
+    def holds(parameter: Fraction) -> bool:
+        return keeps(make_noise(kind, parameter, bound))
+
+    if near is not None:
+        parameter = _beside(holds, near)
+        if parameter is not None:
+            return make_noise(kind, parameter, bound)
+    return make_noise(kind, (smallest_decimal if kind.by_epsilon else largest_decimal)(holds), bound)
+
+
+def _beside(holds: Callable[[Fraction], bool], near: Fraction) -> Fraction | None:
+    """The largest number of nine digits for which ``holds`` is true, if it is one of the four around ``near``."""
+    decade = len(str(int(near))) - 1 if near >= 1 else -len(str(int(1 / near)))
+    unit = Fraction(10) ** (decade - _DIGITS + 1)
+    first = near // unit
+    candidates = [digits * unit for digits in range(first - 1, first + 3)]
+    # At a power of ten the digits change their size: leave that to the search.
+    if not 10 ** (_DIGITS - 1) < first - 1 < first + 2 < 10**_DIGITS - 1:
+        return None
+    true = [candidate for candidate in candidates if holds(candidate)]
+    return true[-1] if 0 < len(true) < len(candidates) else None
 
 
 def _decimal(holds: Callable[[Fraction], bool], *, rising: bool) -> Fraction:
@@ -149,7 +206,7 @@ def _decimal(holds: Callable[[Fraction], bool], *, rising: bool) -> Fraction:
     return number(high if rising else low, decade)
 
 
-def _at_most(enclose: Callable[[int], Enclosure], limit: Fraction) -> bool:
+def _at_most(enclose: Callable[[int], Bounds], limit: Fraction) -> bool:
     bits = 64
     while bits <= _DEEPEST:
         lower, upper = enclose(bits)

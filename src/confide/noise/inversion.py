@@ -21,12 +21,10 @@ from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.noise.enclosure import ceil_div
 from confide.noise.stream import Coordinates, Extensions, WordSource
-
-Integers = npt.NDArray[np.int64]
 
 _WORD = 64
 _LARGEST_WORD = (1 << _WORD) - 1
@@ -113,8 +111,8 @@ class Inverse:
     def _decide(self, source: WordSource, coordinates: Coordinates) -> Integers:
         words = source.extension(coordinates, 0)
         steps = np.searchsorted(self.upper, words, side="left")
-        known = np.minimum(steps, len(self.lower) - 1)
-        open_ = np.flatnonzero((steps != known) | (words >= self.lower[known]))
+        clipped = np.minimum(steps, len(self.lower) - 1)
+        open_ = np.flatnonzero((steps != clipped) | (words >= self.lower[clipped]))
         outcomes: Integers = steps.astype(np.int64) + self.first
         for i in open_:
             outcomes[i] = draw_one(self.enclose, source, int(coordinates[i]))

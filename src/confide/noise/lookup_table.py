@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from confide.noise.distributions import Law
+from confide.noise.distributions import NoiseDistribution
 from confide.noise.enclosure import FoldedThresholds, folded_thresholds
 
 CELL_BITS = 15
@@ -37,7 +37,7 @@ _SMALLEST_STEP = Fraction(1, 7000**2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class LookupTable:
     """What the sampler looks up for one law. All arrays are read-only.
 
     ``signed`` maps a raw word to the draw or to ``UNDECIDED``. For the undecided cell ``c`` with ``r = rank[c]``, an
@@ -46,7 +46,7 @@ class Table:
     of ``U`` are below ``G_m`` if they are below ``first_lower[m]``, and not below it if they exceed ``first_upper[m]``.
     """
 
-    law: Law
+    distribution: NoiseDistribution
     signed: npt.NDArray[np.int16]
     rank: npt.NDArray[np.uint16]
     below: npt.NDArray[np.int64]
@@ -62,35 +62,35 @@ class Table:
 
     def sha256(self) -> str:
         """A fingerprint of the law and of every number in the table, for the manifest."""
-        digest = hashlib.sha256(json.dumps(self.law.as_dict(), sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps(self.distribution.as_dict(), sort_keys=True).encode())
         for values in (self.signed, self.rank, self.below, self.lower, self.upper, self.first_lower, self.first_upper):
             digest.update(values.astype(values.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
 
     def __repr__(self) -> str:
-        return f"Table({self.law!r}, undecided_share={float(self.undecided_share):.4%})"
+        return f"LookupTable({self.distribution!r}, undecided_share={float(self.undecided_share):.4%})"
 
 
-def fits_table(law: Law) -> bool:
+def fits_table(distribution: NoiseDistribution) -> bool:
     """Whether cells are wide enough to decide: ``sigma <= 7000`` or ``epsilon >= 1/1000``."""
-    return law.decay.first >= _SMALLEST_FIRST or law.decay.step >= _SMALLEST_STEP
+    return distribution.decay.first >= _SMALLEST_FIRST or distribution.decay.step >= _SMALLEST_STEP
 
 
 @lru_cache(maxsize=128)
-def table_for(law: Law) -> Table:
+def table_for(distribution: NoiseDistribution) -> LookupTable:
     """The table of a law, built once per process and exact law."""
-    return build_table(law, folded_thresholds(law.decay, THRESHOLD_BITS))
+    return build_table(distribution, folded_thresholds(distribution.decay, THRESHOLD_BITS))
 
 
-def build_table(law: Law, thresholds: FoldedThresholds) -> Table:
+def build_table(distribution: NoiseDistribution, thresholds: FoldedThresholds) -> LookupTable:
     """The table that follows from enclosures of the thresholds ``G_m``."""
     cells = _decided_cells(thresholds)
     undecided = np.flatnonzero(cells == UNDECIDED)
     rank = np.zeros(CELLS, np.uint16)
     rank[undecided] = np.arange(len(undecided))
     below, lower, upper = _lone_thresholds(thresholds)
-    table = Table(
-        law=law,
+    table = LookupTable(
+        distribution=distribution,
         signed=np.concatenate([cells, np.where(cells == UNDECIDED, UNDECIDED, -cells)]).astype(np.int16),
         rank=rank,
         below=below[undecided],

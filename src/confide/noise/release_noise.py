@@ -23,13 +23,21 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from confide.arrays import Integers
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
-from confide.noise.bounded import BoundedLaw, FiniteLaw, Truncated, TruncatedGaussian, TruncatedGeometric, cumulated
-from confide.noise.distributions import DiscreteGaussian, Enclosure, Law, TwoSidedGeometric, narrowed
-from confide.noise.enclosure import Bounds, ceil_shift, exp_minus
+from confide.noise.bounded import (
+    BoundedDistribution,
+    FiniteDistribution,
+    TruncatedDistribution,
+    TruncatedGaussian,
+    TruncatedGeometric,
+    cumulated,
+)
+from confide.noise.distributions import Bounds, DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, narrowed
+from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
 from confide.noise.inversion import Inverse, Steps, scaled_down, scaled_up
-from confide.noise.sample import Integers, add_noise, check_values
+from confide.noise.sample import add_noise, check_values
 from confide.noise.stream import WordSource, check_span
 
 _ZERO = Fraction(0), Fraction(0)
@@ -39,7 +47,7 @@ _RELATIVE = 40
 _CHUNK = 1 << 20
 
 
-ReleaseNoise: TypeAlias = Law | Truncated
+ReleaseNoise: TypeAlias = NoiseDistribution | TruncatedDistribution
 """The laws that the accountant has a price for."""
 
 
@@ -51,15 +59,15 @@ class CountNoise(Protocol):
     @property
     def title(self) -> str: ...
     @property
-    def largest(self) -> int | None:
-        """The bound, or none."""
+    def bound(self) -> int | None:
+        """D, the largest noise in either direction, or none."""
 
     def pmf(self, x: int) -> float: ...
-    def pmf_bounds(self, x: int, bits: int = 128) -> Enclosure: ...
+    def pmf_bounds(self, x: int, bits: int = 128) -> Bounds: ...
     def cdf(self, x: int) -> float: ...
-    def cdf_bounds(self, x: int, bits: int = 128) -> Enclosure: ...
+    def cdf_bounds(self, x: int, bits: int = 128) -> Bounds: ...
     def variance(self) -> float: ...
-    def variance_bounds(self, bits: int = 128) -> Enclosure: ...
+    def variance_bounds(self, bits: int = 128) -> Bounds: ...
     def quantile(self, p: Exact) -> int: ...
     def noise_margin(self, level: Exact) -> int: ...
     def as_dict(self) -> dict[str, str]: ...
@@ -78,41 +86,60 @@ def epsilon_delta(noise: CountNoise, changed: int = 1) -> EpsilonDelta | None:
 
     Its delta is zero for two-sided geometric noise and the outside mass for bounded noise. The discrete Gaussian has no
     largest loss and no such pair: only :func:`delta_bounds` at an epsilon.
+
+    Args:
+        noise: The noise of each count, independent.
+        changed: How many counts one record changes.
+
+    Returns:
+        Exact numbers, neither below what holds; none for the discrete Gaussian.
+
+    >>> from confide.noise import TruncatedGeometric
+    >>> pair = epsilon_delta(TruncatedGeometric("1/2", 10))
+    >>> pair.epsilon, float(round(pair.delta, 6))
+    (Fraction(1, 2), 0.001659)
     """
     if isinstance(noise, TwoSidedGeometric):
         return EpsilonDelta(changed * noise.epsilon, Fraction(0))
-    if isinstance(noise, BoundedLaw):
+    if isinstance(noise, BoundedDistribution):
         return EpsilonDelta(changed * noise.largest_loss, outside_mass(noise, changed))
     return None
 
 
 def outside_mass(noise: CountNoise, changed: int = 1) -> Fraction:
     """``1 - (1 - outside)**changed``, rounded up: the delta that no epsilon takes away. Zero without a bound."""
-    return any_of(noise.outside_bounds, changed) if isinstance(noise, BoundedLaw) else Fraction(0)
+    return any_of(noise.outside_bounds, changed) if isinstance(noise, BoundedDistribution) else Fraction(0)
 
 
-def beyond_mass(law: Law, bound: int, changed: int = 1) -> Fraction:
+def beyond_mass(distribution: NoiseDistribution, bound: int, changed: int = 1) -> Fraction:
     """The probability that one of ``changed`` draws of noise without a bound would pass this one, rounded up."""
 
-    def enclose(bits: int) -> Enclosure:
-        lower, upper = law.tail_bounds(bound, bits)
+    def enclose(bits: int) -> Bounds:
+        lower, upper = distribution.tail_bounds(bound, bits)
         return 2 * lower, 2 * upper
 
     return any_of(enclose, changed)
 
 
-def law_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
-    """The law that ``as_dict`` wrote, with or without a bound."""
+def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
+    """The distribution that ``as_dict`` wrote, with or without a bound.
+
+    Args:
+        values: Such as ``{"law": "discrete-gaussian", "sigma2": "289"}``; a truncated one has a ``bound`` besides.
+
+    >>> distribution_from_dict({"law": "truncated-discrete-gaussian", "sigma2": "2", "bound": "5"})
+    TruncatedGaussian('2', 5)
+    """
     for kind in (TruncatedGaussian, TruncatedGeometric):
         parameter, bound = values.get(kind.parameter_name), values.get("bound")
         if values.get("law") == kind.name and len(values) == 3 and isinstance(parameter, str):
             if isinstance(bound, str) and bound.isascii() and bound.isdigit():
                 return kind(parameter, int(bound))
             raise _refused("this is no bound of noise", repr(bound)[:40], "a whole number as text")
-    return Law.from_dict(values)
+    return NoiseDistribution.from_dict(values)
 
 
-def any_of(enclose: Callable[[int], Enclosure], times: int) -> Fraction:
+def any_of(enclose: Callable[[int], Bounds], times: int) -> Fraction:
     """``1 - (1 - x)**times``, rounded up: the probability that one of ``times`` events of probability ``x`` occurs."""
     if type(times) is not int or times < 1:
         raise _refused("a record changes at least one count", repr(times), "a whole number of at least 1")
@@ -126,22 +153,35 @@ def any_of(enclose: Callable[[int], Enclosure], times: int) -> Fraction:
         bits *= 2
 
 
-def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Enclosure:
-    """An enclosure of ``delta(epsilon)`` for one count that changes by one, at most ``2**-bits`` wide."""
+def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
+    """An enclosure of ``delta(epsilon)`` for one count that changes by one, at most ``2**-bits`` wide.
+
+    Args:
+        noise: Any noise of this room.
+        epsilon: An exact number, zero or more.
+        bits: How narrow the enclosure is.
+
+    Returns:
+        ``(lower, upper)``: exact fractions.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> float(round(delta_bounds(DiscreteGaussian(2), 1)[1], 6))
+    0.042812
+    """
     at = exact(epsilon, "epsilon")
     if at < 0:
         raise _refused("epsilon must not be negative", str(at), "zero or more")
-    if isinstance(noise, FiniteLaw):
+    if isinstance(noise, FiniteDistribution):
         return narrowed(lambda work: _listed_delta(noise, at, work), bits)
-    law = noise.untruncated if isinstance(noise, Truncated) else noise
-    assert isinstance(law, DiscreteGaussian | TwoSidedGeometric), "every other peer is a list"
-    place = _last_beyond(law, at)
-    if isinstance(noise, Truncated):
-        place = noise.largest if place is None else min(place, noise.largest)
+    distribution = noise.untruncated if isinstance(noise, TruncatedDistribution) else noise
+    assert isinstance(distribution, DiscreteGaussian | TwoSidedGeometric), "every other peer is a list"
+    place = _last_beyond(distribution, at)
+    if isinstance(noise, TruncatedDistribution):
+        place = noise.bound if place is None else min(place, noise.bound)
     if place is None:
         return _ZERO
 
-    def curve(work: int) -> Enclosure:
+    def curve(work: int) -> Bounds:
         least, most = _exp(at, work)
         with_it, without = noise.cdf_bounds(-place, work), noise.cdf_bounds(-place - 1, work)
         return max(Fraction(0), with_it[0] - most * without[1]), max(Fraction(0), with_it[1] - least * without[0])
@@ -152,14 +192,28 @@ def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Enclosur
 def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int = 0) -> Integers:
     """A new array: the counts, in the order of a flat view, plus the noise of the coordinates from ``start`` on.
 
-    The same stream, coordinate and law give the same noise in any chunking. Bounded noise is drawn by inversion from
-    the extension words of a coordinate (:mod:`confide.noise.inversion`), exactly.
+    The same stream, coordinate and distribution give the same noise in any chunking. Bounded noise is drawn by
+    inversion from the extension words of a coordinate (:mod:`confide.noise.inversion`), exactly.
+
+    Args:
+        counts: Whole numbers (int64) of any shape.
+        noise: Any noise of this room, with or without a bound.
+        stream: Where the bits come from: :func:`confide.noise.derive_stream` for a release,
+            :meth:`confide.noise.NoiseStream.fresh` for a study.
+        start: The coordinate of the first count.
+
+    Returns:
+        Noisy counts in the shape of ``counts``; they may be negative.
+
+    >>> from confide.noise import NoiseStream, TruncatedGaussian
+    >>> perturb(np.array([10, 20, 30]), TruncatedGaussian(2, 5), NoiseStream.fresh("study"))
+    array([12, 16, 33])
     """
     noisy = np.array(counts, order="C")
-    if isinstance(noise, Law):
+    if isinstance(noise, NoiseDistribution):
         add_noise(noisy, noise, stream, start)
         return noisy
-    assert isinstance(noise, BoundedLaw), "a peer is a law or a bounded law"
+    assert isinstance(noise, BoundedDistribution), "a peer is a law or a bounded law"
     check_values(noisy)
     check_span(start, noisy.size)
     inverse, flat = _inverse(noise), noisy.reshape(-1)
@@ -171,11 +225,11 @@ def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int 
 
 
 @lru_cache(maxsize=32)
-def _inverse(noise: BoundedLaw) -> Inverse:
+def _inverse(noise: BoundedDistribution) -> Inverse:
     return Inverse.prepare(lambda bits: steps(noise, bits))
 
 
-def steps(noise: BoundedLaw, bits: int) -> Steps:
+def steps(noise: BoundedDistribution, bits: int) -> Steps:
     """The distribution function of bounded noise for :mod:`confide.noise.inversion`; its last value is exactly one."""
     sums = cumulated(noise, bits + 64)
     total_lower, total_upper = sums.lower[-1], sums.upper[-1]
@@ -184,26 +238,26 @@ def steps(noise: BoundedLaw, bits: int) -> Steps:
         # C / (C + R) for what is summed and what remains: rises in C, falls in R.
         lower.append((least << bits) // (least + total_upper - most))
         upper.append(-(-(most << bits) // (most + total_lower - least)))
-    return Steps.ascending(bits, lower, upper, first=-noise.largest)
+    return Steps.ascending(bits, lower, upper, first=-noise.bound)
 
 
-def _last_beyond(law: Law, epsilon: Fraction) -> int | None:
+def _last_beyond(distribution: NoiseDistribution, epsilon: Fraction) -> int | None:
     """The smallest ``m >= 0`` with ``log p(-m) / p(-m - 1) = first + m step > epsilon``.
 
     The loss never rises with ``x``, so the best event is ``{x <= -m}``.
     """
-    first, step = law.decay.first, law.decay.step
+    first, step = distribution.decay.first, distribution.decay.step
     if first > epsilon:
         return 0
     return None if step == 0 else (epsilon - first) // step + 1
 
 
-def _listed_delta(noise: FiniteLaw, epsilon: Fraction, bits: int) -> Enclosure:
+def _listed_delta(noise: FiniteDistribution, epsilon: Fraction, bits: int) -> Bounds:
     factor = _exp(epsilon, bits)
-    law = dict(zip(noise.values, noise.probabilities, strict=True))
+    distribution = dict(zip(noise.values, noise.probabilities, strict=True))
 
-    def one_way(step: int) -> Enclosure:
-        pairs = [(p, law.get(x + step, Fraction(0))) for x, p in law.items()]
+    def one_way(step: int) -> Bounds:
+        pairs = [(p, distribution.get(x + step, Fraction(0))) for x, p in distribution.items()]
         least, most = (sum((max(Fraction(0), p - by * q) for p, q in pairs), Fraction(0)) for by in reversed(factor))
         return least, most
 
@@ -211,14 +265,14 @@ def _listed_delta(noise: FiniteLaw, epsilon: Fraction, bits: int) -> Enclosure:
     return max(way[0] for way in ways), max(way[1] for way in ways)
 
 
-def _exp(x: Fraction, bits: int) -> Enclosure:
+def _exp(x: Fraction, bits: int) -> Bounds:
     """``exp(x)`` from ``exp(-x)``, for ``x >= 0``."""
     work = bits + 2 * (int(x) + 1)
     lower, upper = exp_minus(x, work)
     return Fraction(1 << work, upper), Fraction(1 << work, lower)
 
 
-def _power(base: Bounds, exponent: int, bits: int) -> Bounds:
+def _power(base: IntegerBounds, exponent: int, bits: int) -> IntegerBounds:
     """A number between zero and one to a whole power, by squaring, rounded outward."""
     return _one_side(base[0], exponent, lambda a, b: a * b >> bits, 1 << bits), _one_side(
         base[1], exponent, lambda a, b: ceil_shift(a * b, bits), 1 << bits

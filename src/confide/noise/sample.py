@@ -22,10 +22,11 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise.distributions import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.noise.enclosure import invert
-from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, Table, fits_table, table_for
+from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, LookupTable, fits_table, table_for
 from confide.noise.stream import Coordinates, Extensions, Words, WordSource, check_span
 
 # The samplers of Canonne, Kamath and Steinke in plain integers, over any source of uniform bits.
@@ -64,13 +65,13 @@ class UniformBits:
         return value
 
 
-def sample(law: Law, bits: UniformBits) -> int:
+def sample(distribution: NoiseDistribution, bits: UniformBits) -> int:
     """One exact draw from ``law``."""
-    if isinstance(law, DiscreteGaussian):
-        return discrete_gaussian(law.sigma2.numerator, law.sigma2.denominator, bits)
-    if isinstance(law, TwoSidedGeometric):
-        return two_sided_geometric(law.epsilon.numerator, law.epsilon.denominator, bits)
-    raise TypeError(f"no reference sampler for {type(law).__name__}")
+    if isinstance(distribution, DiscreteGaussian):
+        return discrete_gaussian(distribution.sigma2.numerator, distribution.sigma2.denominator, bits)
+    if isinstance(distribution, TwoSidedGeometric):
+        return two_sided_geometric(distribution.epsilon.numerator, distribution.epsilon.denominator, bits)
+    raise TypeError(f"no reference sampler for {type(distribution).__name__}")
 
 
 def discrete_gaussian(numerator: int, denominator: int, bits: UniformBits) -> int:
@@ -121,8 +122,6 @@ def _bernoulli_exp_up_to_one(numerator: int, denominator: int, bits: UniformBits
     return run % 2 == 1
 
 
-Integers = npt.NDArray[np.int64]
-
 _CHUNK = 1 << 17
 """Draws at a time: words, lookups and counts stay in the processor's cache."""
 
@@ -145,42 +144,83 @@ class Tally:
     reference: int = 0
 
 
-def draw(law: Law, stream: WordSource, start: int, count: int, tally: Tally | None = None) -> Integers:
-    """The noise of the coordinates ``start .. start + count - 1``."""
+def draw(
+    distribution: NoiseDistribution, stream: WordSource, start: int, count: int, tally: Tally | None = None
+) -> Integers:
+    """The noise of the coordinates ``start .. start + count - 1``.
+
+    Args:
+        distribution: Noise without a bound.
+        stream: Where the bits come from.
+        start: The first coordinate, zero or more.
+        count: How many.
+        tally: Takes note of how far draws went; for the manifest.
+
+    Returns:
+        ``count`` whole numbers. The same coordinate has the same noise in any call.
+
+    >>> from confide.noise import DiscreteGaussian, NoiseStream
+    >>> draw(DiscreteGaussian(4), NoiseStream.fresh("study"), 0, 4)
+    array([ 1,  1, -3, -1])
+    """
     check_span(start, count)
     noise = np.zeros(count, np.int64)
-    _add(noise, law, stream, start, tally or Tally())
+    _add(noise, distribution, stream, start, tally or Tally())
     return noise
 
 
 def draw_at(
-    law: Law, stream: WordSource, coordinates: npt.NDArray[np.uint64] | Integers, tally: Tally | None = None
+    distribution: NoiseDistribution,
+    stream: WordSource,
+    coordinates: npt.NDArray[np.uint64] | Integers,
+    tally: Tally | None = None,
 ) -> Integers:
-    """The noise of any coordinates, in any order, repeats allowed: each the same as :func:`draw` gives it."""
+    """The noise of any coordinates, in any order, repeats allowed: each the same as :func:`draw` gives it.
+
+    Args:
+        distribution: Noise without a bound.
+        stream: Where the bits come from.
+        coordinates: A row of 64-bit integers from 0 to ``2**63 - 1``.
+        tally: Takes note of how far draws went.
+
+    Returns:
+        One whole number for each coordinate.
+    """
     places = _as_coordinates(coordinates)
-    check_width(law)
+    check_width(distribution)
     tally = tally or Tally()
     noise = np.empty(len(places), np.int64)
-    table = table_for(law) if fits_table(law) else None
+    table = table_for(distribution) if fits_table(distribution) else None
     for begin in range(0, len(places), _CHUNK):
         chunk = places[begin : begin + _CHUNK]
         noise[begin : begin + _CHUNK] = (
-            _draw_reference(law, stream, chunk, tally)
+            _draw_reference(distribution, stream, chunk, tally)
             if table is None
             else decide(table, stream.words_at(chunk), chunk, stream, tally)
         )
     return noise
 
 
-def add_noise(values: Integers, law: Law, stream: WordSource, start: int, tally: Tally | None = None) -> None:
-    """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view."""
+def add_noise(
+    values: Integers, distribution: NoiseDistribution, stream: WordSource, start: int, tally: Tally | None = None
+) -> None:
+    """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view.
+
+    Args:
+        values: Writable, contiguous counts of any shape; a value is at most ``2**62`` in size.
+        distribution: Noise without a bound. For any noise, on a copy, see :func:`confide.noise.perturb`.
+        stream: Where the bits come from.
+        start: The coordinate of the first value.
+        tally: Takes note of how far draws went.
+    """
     check_values(values)
     check_span(start, values.size)
-    _add(values.reshape(-1), law, stream, start, tally or Tally())
+    _add(values.reshape(-1), distribution, stream, start, tally or Tally())
 
 
-def decide(table: Table, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
+def decide(table: LookupTable, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
     """The draws of ``words``, with further words of the same coordinates from ``source`` where these do not decide."""
+    # Stage 1: one lookup decides all but a few words.
     noise = table.signed[words].astype(np.int64)
     open_ = np.flatnonzero(noise == UNDECIDED)
     noise[open_] = _settle(table, words[open_], coordinates[open_], source, tally)
@@ -188,19 +228,19 @@ def decide(table: Table, words: Words, coordinates: Coordinates, source: WordSou
     return noise
 
 
-def _add(values: Integers, law: Law, source: WordSource, start: int, tally: Tally) -> None:
-    check_width(law)
-    if not fits_table(law):
+def _add(values: Integers, distribution: NoiseDistribution, source: WordSource, start: int, tally: Tally) -> None:
+    check_width(distribution)
+    if not fits_table(distribution):
         for begin in range(0, len(values), _REFERENCE_CHUNK):
             chunk = values[begin : begin + _REFERENCE_CHUNK]
-            chunk += _draw_reference(law, source, _span(start + begin, len(chunk)), tally)
+            chunk += _draw_reference(distribution, source, _span(start + begin, len(chunk)), tally)
         return
-    table = table_for(law)
+    table = table_for(distribution)
     for begin in range(0, len(values), _BLOCK):
         _add_block(values[begin : begin + _BLOCK], table, source, start + begin, tally)
 
 
-def _add_block(values: Integers, table: Table, source: WordSource, start: int, tally: Tally) -> None:
+def _add_block(values: Integers, table: LookupTable, source: WordSource, start: int, tally: Tally) -> None:
     """Stage 1 in chunks, then the later stages for what the block has left open."""
     looked_up = np.empty(min(_CHUNK, len(values)), np.int16)
     marked = np.empty(len(looked_up), np.bool_)
@@ -222,14 +262,17 @@ def _add_block(values: Integers, table: Table, source: WordSource, start: int, t
     tally.draws += len(values)
 
 
-def _settle(table: Table, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
+def _settle(table: LookupTable, words: Words, coordinates: Coordinates, source: WordSource, tally: Tally) -> Integers:
     """Stage 2 for draws in undecided cells; what it cannot decide goes on to the search and to stage 3."""
     tally.extended += len(words)
+    # A word is a sign and a cell of the unit interval; 64 more bits are a place within the cell.
     cells = words & np.uint16(CELLS - 1)
     extensions = source.extension(coordinates, 0)
     rank = table.rank[cells]
     upper = table.upper[rank]
+    # With one threshold in the cell the magnitude is the one below it, or the next.
     magnitudes = table.below[rank] + (extensions > upper)
+    # Between the rounded threshold and its rounded-up neighbour nothing is decided.
     open_ = np.flatnonzero((extensions >= table.lower[rank]) & (extensions <= upper))
     magnitudes[open_] = _search(table, cells[open_], extensions[open_], coordinates[open_], source, tally)
     signed: Integers = np.where(words >> np.uint16(CELL_BITS), -magnitudes, magnitudes)
@@ -237,22 +280,26 @@ def _settle(table: Table, words: Words, coordinates: Coordinates, source: WordSo
 
 
 def _search(
-    table: Table, cells: Words, extensions: Extensions, coordinates: Coordinates, source: WordSource, tally: Tally
+    table: LookupTable, cells: Words, extensions: Extensions, coordinates: Coordinates, source: WordSource, tally: Tally
 ) -> Integers:
     """Magnitudes by binary search with 64 bits of ``U``, or by :func:`invert` where they touch a threshold."""
     first = (cells.astype(np.uint64) << np.uint64(64 - CELL_BITS)) | (extensions >> np.uint64(CELL_BITS))
+    # The first threshold whose upper rounding is not below the bits; it decides if its lower rounding is above them.
     magnitudes = np.searchsorted(table.first_upper, first, side="left")
-    known = np.minimum(magnitudes, len(table.first_lower) - 1)
-    open_ = np.flatnonzero((magnitudes != known) | (first >= table.first_lower[known]))
+    clipped = np.minimum(magnitudes, len(table.first_lower) - 1)
+    open_ = np.flatnonzero((magnitudes != clipped) | (first >= table.first_lower[clipped]))
     tally.exact += len(open_)
+    # Stage 3, about one draw in 2**55: the threshold itself is worked out, and bits added until they differ from it.
     for i in open_:
         prefix = int(cells[i]) << 64 | int(extensions[i])
         next_word = _words_of(source, coordinates[i : i + 1], first=1)
-        magnitudes[i] = invert(table.law.decay, prefix, CELL_BITS + 64, next_word)
+        magnitudes[i] = invert(table.distribution.decay, prefix, CELL_BITS + 64, next_word)
     return magnitudes
 
 
-def _draw_reference(law: Law, source: WordSource, coordinates: Coordinates, tally: Tally) -> Integers:
+def _draw_reference(
+    distribution: NoiseDistribution, source: WordSource, coordinates: Coordinates, tally: Tally
+) -> Integers:
     """One draw per coordinate by the reference sampler; a few words for all coordinates are fetched at a time."""
     tally.draws += len(coordinates)
     tally.reference += len(coordinates)
@@ -262,7 +309,7 @@ def _draw_reference(law: Law, source: WordSource, coordinates: Coordinates, tall
         fetched = [source.extension(chunk, number).tolist() for number in range(_REFERENCE_WORDS)]
         for i in range(len(chunk)):
             next_word = _words_of(source, chunk[i : i + 1], first=0, fetched=[column[i] for column in fetched])
-            value = sample(law, UniformBits(next_word))
+            value = sample(distribution, UniformBits(next_word))
             if abs(value) > _LARGEST_VALUE:
                 raise OverflowError("a draw does not fit into 64 bits")
             noise[begin + i] = value
@@ -325,13 +372,13 @@ def check_values(values: Integers) -> None:
         )
 
 
-def check_width(law: Law) -> None:
+def check_width(distribution: NoiseDistribution) -> None:
     """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps."""
-    if law.decay.first < _WIDEST and law.decay.step < _WIDEST**2:
+    if distribution.decay.first < _WIDEST and distribution.decay.step < _WIDEST**2:
         raise ParameterError(
             "law-too-wide",
             "noise this wide does not fit into 64-bit integers",
-            found=repr(law),
+            found=repr(distribution),
             expected="sigma2 of at most 2**100, or epsilon of at least 2**-50",
             remedy="give the measurement more budget",
         )

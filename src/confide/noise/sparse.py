@@ -27,10 +27,11 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import Enclosure, Law, nearest_float
-from confide.noise.enclosure import Bounds, FoldedThresholds, ceil_div, folded_thresholds
-from confide.noise.inversion import Integers, Inverse, Steps, draw_one, scaled_down, scaled_up
+from confide.noise.distributions import Bounds, NoiseDistribution, nearest_float
+from confide.noise.enclosure import FoldedThresholds, IntegerBounds, ceil_div, folded_thresholds
+from confide.noise.inversion import Inverse, Steps, draw_one, scaled_down, scaled_up
 from confide.noise.lookup_table import fits_table
 from confide.noise.stream import WordSource
 
@@ -53,7 +54,7 @@ from confide.noise.stream import WordSource
 """Bits of a sum that rounding may eat: enough for fewer than 2**30 weights."""
 
 
-def draw_binomial(trials: int, success: Callable[[int], Enclosure], source: WordSource, coordinate: int) -> int:
+def draw_binomial(trials: int, success: Callable[[int], Bounds], source: WordSource, coordinate: int) -> int:
     """The number of successes among ``trials``, from the bits of one coordinate: ``min {k : U < P(K <= k)}``.
 
     ``success(bits)`` encloses the probability of success to within ``2**-bits``.
@@ -69,7 +70,7 @@ def draw_binomial(trials: int, success: Callable[[int], Enclosure], source: Word
     return draw_one(partial(binomial_steps, trials, success), source, coordinate)
 
 
-def binomial_steps(trials: int, success: Callable[[int], Enclosure], bits: int) -> Steps:
+def binomial_steps(trials: int, success: Callable[[int], Bounds], bits: int) -> Steps:
     """Enclosures of ``P(K <= k)`` for all ``k`` but those far from the mean."""
     work = bits + _GUARD
     one = 1 << bits
@@ -87,15 +88,15 @@ def binomial_steps(trials: int, success: Callable[[int], Enclosure], bits: int) 
     above = _weights(trials, centre, (lower / (1 - lower), upper / (1 - upper)), work)
     below = _weights(trials, trials - centre, ((1 - upper) / upper, (1 - lower) / lower), work)
     sums_lower = list(accumulate([*below.lower[::-1], 1 << work, *above.lower]))
-    sums_upper = list(accumulate([*below.upper[::-1], 1 << work, *above.upper], initial=below.rest))[1:]
-    total_lower, total_upper = sums_lower[-1], sums_upper[-1] + above.rest
+    sums_upper = list(accumulate([*below.upper[::-1], 1 << work, *above.upper], initial=below.remainder))[1:]
+    total_lower, total_upper = sums_lower[-1], sums_upper[-1] + above.remainder
     lowers = [(partial_sum << bits) // total_upper for partial_sum in sums_lower]
     uppers = [ceil_div(partial_sum << bits, total_lower) for partial_sum in sums_upper]
     first = centre - len(below.lower)
-    if not above.rest:
+    if not above.remainder:
         lowers[-1] = one
-    if below.rest:
-        first, lowers, uppers = first - 1, [0, *lowers], [ceil_div(below.rest << bits, total_lower), *uppers]
+    if below.remainder:
+        first, lowers, uppers = first - 1, [0, *lowers], [ceil_div(below.remainder << bits, total_lower), *uppers]
     return Steps.ascending(bits, lowers, uppers, first)
 
 
@@ -105,10 +106,10 @@ class _Side:
 
     lower: list[int]
     upper: list[int]
-    rest: int
+    remainder: int
 
 
-def _weights(trials: int, start: int, odds: Enclosure, work: int) -> _Side:
+def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
     """``w_k / w_start`` for ``k = start + 1, start + 2, ...`` until the rest is below ``2**(64 - work)``.
 
     The ratios fall with ``k``: what follows a weight of ratio ``r < 1`` to the one after it is a geometric series or
@@ -125,15 +126,15 @@ def _weights(trials: int, start: int, odds: Enclosure, work: int) -> _Side:
         if weight_upper >> _GUARD == 0:
             numerator, denominator = (trials - k - 1) * odds_upper, (k + 2) << scale
             if numerator < denominator:
-                rest = ceil_div(weight_upper * denominator, denominator - numerator)
-                if rest >> _GUARD == 0:
-                    return _Side(lower, upper, rest)
+                remainder = ceil_div(weight_upper * denominator, denominator - numerator)
+                if remainder >> _GUARD == 0:
+                    return _Side(lower, upper, remainder)
         lower.append(weight_lower)
         upper.append(weight_upper)
     return _Side(lower, upper, 0)
 
 
-def _between(bounds: Enclosure) -> Enclosure:
+def _between(bounds: Bounds) -> Bounds:
     """The enclosure of a probability without what lies outside [0, 1]."""
     return max(Fraction(0), bounds[0]), min(Fraction(1), bounds[1])
 
@@ -169,9 +170,9 @@ def draw_subset(universe: int, size: int, source: WordSource, start: int) -> Int
         )
     if 2 * size <= universe:
         return np.sort(_first_distinct(universe, size, source, start))
-    kept = np.ones(universe, np.bool_)
-    kept[_first_distinct(universe, universe - size, source, start)] = False
-    return np.flatnonzero(kept).astype(np.int64, copy=False)
+    remaining = np.ones(universe, np.bool_)
+    remaining[_first_distinct(universe, universe - size, source, start)] = False
+    return np.flatnonzero(remaining).astype(np.int64, copy=False)
 
 
 def _first_distinct(universe: int, size: int, source: WordSource, start: int) -> Integers:
@@ -180,17 +181,17 @@ def _first_distinct(universe: int, size: int, source: WordSource, start: int) ->
     How many coordinates are read at a time does not matter: it is the same sequence.
     """
     bits = (universe - 1).bit_length() if universe else 0
-    found = np.empty(0, np.int64)
-    while len(found) < size:
-        missing = size - len(found)
-        count = min(_CHUNK, ((missing << bits) // (universe - len(found))) * 9 // 8 + 64)
+    distinct = np.empty(0, np.int64)
+    while len(distinct) < size:
+        missing = size - len(distinct)
+        count = min(_CHUNK, ((missing << bits) // (universe - len(distinct))) * 9 // 8 + 64)
         words = source.extension(np.arange(start, start + count, dtype=np.uint64), 0)
         start += count
         integers = (words >> np.uint64(_WORD - bits)).astype(np.int64)
-        sequence = np.concatenate([found, integers[integers < universe]])
+        sequence = np.concatenate([distinct, integers[integers < universe]])
         _, occurrences = np.unique(sequence, return_index=True)
-        found = sequence[np.sort(occurrences)[:size]]
-    return found
+        distinct = sequence[np.sort(occurrences)[:size]]
+    return distinct
 
 
 def rank_to_place(ranks: Integers, occupied: Integers, universe: int) -> Integers:
@@ -222,7 +223,7 @@ def _bad_numbers(what: str) -> ParameterError:
     )
 
 
-LAYOUT = "confide/sparse/v1"
+SPARSE_LAYOUT = "confide/sparse/v1"
 """The version of everything that decides which survivors a stream gives."""
 
 _RANGE = 1 << 60
@@ -239,9 +240,9 @@ class TwoStageRule:
     3 are published. Level 0 is published if the noise ``X2`` of law ``second`` exceeds the cut-off ``above``.
     """
 
-    first: Law
+    first: NoiseDistribution
     thresholds: tuple[int, int, int]
-    second: Law
+    second: NoiseDistribution
     above: int
 
     def __post_init__(self) -> None:
@@ -252,7 +253,7 @@ class TwoStageRule:
         if not fits_table(self.second):
             raise _bad_rule("the second noise is too wide to list its values", repr(self.second))
 
-    def survival_bounds(self, bits: int = 128) -> Enclosure:
+    def survival_bounds(self, bits: int = 128) -> Bounds:
         """``q = s + (1 - s) t``, ``s = P(X1 >= thresholds[0])``, ``t = P(X2 > above)``, to within ``2**-bits``."""
         (s_lower, s_upper), (t_lower, t_upper) = (
             self.first.tail_bounds(self.thresholds[0] - 1, bits + 2),
@@ -282,7 +283,16 @@ class Survivors:
 
 
 def draw_survivors(rule: TwoStageRule, stream: WordSource, empty: int) -> Survivors:
-    """The survivors among ``empty`` empty groups: a function of the rule, the stream and the number of groups."""
+    """The survivors among ``empty`` empty groups: a function of the rule, the stream and the number of groups.
+
+    Args:
+        rule: What is published of an empty group.
+        stream: Where the bits come from.
+        empty: How many groups are empty; there may be thousands of millions.
+
+    Returns:
+        The published ones alone, with their ranks among the empty groups, in ascending order.
+    """
     count = draw_binomial(empty, partial(_survival, rule), stream, _COUNT)
     places = draw_subset(empty, count, stream, _RANKS)
     members = np.arange(count, dtype=np.uint64)
@@ -298,7 +308,7 @@ def draw_survivors(rule: TwoStageRule, stream: WordSource, empty: int) -> Surviv
 
 
 @lru_cache(maxsize=64)
-def _survival(rule: TwoStageRule, bits: int) -> Enclosure:
+def _survival(rule: TwoStageRule, bits: int) -> Bounds:
     return rule.survival_bounds(bits)
 
 
@@ -308,8 +318,8 @@ def _levels(rule: TwoStageRule) -> Inverse:
 
 
 @lru_cache(maxsize=64)
-def _tail(law: Law, above: int) -> Inverse:
-    return Inverse.prepare(partial(tail_steps, law, above))
+def _tail(distribution: NoiseDistribution, above: int) -> Inverse:
+    return Inverse.prepare(partial(tail_steps, distribution, above))
 
 
 def level_steps(rule: TwoStageRule, bits: int) -> Steps:
@@ -326,13 +336,13 @@ def level_steps(rule: TwoStageRule, bits: int) -> Steps:
     return Steps.ascending(bits, [*lower, one], [*upper, one])
 
 
-def tail_steps(law: Law, above: int, bits: int) -> Steps:
+def tail_steps(distribution: NoiseDistribution, above: int, bits: int) -> Steps:
     """The law given ``X > above``: ``P(X <= x | X > above) = 1 - P(X > x) / P(X > above)`` for ``x > above``."""
     extra = _GUARD
-    while (least := law.tail_bounds(above, extra)[0]) == 0:
+    while (least := distribution.tail_bounds(above, extra)[0]) == 0:
         extra *= 2
     work = bits + 2 * _GUARD + (least.denominator // least.numerator).bit_length()
-    folded = folded_thresholds(law.decay, work)
+    folded = folded_thresholds(distribution.decay, work)
     reach = len(folded.lower) - 1
     # Values below -reach are negligible; where they are possible, the steps begin at -reach and say nothing about it.
     first = max(above + 1, -reach)
@@ -346,7 +356,7 @@ def tail_steps(law: Law, above: int, bits: int) -> Steps:
     return Steps.ascending(bits, lower, upper, first)
 
 
-def _doubled_tail(folded: FoldedThresholds, x: int) -> Bounds:
+def _doubled_tail(folded: FoldedThresholds, x: int) -> IntegerBounds:
     """``2 P(X > x)``: ``1 - G_x`` for ``x >= 0``, and ``1 + G_{-x-1}`` below zero, scaled as the thresholds are."""
     one = 1 << folded.bits
     m = x if x >= 0 else -x - 1

@@ -36,6 +36,7 @@ SAMPLER = "confide/v1"
 """The version of everything that decides which noise a key gives; it stands in the manifest of a release."""
 
 _LABEL = SAMPLER.encode()
+_STUDY = b"confide/study/v1"
 _KEY_BYTES = 32
 _BLOCK_BYTES = 16
 _WORDS_PER_BLOCK = 8
@@ -99,6 +100,30 @@ class NoiseStream:
         _check_key(self.word_key, "word key")
         _check_key(self.extension_key, "extension key")
 
+    @classmethod
+    def fresh(cls, seed: str | bytes | None = None) -> NoiseStream:
+        """A stream that belongs to nobody, for studies of noise: bound to no records, plan, release or ledger.
+
+        It must not protect a release: nothing keeps the same noise from being laid over other data, and nothing is
+        charged for it. A release takes its streams from :func:`derive_stream`.
+
+        Args:
+            seed: Without one the keys come from the operating system and are never the same. With one, any text or
+                bytes, a study can be repeated: whoever knows the seed knows the noise.
+
+        Returns:
+            A stream like any other, with coordinates from 0 on.
+
+        >>> NoiseStream.fresh("study 1").words(0, 3)
+        array([48187,  7438, 43079], dtype=uint16)
+        """
+        if seed is None:
+            return cls(secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(_KEY_BYTES))
+        content = seed.encode() if isinstance(seed, str) else bytes(seed)
+        # The label is that of no release, so no seed leads to the stream of one.
+        keys = HKDF(algorithm=SHA256(), length=2 * _KEY_BYTES, salt=None, info=_STUDY).derive(content)
+        return cls(keys[:_KEY_BYTES], keys[_KEY_BYTES:])
+
     def words(self, start: int, count: int) -> Words:
         """The 16-bit words of the coordinates ``start .. start + count - 1``."""
         check_span(start, count)
@@ -140,6 +165,18 @@ def derive_stream(
     """The stream of one query at one level, bound to the records and to the plan.
 
     Changed records or a changed plan get unrelated noise, so the difference of two releases never shows the change.
+
+    Args:
+        release_key: The secret of the release.
+        records_fingerprint: The bytes of the hash of the records; not empty.
+        plan_hash: The bytes of the hash of the plan; not empty.
+        mechanism: What measures.
+        level: The geolevel that is measured.
+        query: The query that is measured.
+
+    Returns:
+        A stream whose coordinates are ``unit * cells + cell``. For a study without a release see
+        :meth:`NoiseStream.fresh`.
     """
     fields = (_LABEL, records_fingerprint, plan_hash, mechanism.encode(), level.encode(), query.encode())
     for name, value in (("records fingerprint", records_fingerprint), ("plan hash", plan_hash)):

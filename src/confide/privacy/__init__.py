@@ -1,81 +1,72 @@
-"""Privacy definitions, accounting and what the numbers mean. Pure: no records, no files, no noise is drawn here."""
+"""Privacy definitions, accounting and what the numbers mean. Pure: no records, no files, no noise is drawn here.
 
-from confide.privacy.accountant import Accountant, Loss, price
-from confide.privacy.calibration import (
-    Distribution,
-    Sensitivity,
-    bounded_degree,
-    gaussian_loss,
-    gaussian_sigma2,
-    geometric_epsilon,
-    geometric_loss,
-    geometric_zcdp_loss,
-    partition_marginal,
-)
-from confide.privacy.conversion import (
-    bun_steinke_epsilon,
-    cks_delta,
-    cks_epsilon,
-    cks_rho,
-    gaussian_limit_delta,
-    gaussian_limit_epsilon,
-    to_approximate,
-)
-from confide.privacy.definitions import ZCDP, ApproxDP, Definition, Neighbours, PrivacyLoss, PureDP, loss_from_dict
-from confide.privacy.events import (
-    BoundedDegree,
-    Event,
-    Measurement,
-    Parallel,
-    Sequential,
-    TruncatedMeasurement,
-    event_from_dict,
-)
-from confide.privacy.pld import Bracket, NoisyCells, delta_bracket, epsilon_bracket, event_epsilon_bracket, noisy_cells
-from confide.privacy.statements import Statement, factor, rounded_up, statements
+>>> from confide.privacy import ZCDP, Definition, Neighbours, Sequential, calibrate, epsilons, event_of_noise, price
+>>> noise = calibrate(ZCDP("1/10"), Neighbours.CHANGE_ONE)         # the noise with which one table costs rho = 1/10
+>>> noise
+DiscreteGaussian('10')
+>>> three = Sequential([event_of_noise(noise, table) for table in ("age", "sex", "place")])
+>>> loss = price(three, Neighbours.CHANGE_ONE, Definition.ZCDP)    # exact, before anything is measured
+>>> str(loss)
+'zcdp rho = 3/10'
+>>> round(epsilons(loss.rho, "1e-10")["canonne_kamath_steinke"], 3)
+5.182
 
-__all__ = [
-    "ZCDP",
-    "Accountant",
-    "ApproxDP",
-    "BoundedDegree",
-    "Bracket",
-    "Definition",
-    "Distribution",
-    "Event",
-    "Loss",
-    "Measurement",
-    "Neighbours",
-    "NoisyCells",
-    "Parallel",
-    "PrivacyLoss",
-    "PureDP",
-    "Sensitivity",
-    "Sequential",
-    "Statement",
-    "TruncatedMeasurement",
-    "bounded_degree",
-    "bun_steinke_epsilon",
-    "cks_delta",
-    "cks_epsilon",
-    "cks_rho",
-    "delta_bracket",
-    "epsilon_bracket",
-    "event_epsilon_bracket",
-    "event_from_dict",
-    "factor",
-    "gaussian_limit_delta",
-    "gaussian_limit_epsilon",
-    "gaussian_loss",
-    "gaussian_sigma2",
-    "geometric_epsilon",
-    "geometric_loss",
-    "geometric_zcdp_loss",
-    "loss_from_dict",
-    "noisy_cells",
-    "partition_marginal",
-    "price",
-    "rounded_up",
-    "statements",
-    "to_approximate",
-]
+* :mod:`~confide.privacy.definitions`: neighbours, and losses in three definitions;
+* :mod:`~confide.privacy.calibration`: from noise to loss and back; :mod:`~confide.privacy.conversion`: from ρ to ε at
+  δ;
+* :mod:`~confide.privacy.events`, :mod:`~confide.privacy.accountant`: what is done with the records, and its price;
+* :mod:`~confide.privacy.pld`, :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
+* :mod:`~confide.privacy.statements`: the guarantee in sentences; :mod:`~confide.privacy.invariants`: what figures
+  without noise do to it;
+* :mod:`~confide.privacy.directed`: real numbers between two decimals.
+
+Derivation: ``docs/proofs/accounting.md``. For users: ``docs/concepts/privacy.md``.
+"""
+
+from confide.privacy.accountant import Accountant as Accountant
+from confide.privacy.accountant import Loss as Loss
+from confide.privacy.accountant import price as price
+from confide.privacy.calibration import Distribution as Distribution
+from confide.privacy.calibration import Sensitivity as Sensitivity
+from confide.privacy.calibration import bounded_degree as bounded_degree
+from confide.privacy.calibration import budget_of as budget_of
+from confide.privacy.calibration import calibrate as calibrate
+from confide.privacy.calibration import gaussian_loss as gaussian_loss
+from confide.privacy.calibration import gaussian_sigma2 as gaussian_sigma2
+from confide.privacy.calibration import geometric_epsilon as geometric_epsilon
+from confide.privacy.calibration import geometric_loss as geometric_loss
+from confide.privacy.calibration import geometric_zcdp_loss as geometric_zcdp_loss
+from confide.privacy.calibration import partition_marginal as partition_marginal
+from confide.privacy.conversion import bun_steinke_epsilon as bun_steinke_epsilon
+from confide.privacy.conversion import cks_delta as cks_delta
+from confide.privacy.conversion import cks_epsilon as cks_epsilon
+from confide.privacy.conversion import cks_rho as cks_rho
+from confide.privacy.conversion import epsilons as epsilons
+from confide.privacy.conversion import gaussian_limit_delta as gaussian_limit_delta
+from confide.privacy.conversion import gaussian_limit_epsilon as gaussian_limit_epsilon
+from confide.privacy.conversion import to_approximate as to_approximate
+from confide.privacy.definitions import ZCDP as ZCDP
+from confide.privacy.definitions import ApproxDP as ApproxDP
+from confide.privacy.definitions import Definition as Definition
+from confide.privacy.definitions import Neighbours as Neighbours
+from confide.privacy.definitions import PrivacyLoss as PrivacyLoss
+from confide.privacy.definitions import PureDP as PureDP
+from confide.privacy.definitions import loss_from_dict as loss_from_dict
+from confide.privacy.events import BoundedDegree as BoundedDegree
+from confide.privacy.events import Event as Event
+from confide.privacy.events import Measurement as Measurement
+from confide.privacy.events import Parallel as Parallel
+from confide.privacy.events import Sequential as Sequential
+from confide.privacy.events import TruncatedMeasurement as TruncatedMeasurement
+from confide.privacy.events import event_from_dict as event_from_dict
+from confide.privacy.events import event_of_noise as event_of_noise
+from confide.privacy.pld import Bracket as Bracket
+from confide.privacy.pld import NoisyCells as NoisyCells
+from confide.privacy.pld import delta_bracket as delta_bracket
+from confide.privacy.pld import epsilon_bracket as epsilon_bracket
+from confide.privacy.pld import event_epsilon_bracket as event_epsilon_bracket
+from confide.privacy.pld import noisy_cells as noisy_cells
+from confide.privacy.statements import Statement as Statement
+from confide.privacy.statements import factor as factor
+from confide.privacy.statements import rounded_up as rounded_up
+from confide.privacy.statements import statements as statements

@@ -30,7 +30,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from confide.errors import BudgetExceededError, Finding, ParameterError
-from confide.exact import Exact, rounded_up
+from confide.exact import Exact, as_delta, rounded_up
 from confide.privacy.calibration import (
     Distribution,
     Sensitivity,
@@ -39,7 +39,7 @@ from confide.privacy.calibration import (
     geometric_loss,
     geometric_zcdp_loss,
 )
-from confide.privacy.conversion import cks_epsilon, probability
+from confide.privacy.conversion import cks_epsilon
 from confide.privacy.definitions import ZCDP, ApproxDP, Definition, Neighbours, PureDP
 from confide.privacy.events import (
     EVENTS,
@@ -74,7 +74,7 @@ from confide.privacy.events import (
 # ``docs/proofs/accounting.md``, section 7.
 
 
-class Parts(NamedTuple):
+class ApproximateSums(NamedTuple):
     """The five sums."""
 
     pure: Fraction
@@ -84,7 +84,7 @@ class Parts(NamedTuple):
     beyond: Fraction
 
 
-def parts_of(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity) -> Parts:
+def approximate_sums(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity) -> ApproximateSums:
     """What one measurement adds to the sums, each record being in a fixed number of its cells."""
     measurement = event if isinstance(event, Measurement) else event.measurement
     outside, beyond = (Fraction(0), Fraction(0)) if isinstance(event, Measurement) else (event.outside, event.beyond)
@@ -92,29 +92,29 @@ def parts_of(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity
     bounds = changed * outside, changed * beyond
     if measurement.distribution is Distribution.DISCRETE_GAUSSIAN:
         rho = times * gaussian_loss(measurement.parameter, sensitivity).rho
-        return Parts(Fraction(0), Fraction(0), rho, *bounds)
+        return ApproximateSums(Fraction(0), Fraction(0), rho, *bounds)
     pure = times * geometric_loss(measurement.parameter, sensitivity).epsilon
     rho = times * geometric_zcdp_loss(measurement.parameter, sensitivity).rho
-    return Parts(pure, rho, Fraction(0), *bounds)
+    return ApproximateSums(pure, rho, Fraction(0), *bounds)
 
 
-def approximate_loss(parts: Parts, delta: Exact | None) -> ApproxDP:
+def approximate_loss(parts: ApproximateSums, delta: Exact | None) -> ApproxDP:
     """The smallest ε that is known to hold with a δ of at most ``delta``, and that δ. Without one: Gaussian noise has
     no ε."""
-    found = [] if parts.rho else [ApproxDP(parts.pure, parts.outside)]
+    losses = [] if parts.rho else [ApproxDP(parts.pure, parts.outside)]
     if delta is not None:
-        limit = probability(delta)
+        limit = as_delta(delta)
         spare = (limit - parts.outside) * (1 - parts.beyond) if parts.beyond < 1 else Fraction(0)
         if spare > 0 and parts.rho + parts.pure_rho:
             mixed = parts.pure + Fraction(cks_epsilon(parts.rho, spare))
             alone = Fraction(cks_epsilon(parts.rho + parts.pure_rho, spare))
-            found.append(ApproxDP(rounded_up(min(mixed, alone)), limit))
-    if not found:
+            losses.append(ApproxDP(rounded_up(min(mixed, alone)), limit))
+    if not losses:
         raise ParameterError(_no_epsilon(parts, delta))
-    return min(found, key=lambda loss: (loss.epsilon, loss.delta))
+    return min(losses, key=lambda loss: (loss.epsilon, loss.delta))
 
 
-def _no_epsilon(parts: Parts, delta: Exact | None) -> Finding:
+def _no_epsilon(parts: ApproximateSums, delta: Exact | None) -> Finding:
     if delta is None:
         return Finding(
             code="no-pure-loss",
@@ -152,11 +152,24 @@ def price(event: Event, neighbours: Neighbours, definition: Definition, delta: E
     In zCDP geometric noise is converted exactly. In pure, discrete Gaussian noise is refused: it has no pure loss; and
     truncated noise, which has neither, is priced in approximate alone. There ``delta`` is the largest δ of the whole,
     and without it Gaussian noise is refused.
+
+    Args:
+        event: One measurement, or several put together.
+        neighbours: What the guarantee compares.
+        definition: The kind of loss.
+        delta: In approximate: the largest δ, exact.
+
+    Returns:
+        An exact loss of that kind.
+
+    >>> twice = Measurement.discrete_gaussian(4, times=2)
+    >>> price(twice, Neighbours.ADD_REMOVE, Definition.ZCDP)
+    ZCDP(rho=Fraction(1, 4))
     """
     cost = _cost(event, definition)
     amounts = cost.changed if neighbours is Neighbours.CHANGE_ONE else cost.touched
     if definition is Definition.APPROXIMATE:
-        return approximate_loss(Parts(*amounts), delta)
+        return approximate_loss(ApproximateSums(*amounts), delta)
     (number,) = amounts
     return ZCDP(number) if definition is Definition.ZCDP else PureDP(number)
 
@@ -167,6 +180,10 @@ class Accountant:
 
     :meth:`compose` prices everything, compares it with the budget and only then returns the new account. An error
     leaves the old one as it was.
+
+    >>> account = Accountant(Neighbours.ADD_REMOVE, Definition.ZCDP, budget=ZCDP(1))
+    >>> account.compose(Measurement.discrete_gaussian(2)).remaining
+    ZCDP(rho=Fraction(3, 4))
     """
 
     neighbours: Neighbours
@@ -230,7 +247,7 @@ def _sum(amounts: Iterable[Amounts], definition: Definition) -> Amounts:
 
 
 def _nothing(definition: Definition) -> Amounts:
-    return (Fraction(0),) * (len(Parts._fields) if definition is Definition.APPROXIMATE else 1)
+    return (Fraction(0),) * (len(ApproximateSums._fields) if definition is Definition.APPROXIMATE else 1)
 
 
 def _largest(members: Sequence[tuple[_Cost, int]], degree: int, definition: Definition) -> _Cost:
@@ -253,15 +270,15 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
     """The sum of the ``places`` largest values, counted with their copies."""
     total = Fraction()
     for value, copies in sorted(values, reverse=True):
-        taken = min(copies, places)
-        total += taken * value
-        places -= taken
+        counted = min(copies, places)
+        total += counted * value
+        places -= counted
     return total
 
 
 def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity, definition: Definition) -> Amounts:
     if definition is Definition.APPROXIMATE:
-        return parts_of(event, sensitivity)
+        return approximate_sums(event, sensitivity)
     if isinstance(event, TruncatedMeasurement):
         raise ParameterError(
             "bounded-noise",

@@ -19,8 +19,9 @@ from enum import StrEnum
 from fractions import Fraction
 
 from confide.errors import ParameterError
-from confide.exact import Exact, positive
-from confide.privacy.definitions import ZCDP, Neighbours, PureDP
+from confide.exact import Exact, integer, positive
+from confide.noise.distributions import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
+from confide.privacy.definitions import ZCDP, Definition, Neighbours, PrivacyLoss, PureDP
 
 # Sensitivity: how far one record can move the answers of a query.
 #
@@ -43,8 +44,16 @@ class Sensitivity:
 
 
 def bounded_degree(degree: int, neighbours: Neighbours) -> Sensitivity:
-    """Sensitivity of a query in which each record counts, once, in at most ``degree`` cells."""
-    changed = whole(degree, "degree") * (2 if neighbours is Neighbours.CHANGE_ONE else 1)
+    """Sensitivity of a query in which each record counts, once, in at most ``degree`` cells.
+
+    Args:
+        degree: At least one.
+        neighbours: What the guarantee compares.
+
+    >>> bounded_degree(3, Neighbours.CHANGE_ONE)
+    Sensitivity(l1=6, l2_squared=6)
+    """
+    changed = integer(degree, "degree") * (2 if neighbours is Neighbours.CHANGE_ONE else 1)
     return Sensitivity(l1=changed, l2_squared=changed)
 
 
@@ -59,19 +68,6 @@ def partition_marginal(neighbours: Neighbours) -> Sensitivity:
     return bounded_degree(1, neighbours)
 
 
-def whole(value: object, name: str, least: int = 1) -> int:
-    """``value`` if it is an integer of at least ``least``: a number of cells, copies or repetitions."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ParameterError(
-            "not-a-whole-number",
-            f"{name} must be a whole number of at least {least}",
-            found=repr(value),
-            expected=f"an integer, {least} or more",
-            remedy=f"correct {name}",
-        )
-    return value
-
-
 class Distribution(StrEnum):
     """The noise laws that a loss is known for."""
 
@@ -80,17 +76,41 @@ class Distribution(StrEnum):
 
 
 def gaussian_loss(sigma2: Exact, sensitivity: Sensitivity) -> ZCDP:
-    """The loss of discrete Gaussian noise with parameter σ² in every cell."""
+    """The loss of discrete Gaussian noise with parameter σ² in every cell: ρ = Δ₂²/(2σ²).
+
+    Args:
+        sigma2: Exact and above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> gaussian_loss(4, partition_marginal(Neighbours.CHANGE_ONE))
+    ZCDP(rho=Fraction(1, 4))
+    """
     return ZCDP(sensitivity.l2_squared / (2 * positive(sigma2, "sigma2")))
 
 
 def gaussian_sigma2(loss: ZCDP, sensitivity: Sensitivity) -> Fraction:
-    """The σ² with which discrete Gaussian noise costs ``loss``."""
+    """The σ² with which discrete Gaussian noise costs ``loss``: the inverse of :func:`gaussian_loss`.
+
+    Args:
+        loss: Above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> gaussian_sigma2(ZCDP("1/4"), partition_marginal(Neighbours.CHANGE_ONE))
+    Fraction(4, 1)
+    """
     return sensitivity.l2_squared / (2 * _spendable(loss.rho, "rho"))
 
 
 def geometric_loss(epsilon: Exact, sensitivity: Sensitivity) -> PureDP:
-    """The pure loss of geometric noise with parameter ε in every cell."""
+    """The pure loss of geometric noise with parameter ε in every cell: Δ₁ε.
+
+    Args:
+        epsilon: ε per cell, exact and above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> geometric_loss("1/2", partition_marginal(Neighbours.CHANGE_ONE))
+    PureDP(epsilon=Fraction(1, 1))
+    """
     return PureDP(sensitivity.l1 * positive(epsilon, "epsilon"))
 
 
@@ -100,8 +120,43 @@ def geometric_zcdp_loss(epsilon: Exact, sensitivity: Sensitivity) -> ZCDP:
 
 
 def geometric_epsilon(loss: PureDP, sensitivity: Sensitivity) -> Fraction:
-    """The ε per cell with which geometric noise costs ``loss``."""
+    """The ε per cell with which geometric noise costs ``loss``: the inverse of :func:`geometric_loss`.
+
+    Args:
+        loss: Above zero.
+        sensitivity: How far one record can move the counts.
+
+    >>> geometric_epsilon(PureDP(1), partition_marginal(Neighbours.CHANGE_ONE))
+    Fraction(1, 2)
+    """
     return _spendable(loss.epsilon, "epsilon") / sensitivity.l1
+
+
+def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> NoiseDistribution:
+    """The noise with which a marginal costs ``loss``: discrete Gaussian for zCDP, two-sided geometric for pure.
+
+    Args:
+        loss: What one marginal, in which each record counts in at most one cell, may cost.
+        neighbours: What the guarantee compares.
+
+    >>> calibrate(ZCDP("1/8"), Neighbours.CHANGE_ONE)
+    DiscreteGaussian('8')
+    """
+    sensitivity = partition_marginal(neighbours)
+    if isinstance(loss, ZCDP):
+        return DiscreteGaussian(gaussian_sigma2(loss, sensitivity))
+    if isinstance(loss, PureDP):
+        return TwoSidedGeometric(geometric_epsilon(loss, sensitivity))
+    raise TypeError(f"no noise is calibrated for {loss}")
+
+
+def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
+    """A budget as a loss: ρ for zCDP, otherwise pure ε.
+
+    >>> budget_of(Definition.ZCDP, "2.56")
+    ZCDP(rho=Fraction(64, 25))
+    """
+    return ZCDP(amount) if definition is Definition.ZCDP else PureDP(amount)
 
 
 def _spendable(value: Fraction, name: str) -> Fraction:

@@ -19,9 +19,8 @@ from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
-from confide.errors import ParameterError
-from confide.exact import Exact, exact
-from confide.privacy.definitions import ZCDP, ApproxDP, nonnegative
+from confide.exact import Exact, as_delta, exact, nonnegative
+from confide.privacy.definitions import ZCDP, ApproxDP
 from confide.privacy.directed import Enclosure, density, float_up, mills_ratio, tighten
 
 _ROUGH = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -31,14 +30,30 @@ _NEXT_TO_ZERO = Decimal("1e-60")  # an order α this close to 1 is as good as an
 
 
 def bun_steinke_epsilon(rho: Exact, delta: Exact) -> float:
-    """ρ + 2√(ρ ln(1/δ)), rounded up."""
-    r, d = nonnegative(rho, "rho"), probability(delta)
+    """ρ + 2√(ρ ln(1/δ)), rounded up.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> round(bun_steinke_epsilon("1/2", "1e-10"), 3)
+    7.286
+    """
+    r, d = nonnegative(rho, "rho"), as_delta(delta)
     return float_up(tighten(lambda digits: r + 2 * (r * -Enclosure.of(d, digits).ln()).sqrt()).hi) if r else 0.0
 
 
 def cks_epsilon(rho: Exact, delta: Exact) -> float:
-    """The smallest ε that ρ-zCDP implies at δ by Canonne, Kamath & Steinke, rounded up."""
-    r, d = nonnegative(rho, "rho"), probability(delta)
+    """The smallest ε that ρ-zCDP implies at δ by Canonne, Kamath & Steinke, rounded up.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> round(cks_epsilon("1/2", "1e-10"), 3)
+    6.839
+    """
+    r, d = nonnegative(rho, "rho"), as_delta(delta)
     return float_up(_cks_upper(r, d)) if r else 0.0
 
 
@@ -68,8 +83,15 @@ def cks_rho(epsilon: Exact, delta: Exact) -> Fraction:
 
     For every α, ρ = (ε − ln(1/(αδ))/(α−1) − ln(1−1/α))/α will do; the best α is where that ρ has its minimum of
     :func:`cks_epsilon`.
+
+    Args:
+        epsilon: ε, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> float(round(cks_rho(1, "1e-10"), 6))
+    0.013243
     """
-    e, d = nonnegative(epsilon, "epsilon"), probability(delta)
+    e, d = nonnegative(epsilon, "epsilon"), as_delta(delta)
     ee, dd = _rough(e), _rough(d)
     with localcontext(_ROUGH):
         u = _root(lambda u: ee + (dd * (1 + u)).ln() * (2 * u + 1) / u**2 - (u / (1 + u)).ln(), 1 / dd - 1)
@@ -86,8 +108,16 @@ def cks_rho(epsilon: Exact, delta: Exact) -> Fraction:
 
 
 def gaussian_limit_epsilon(rho: Exact, delta: Exact) -> float:
-    """The exact ε at δ of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module."""
-    r, d = nonnegative(rho, "rho"), probability(delta)
+    """The exact ε at δ of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    >>> round(gaussian_limit_epsilon("1/2", "1e-10"), 3)
+    6.548
+    """
+    r, d = nonnegative(rho, "rho"), as_delta(delta)
     if not r or _gaussian_delta(r, Fraction(0)).hi <= d:
         return 0.0
     candidate = float_up(_gaussian_search(r, _rough(d), Decimal(cks_epsilon(r, d))))
@@ -102,23 +132,35 @@ def gaussian_limit_delta(rho: Exact, epsilon: Exact) -> float:
     return min(1.0, float_up(_gaussian_delta(r, e).hi)) if r else 0.0
 
 
+def epsilons(rho: Exact, delta: Exact) -> dict[str, float]:
+    """The ε of a zCDP loss at a δ in the three ways of this module, each rounded up, by the name of the way.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        delta: δ, exact, strictly between 0 and 1.
+
+    Returns:
+        ``bun_steinke``, ``canonne_kamath_steinke`` and ``gaussian_limit``. The first two are bounds for every ρ-zCDP
+        release; the last is for comparison.
+
+    >>> {way: round(epsilon, 3) for way, epsilon in epsilons("1/2", "1e-10").items()}
+    {'bun_steinke': 7.286, 'canonne_kamath_steinke': 6.839, 'gaussian_limit': 6.548}
+    """
+    return {
+        "bun_steinke": bun_steinke_epsilon(rho, delta),
+        "canonne_kamath_steinke": cks_epsilon(rho, delta),
+        "gaussian_limit": gaussian_limit_epsilon(rho, delta),
+    }
+
+
 def to_approximate(loss: ZCDP, delta: Exact) -> ApproxDP:
-    """The (ε, δ) promise that a zCDP promise implies, by Canonne, Kamath & Steinke."""
+    """The (ε, δ) guarantee that a zCDP guarantee implies, by Canonne, Kamath & Steinke.
+
+    Args:
+        loss: In zCDP.
+        delta: δ, exact, strictly between 0 and 1.
+    """
     return ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), exact(delta, "delta"))
-
-
-def probability(delta: Exact) -> Fraction:
-    """δ as an exact number strictly between 0 and 1."""
-    number = exact(delta, "delta")
-    if not 0 < number < 1:
-        raise ParameterError(
-            "delta-out-of-range",
-            "delta must lie strictly between 0 and 1",
-            found=str(number),
-            expected='a small probability such as "1e-10"',
-            remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",
-        )
-    return number
 
 
 def _cks_upper(rho: Fraction, delta: Fraction) -> Decimal:

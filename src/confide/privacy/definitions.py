@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from confide.errors import ParameterError
-from confide.exact import Exact, exact
+from confide.exact import Exact, exact, nonnegative
 
 
 class Neighbours(StrEnum):
@@ -39,20 +39,6 @@ class Definition(StrEnum):
     PURE = "pure"
     ZCDP = "zcdp"
     APPROXIMATE = "approximate"
-
-
-def nonnegative(value: Exact, name: str) -> Fraction:
-    """``value`` as an exact number that is zero or more."""
-    number = exact(value, name)
-    if number < 0:
-        raise ParameterError(
-            "negative",
-            f"{name} must not be negative",
-            found=str(number),
-            expected="zero or a positive number",
-            remedy=f"correct {name}",
-        )
-    return number
 
 
 class PrivacyLoss(ABC):

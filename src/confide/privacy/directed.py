@@ -202,10 +202,10 @@ def _terms(x: float, digits: int) -> int:
 
     The number only decides how tight the enclosure is, not whether it holds.
     """
-    wanted, k = 2.303 * digits + 5, 0
-    while wanted > 0:
+    digits_missing, k = 2.303 * digits + 5, 0
+    while digits_missing > 0:
         k += 1
-        wanted -= 2 * math.log(x / 2 + math.sqrt(x * x / 4 + k)) - math.log(k)
+        digits_missing -= 2 * math.log(x / 2 + math.sqrt(x * x / 4 + k)) - math.log(k)
     return k
 
 
@@ -216,5 +216,5 @@ def _by_series(x: Enclosure) -> Enclosure:
         k += 1
         term = term * square / (2 * k + 1)
         total += term
-    rest = Enclosure(Decimal(0), term.hi, x.digits)
-    return _inverse_density(x) / 2 - (total + rest)
+    remainder = Enclosure(Decimal(0), term.hi, x.digits)
+    return _inverse_density(x) / 2 - (total + remainder)

@@ -19,11 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from confide.errors import ConfideError, ParameterError
-from confide.exact import Exact, positive
-from confide.privacy.calibration import Distribution, whole
+from confide.exact import Exact, integer, positive, rounded_up
+from confide.noise.bounded import TruncatedDistribution
+from confide.noise.distributions import DiscreteGaussian, TwoSidedGeometric
+from confide.noise.release_noise import ReleaseNoise, beyond_mass, outside_mass
+from confide.privacy.calibration import Distribution
 
 _PARAMETER = {Distribution.DISCRETE_GAUSSIAN: "sigma2", Distribution.GEOMETRIC: "epsilon"}
 
@@ -49,8 +53,8 @@ class Measurement:
             raise unsupported(f"distribution {distribution!r}")
         object.__setattr__(self, "distribution", distribution)
         object.__setattr__(self, "parameter", positive(parameter, _PARAMETER[distribution]))
-        object.__setattr__(self, "degree", whole(degree, "degree"))
-        object.__setattr__(self, "times", whole(times, "times"))
+        object.__setattr__(self, "degree", integer(degree, "degree"))
+        object.__setattr__(self, "times", integer(times, "times"))
         object.__setattr__(self, "label", label)
 
     @classmethod
@@ -89,7 +93,7 @@ class TruncatedMeasurement:
 
     def __init__(self, measurement: Measurement, bound: int, outside: Exact, beyond: Exact) -> None:
         object.__setattr__(self, "measurement", measurement)
-        object.__setattr__(self, "bound", whole(bound, "bound"))
+        object.__setattr__(self, "bound", integer(bound, "bound"))
         object.__setattr__(self, "outside", positive(outside, "outside"))
         object.__setattr__(self, "beyond", positive(beyond, "beyond"))
 
@@ -143,7 +147,7 @@ class BoundedDegree:
 
     def __init__(self, events: Iterable[Event], degree: int, copies: Iterable[int] | None = None) -> None:
         members = _members(events)
-        numbers = (1,) * len(members) if copies is None else tuple(whole(number, "copies") for number in copies)
+        numbers = (1,) * len(members) if copies is None else tuple(integer(number, "copies") for number in copies)
         if len(numbers) != len(members):
             raise ParameterError(
                 "copies-do-not-match",
@@ -153,7 +157,7 @@ class BoundedDegree:
                 remedy="give the number of members for each event",
             )
         object.__setattr__(self, "events", members)
-        object.__setattr__(self, "degree", whole(degree, "degree"))
+        object.__setattr__(self, "degree", integer(degree, "degree"))
         object.__setattr__(self, "copies", numbers)
 
     def as_dict(self) -> dict[str, Any]:
@@ -185,8 +189,10 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
 def _read(values: Mapping[str, Any]) -> Event:
     name = values["event"]
     if name == "measurement":
-        law = Distribution(values["distribution"])
-        return Measurement(law, values[_PARAMETER[law]], values["degree"], values["times"], values["label"])
+        distribution = Distribution(values["distribution"])
+        return Measurement(
+            distribution, values[_PARAMETER[distribution]], values["degree"], values["times"], values["label"]
+        )
     if name == "truncated-measurement":
         measurement = _read(values["measurement"])
         if not isinstance(measurement, Measurement):
@@ -200,6 +206,30 @@ def _read(values: Mapping[str, Any]) -> Event:
     if name == "parallel":
         return Parallel(members)
     return BoundedDegree(members, values["degree"], values["copies"])
+
+
+@lru_cache(maxsize=4096)
+def event_of_noise(distribution: ReleaseNoise, label: str = "") -> Measurement | TruncatedMeasurement:
+    """The event of a query in which each record counts in at most one cell, measured with this noise.
+
+    Args:
+        distribution: Noise that the accountant has a price for; truncated noise has one in approximate alone.
+        label: For readers of the plan.
+
+    >>> event_of_noise(DiscreteGaussian(2)).as_dict()["sigma2"]
+    '2'
+    """
+    free = distribution.untruncated if isinstance(distribution, TruncatedDistribution) else distribution
+    if isinstance(free, DiscreteGaussian):
+        event = Measurement.discrete_gaussian(free.sigma2, label=label)
+    elif isinstance(free, TwoSidedGeometric):
+        event = Measurement.geometric(free.epsilon, label=label)
+    else:
+        raise TypeError(f"no event for {distribution!r}")
+    if not isinstance(distribution, TruncatedDistribution):
+        return event
+    outside, beyond = outside_mass(distribution), beyond_mass(free, distribution.bound)
+    return TruncatedMeasurement(event, distribution.bound, rounded_up(outside), rounded_up(beyond))
 
 
 def unsupported(found: str) -> ParameterError:

@@ -1,7 +1,7 @@
 """Laws of a privacy loss under exponential tilting, with a bound for everything that is not exact.
 
-A :class:`LossLaw` holds P[L = l] exp(θl)/E[exp(θL)] on equidistant losses l. Mass that is missing, wrapped around or
-misplaced under this tilted law by at most ``doubt`` (in L1) moves δ(ε) = E[(1 − exp(ε − L))₊] by at most
+A :class:`LossDistribution` holds P[L = l] exp(θl)/E[exp(θL)] on equidistant losses l. Mass that is missing, wrapped
+around or misplaced under this tilted law by at most ``doubt`` (in L1) moves δ(ε) = E[(1 − exp(ε − L))₊] by at most
 E[exp(θL)] exp(−θε) · doubt, because (1 − exp(ε − l))₊ ≤ exp(θ(l − ε)) for θ ≥ 0. Derivation:
 ``docs/proofs/accounting.md``, section 5.
 """
@@ -16,9 +16,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats
 from confide.errors import ParameterError
-
-Array = npt.NDArray[np.float64]
 
 MOST_POINTS = 1 << 23
 """The largest array that is built, 64 MB. What would need more is refused."""
@@ -31,7 +30,7 @@ _LARGEST_POWER = 650.0
 
 
 @dataclass(frozen=True)
-class LossLaw:
+class LossDistribution:
     """The tilted law: ``mass[i]`` belongs to the loss ``start + i·step``.
 
     ``variance`` and ``wobble`` describe its tails: P[|L − mean| ≥ r] ≤ 2 exp(wobble − r²/(2·variance)) when tilted.
@@ -39,7 +38,7 @@ class LossLaw:
 
     start: float
     step: float
-    mass: Array
+    mass: Floats
     theta: float
     log_moment: float
     doubt: float
@@ -90,7 +89,7 @@ class LossLaw:
         return self.start + self.step * len(self.mass)
 
     @cached_property
-    def _positive(self) -> tuple[Array, Array]:
+    def _positive(self) -> tuple[Floats, Floats]:
         """The positive losses and their untilted masses; others do not matter for ε ≥ 0."""
         first = min(max(0, math.floor(-self.start / self.step)), len(self.mass))
         losses = self.start + self.step * np.arange(first, len(self.mass), dtype=np.float64)
@@ -98,15 +97,15 @@ class LossLaw:
         return losses, self.mass[first:] * np.exp(tilt)
 
 
-def lattice_law(sigma2: float, cells: int, theta: float) -> LossLaw:
+def lattice_distribution(sigma2: float, cells: int, theta: float) -> LossDistribution:
     """The loss (cells + 2S)/(2σ²), S a sum of ``cells`` discrete Gaussians: tilted, each is centred at θ."""
     if sigma2 < LEAST_SIGMA2:
         raise too_large("the noise is too small", f"sigma2 = {sigma2:.3g}")
     wobble = _log_wobble(sigma2)
-    spread = math.sqrt(2 * (_LOG_TAIL + wobble) * sigma2) + 1
+    reach = math.sqrt(2 * (_LOG_TAIL + wobble) * sigma2) + 1
     radius = math.sqrt(2 * (_LOG_TAIL + cells * wobble) * sigma2 * cells) + 1
-    size = _points(2 * max(radius, spread) + 4, f"sigma2 = {sigma2:.6g}, {cells} cells")
-    single = np.arange(math.floor(theta - spread), math.ceil(theta + spread) + 1, dtype=np.float64)
+    size = _points(2 * max(radius, reach) + 4, f"sigma2 = {sigma2:.6g}, {cells} cells")
+    single = np.arange(math.floor(theta - reach), math.ceil(theta + reach) + 1, dtype=np.float64)
     weights = np.exp(-((single - theta) ** 2) / (2 * sigma2))
     centred = np.exp(-((single - round(theta)) ** 2) / (2 * sigma2))
     total, untilted = float(np.sum(weights)), float(np.sum(centred))
@@ -119,39 +118,42 @@ def lattice_law(sigma2: float, cells: int, theta: float) -> LossLaw:
         doubt += cells * _transform_error(mass)
         mass = np.fft.irfft(_power(np.fft.rfft(mass), cells), size)
         doubt += _transform_error(mass) + 8 * cells * _UNIT * math.sqrt(size) * _norm(mass)
-        wanted = math.floor(cells * theta - radius) - 1
-        mass = np.roll(mass, (cells * first - wanted) % size)
-        first = wanted
+        points = math.floor(cells * theta - radius) - 1
+        mass = np.roll(mass, (cells * first - points) % size)
+        first = points
     start, step = (cells + 2 * first) / (2 * sigma2), 1 / sigma2
-    return LossLaw(start, step, mass, theta, log_moment, doubt, cells / sigma2, cells * wobble)
+    return LossDistribution(start, step, mass, theta, log_moment, doubt, cells / sigma2, cells * wobble)
 
 
-def sum_on_grid(laws: Sequence[LossLaw], step: float, *, up: bool) -> LossLaw:
+def sum_on_grid(distributions: Sequence[LossDistribution], step: float, *, up: bool) -> LossDistribution:
     """The sum of independent losses, each first rounded to a multiple of ``step``, upwards or downwards."""
-    theta = laws[0].theta
-    variance, wobble = sum(law.variance for law in laws), sum(law.wobble for law in laws)
-    radius = _radius(variance, wobble, len(laws), step)
-    size = circle(laws, step)
+    theta = distributions[0].theta
+    variance, wobble = (
+        sum(distribution.variance for distribution in distributions),
+        sum(distribution.wobble for distribution in distributions),
+    )
+    radius = _radius(variance, wobble, len(distributions), step)
+    size = circle(distributions, step)
     start = _first_point(variance, radius, theta, step)
     product, doubt = np.ones(size // 2 + 1, dtype=np.complex128), 8 * math.exp(-_LOG_TAIL)
-    for law in laws:
-        losses = law.start + law.step * np.arange(len(law.mass), dtype=np.float64)
+    for distribution in distributions:
+        losses = distribution.start + distribution.step * np.arange(len(distribution.mass), dtype=np.float64)
         # a millionth of a step is far more than the error of the division, so the direction is kept for certain
         steps = np.ceil(losses / step + 1e-6) if up else np.floor(losses / step - 1e-6)
-        moved = law.mass * np.exp(theta * (steps * step - losses))
+        moved = distribution.mass * np.exp(theta * (steps * step - losses))
         placed = np.bincount(steps.astype(np.int64) % size, weights=moved, minlength=size).astype(np.float64)
         product *= np.fft.rfft(placed)
-        doubt += law.doubt + _transform_error(placed)
+        doubt += distribution.doubt + _transform_error(placed)
     mass = np.fft.irfft(product, size)
-    doubt += _transform_error(mass) + 8 * len(laws) * _UNIT * math.sqrt(size) * _norm(mass)
+    doubt += _transform_error(mass) + 8 * len(distributions) * _UNIT * math.sqrt(size) * _norm(mass)
     # rounding multiplies a tilted mass, and what is in doubt about it, by at most exp(±2θ·step) for each law
-    doubt *= math.exp(2 * theta * step * len(laws))
-    moment = sum(law.log_moment for law in laws)
-    return LossLaw(start * step, step, np.roll(mass, -start % size), theta, moment, doubt, variance, wobble)
+    doubt *= math.exp(2 * theta * step * len(distributions))
+    moment = sum(distribution.log_moment for distribution in distributions)
+    return LossDistribution(start * step, step, np.roll(mass, -start % size), theta, moment, doubt, variance, wobble)
 
 
 @dataclass(frozen=True)
-class SpreadSum:
+class GridSum:
     """A sum of independent losses on a circle of ``size`` grid points, each spread so that δ(ε) rises, as a spectrum.
 
     A loss between two grid points goes to both of them, with weights that keep its mass and its E[exp(−L)]. What is
@@ -162,67 +164,82 @@ class SpreadSum:
     size: int
     theta: float
     spectrum: npt.NDArray[np.complex128]
-    laws: int
+    terms: int
     log_moment: float
     doubt: float
     variance: float
     wobble: float
 
-    def __add__(self, other: SpreadSum) -> SpreadSum:
+    def __add__(self, other: GridSum) -> GridSum:
         assert (self.step, self.size, self.theta) == (other.step, other.size, other.theta)
-        return SpreadSum(
+        return GridSum(
             self.step,
             self.size,
             self.theta,
             self.spectrum * other.spectrum,
-            self.laws + other.laws,
+            self.terms + other.terms,
             self.log_moment + other.log_moment,
             self.doubt + other.doubt,
             self.variance + other.variance,
             self.wobble + other.wobble,
         )
 
-    def law(self) -> LossLaw:
+    def distribution(self) -> LossDistribution:
         """The law of the sum. The circle must be as large as :func:`circle` says."""
         step, size = self.step, self.size
-        radius = _radius(self.variance, self.wobble, self.laws, step)
+        radius = _radius(self.variance, self.wobble, self.terms, step)
         assert 2 * radius / step + 4 <= size
         start = _first_point(self.variance, radius, self.theta, step)
         mass = np.fft.irfft(self.spectrum, size)
         doubt = self.doubt + 8 * math.exp(-_LOG_TAIL)
-        doubt += _transform_error(mass) + 8 * self.laws * _UNIT * math.sqrt(size) * _norm(mass)
-        doubt *= math.exp(2 * self.theta * step * self.laws)
+        doubt += _transform_error(mass) + 8 * self.terms * _UNIT * math.sqrt(size) * _norm(mass)
+        doubt *= math.exp(2 * self.theta * step * self.terms)
         moved = np.roll(mass, -start % size)
-        return LossLaw(start * step, step, moved, self.theta, self.log_moment, doubt, self.variance, self.wobble)
+        return LossDistribution(
+            start * step, step, moved, self.theta, self.log_moment, doubt, self.variance, self.wobble
+        )
 
 
-def circle(laws: Sequence[LossLaw], step: float) -> int:
+def circle(distributions: Sequence[LossDistribution], step: float) -> int:
     """How many grid points the sum of ``laws`` needs."""
-    variance, wobble = sum(law.variance for law in laws), sum(law.wobble for law in laws)
-    return _points(2 * _radius(variance, wobble, len(laws), step) / step + 4, f"interval = {step:.3g}")
+    variance, wobble = (
+        sum(distribution.variance for distribution in distributions),
+        sum(distribution.wobble for distribution in distributions),
+    )
+    return _points(2 * _radius(variance, wobble, len(distributions), step) / step + 4, f"interval = {step:.3g}")
 
 
-def spread(law: LossLaw, step: float, size: int) -> SpreadSum:
+def discretise(distribution: LossDistribution, step: float, size: int) -> GridSum:
     """One law on the circle, each loss divided between its two neighbours on the grid."""
-    losses = law.start + law.step * np.arange(len(law.mass), dtype=np.float64)
+    losses = distribution.start + distribution.step * np.arange(len(distribution.mass), dtype=np.float64)
     # a millionth of a step upwards, far more than the error of the division: so what is rounded is rounded up
     places = losses / step + 1e-6
     below = np.floor(places)
     upper = np.expm1(-(places - below) * step) / math.expm1(-step)
     placed = np.zeros(size)
     for points, weight in ((below, 1 - upper), (below + 1, upper)):
-        moved = law.mass * weight * np.exp(law.theta * (points * step - losses))
+        moved = distribution.mass * weight * np.exp(distribution.theta * (points * step - losses))
         placed += np.bincount(points.astype(np.int64) % size, weights=moved, minlength=size)
     # the exponents are differences of losses, and off by their rounding errors
     largest = float(np.abs(losses[[0, -1]]).max()) + step
-    doubt = law.doubt + _transform_error(placed) + 8 * _UNIT * (4 + law.theta * largest)
+    doubt = distribution.doubt + _transform_error(placed) + 8 * _UNIT * (4 + distribution.theta * largest)
     spectrum = np.fft.rfft(placed)
-    return SpreadSum(step, size, law.theta, spectrum, 1, law.log_moment, doubt, law.variance, law.wobble)
+    return GridSum(
+        step,
+        size,
+        distribution.theta,
+        spectrum,
+        1,
+        distribution.log_moment,
+        doubt,
+        distribution.variance,
+        distribution.wobble,
+    )
 
 
-def _radius(variance: float, wobble: float, laws: int, step: float) -> float:
+def _radius(variance: float, wobble: float, distributions: int, step: float) -> float:
     """How far from its mean a tilted sum on the grid lies at most, but for a tail; each law moves by up to a step."""
-    return math.sqrt(2 * (_LOG_TAIL + wobble) * variance) + (laws + 2) * step
+    return math.sqrt(2 * (_LOG_TAIL + wobble) * variance) + (distributions + 2) * step
 
 
 def _first_point(variance: float, radius: float, theta: float, step: float) -> int:
@@ -254,19 +271,19 @@ def _log_wobble(sigma2: float) -> float:
     return math.log(at_zero) - math.log(at_half) + 1 / (8 * sigma2)
 
 
-def _transform_error(values: Array) -> float:
+def _transform_error(values: Floats) -> float:
     """A bound for the L1 effect of the rounding errors of one transform of ``values``."""
     return _FFT * _UNIT * math.log2(len(values)) * math.sqrt(len(values)) * _norm(values)
 
 
-def _norm(values: Array) -> float:
+def _norm(values: Floats) -> float:
     return math.sqrt(float(np.dot(values, values)))
 
 
-def _points(wanted: float, where: str) -> int:
-    if not wanted <= MOST_POINTS:
-        raise too_large(f"{wanted:.3g} points would be needed", where)
-    return 1 << (math.ceil(wanted) - 1).bit_length()
+def _points(points: float, where: str) -> int:
+    if not points <= MOST_POINTS:
+        raise too_large(f"{points:.3g} points would be needed", where)
+    return 1 << (math.ceil(points) - 1).bit_length()
 
 
 def too_large(why: str, found: str) -> ParameterError:

@@ -22,13 +22,20 @@ from itertools import combinations_with_replacement
 from operator import add
 
 from confide.errors import ParameterError
-from confide.exact import Exact, positive
-from confide.privacy.calibration import Distribution, bounded_degree, whole
-from confide.privacy.conversion import probability
-from confide.privacy.definitions import Neighbours, nonnegative
+from confide.exact import Exact, as_delta, integer, nonnegative, positive
+from confide.privacy.calibration import Distribution, bounded_degree
+from confide.privacy.definitions import Neighbours
 from confide.privacy.directed import float_down, float_up
 from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
-from confide.privacy.loss_distribution import LossLaw, SpreadSum, circle, lattice_law, spread, sum_on_grid, too_large
+from confide.privacy.loss_distribution import (
+    GridSum,
+    LossDistribution,
+    circle,
+    discretise,
+    lattice_distribution,
+    sum_on_grid,
+    too_large,
+)
 
 _LEAST_DELTA = Fraction(1, 10**300)
 
@@ -43,8 +50,8 @@ class NoisyCells:
 
     def __init__(self, sigma2: Exact, cells: int, count: int = 1) -> None:
         object.__setattr__(self, "sigma2", positive(sigma2, "sigma2"))
-        object.__setattr__(self, "cells", whole(cells, "cells"))
-        object.__setattr__(self, "count", whole(count, "count"))
+        object.__setattr__(self, "cells", integer(cells, "cells"))
+        object.__setattr__(self, "count", integer(count, "count"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +63,39 @@ class Bracket:
 
 
 def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact = "1e-4") -> Bracket:
-    """The smallest ε for which all parts together are (ε, δ), between two numbers; the second is a promise."""
-    groups, d = _grouped(parts), probability(delta)
+    """The smallest ε for which all parts together are (ε, δ), between two numbers; the second is guaranteed.
+
+    Args:
+        parts: The cells that the worst neighbour changes (:func:`noisy_cells` finds them for an event).
+        delta: δ, exact, strictly between 0 and 1.
+        interval: The width of the grid of losses, exact: finer is narrower and slower.
+
+    >>> bracket = epsilon_bracket([NoisyCells(2, cells=2)], "1e-6")
+    >>> round(bracket.optimistic, 3), round(bracket.pessimistic, 3)
+    (4.917, 4.917)
+    """
+    groups, d = _grouped(parts), as_delta(delta)
     if d < _LEAST_DELTA:
         raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
     log = math.log(d.denominator) - math.log(d.numerator)
-    low, high = _laws(groups, math.sqrt(log / _rho(groups)), interval)
+    low, high = _distributions(groups, math.sqrt(log / _rho(groups)), interval)
     return Bracket(low.epsilon_below(float_up(d)), high.epsilon_above(float_down(d)))
 
 
 def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact = "1e-4") -> Bracket:
-    """The smallest δ for which all parts together are (ε, δ), between two numbers; the second is a promise."""
+    """The smallest δ for which all parts together are (ε, δ), between two numbers; the second is guaranteed.
+
+    Args:
+        parts: The cells that the worst neighbour changes (:func:`noisy_cells` finds them for an event).
+        epsilon: ε, exact, zero or more.
+        interval: The width of the grid of losses, exact: finer is narrower and slower.
+
+    >>> f"{delta_bracket([NoisyCells(2, cells=2)], 4).pessimistic:.3g}"
+    '3.2e-05'
+    """
     groups, e = _grouped(parts), nonnegative(epsilon, "epsilon")
     rho = _rho(groups)
-    low, high = _laws(groups, max(0.0, (float(e) - rho) / (2 * rho)), interval)
+    low, high = _distributions(groups, max(0.0, (float(e) - rho) / (2 * rho)), interval)
     pessimistic = min(1.0, high.delta(float_down(e), 1) + float(_LEAST_DELTA))  # what underflows is not nothing
     return Bracket(max(0.0, low.delta(float_up(e), -1)), pessimistic)
 
@@ -96,12 +122,14 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
     return [NoisyCells(sigma2, cells, times) for member in members for sigma2, cells in member]
 
 
-def _laws(groups: dict[Fraction, int], theta: float, interval: Exact) -> tuple[LossLaw, LossLaw]:
+def _distributions(
+    groups: dict[Fraction, int], theta: float, interval: Exact
+) -> tuple[LossDistribution, LossDistribution]:
     step = float(positive(interval, "interval"))
-    laws = [lattice_law(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
-    if len(laws) == 1:
-        return laws[0], laws[0]
-    return sum_on_grid(laws, step, up=False), sum_on_grid(laws, step, up=True)
+    distributions = [lattice_distribution(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
+    if len(distributions) == 1:
+        return distributions[0], distributions[0]
+    return sum_on_grid(distributions, step, up=False), sum_on_grid(distributions, step, up=True)
 
 
 def _grouped(parts: Iterable[NoisyCells]) -> dict[Fraction, int]:
@@ -172,34 +200,37 @@ def _worst(
     paths: Sequence[Cells], moves: Sequence[tuple[int, ...]], delta: Exact, step: float
 ) -> tuple[tuple[int, ...], float]:
     """The move that needs the largest ε, and an ε that is certainly enough for it and for all others."""
-    d = probability(delta)
+    d = as_delta(delta)
     log = math.log(d.denominator) - math.log(d.numerator)
     rho = max(float(sum((_rho_moves(paths[path]) for path in move), Fraction())) for move in moves)
     theta = math.sqrt(log / rho)
-    laws = {key: lattice_law(float(key[0]), key[1], theta) for key in {key for path in paths for key in path.items()}}
-    size = max(circle([laws[key] for path in move for key in paths[path].items()], step) for move in moves)
-    placed = {key: spread(law, step, size) for key, law in laws.items()}
-    sums: list[SpreadSum] = [reduce(add, (placed[key] for key in path.items())) for path in paths]
+    distributions = {
+        key: lattice_distribution(float(key[0]), key[1], theta)
+        for key in {key for path in paths for key in path.items()}
+    }
+    size = max(circle([distributions[key] for path in move for key in paths[path].items()], step) for move in moves)
+    on_grid = {key: discretise(distribution, step, size) for key, distribution in distributions.items()}
+    sums: list[GridSum] = [reduce(add, (on_grid[key] for key in path.items())) for path in paths]
     chance = float_down(d)
     worst, epsilon = moves[0], 0.0
     for move in sorted(moves, key=lambda move: -sum(_rho_moves(paths[path]) for path in move)):
-        law = reduce(add, (sums[path] for path in move)).law()
-        if law.delta(epsilon, 1) > chance:
-            worst, epsilon = move, law.epsilon_above(chance)
+        distribution = reduce(add, (sums[path] for path in move)).distribution()
+        if distribution.delta(epsilon, 1) > chance:
+            worst, epsilon = move, distribution.epsilon_above(chance)
     return worst, epsilon
 
 
 def _paths(event: Parallel) -> Iterator[Cells]:
     """What each kind of member has, without those that another one covers."""
-    found: list[dict[Fraction, int]] = []
+    reduced_cells: list[dict[Fraction, int]] = []
     for member in event.events:
         cells: dict[Fraction, int] = {}
         for part in noisy_cells(member, Neighbours.ADD_REMOVE):
             cells[part.sigma2] = cells.get(part.sigma2, 0) + part.cells * part.count
-        if cells not in found:
-            found.append(cells)
-    for cells in found:
-        others = (other for other in found if other is not cells)
+        if cells not in reduced_cells:
+            reduced_cells.append(cells)
+    for cells in reduced_cells:
+        others = (other for other in reduced_cells if other is not cells)
         if not any(all(other.get(sigma2, 0) >= number for sigma2, number in cells.items()) for other in others):
             yield cells
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from confide.exact import Exact
+from confide.exact import Exact, as_delta
 from confide.privacy.accountant import Loss
-from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon, probability
+from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon
 from confide.privacy.definitions import ZCDP, ApproxDP, Neighbours, PureDP
 from confide.privacy.directed import Enclosure, tighten
 from confide.privacy.pld import Bracket
@@ -39,12 +39,22 @@ def statements(
 ) -> tuple[Statement, ...]:
     """The paragraphs for a loss: what is protected, the loss, ε at δ, the odds, recognition, and the limits.
 
-    ``unit`` is what one record describes. ``delta`` is used for zCDP only. ``bracket`` is an optional result of
-    :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``.
+    Args:
+        loss: In any definition.
+        neighbours: What the guarantee compares.
+        delta: For zCDP: δ, exact.
+        unit: What one record describes.
+        bracket: A result of :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``, if there is one.
+
+    Returns:
+        Titles and texts, in the order in which a certificate has them.
+
+    >>> [part.topic for part in statements(ZCDP("1/2"), Neighbours.CHANGE_ONE)][:3]
+    ['protected', 'loss', 'epsilon']
     """
     parts = [Statement("protected", _protected(neighbours, unit)), Statement("loss", _loss(loss))]
     if isinstance(loss, ZCDP):
-        parts.append(Statement("epsilon", _epsilon(loss, probability(delta), bracket)))
+        parts.append(Statement("epsilon", _epsilon(loss, as_delta(delta), bracket)))
     return (
         *parts,
         Statement("odds", _odds(loss, neighbours, unit, delta)),
@@ -141,7 +151,7 @@ def _odds(loss: Loss, neighbours: Neighbours, unit: str, delta: Exact) -> str:
     if isinstance(loss, ZCDP):
         if loss.rho == 0:
             return f"{opening}seeing the release does not change them."
-        bound, chance = factor(bun_steinke_epsilon(loss.rho, delta)), _small(probability(delta))
+        bound, chance = factor(bun_steinke_epsilon(loss.rho, delta)), _small(as_delta(delta))
     else:
         if loss.epsilon == 0:
             return (
@@ -158,16 +168,16 @@ def _odds(loss: Loss, neighbours: Neighbours, unit: str, delta: Exact) -> str:
 
 def _recognition(loss: Loss, delta: Exact) -> str:
     if isinstance(loss, ZCDP):
-        promise = ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), delta)
+        guarantee = ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), delta)
     else:
-        promise = loss.to_approximate() if isinstance(loss, PureDP) else loss
-    more = "" if promise.delta == 0 else f", plus {_small(promise.delta)}"
+        guarantee = loss.to_approximate() if isinstance(loss, PureDP) else loss
+    more = "" if guarantee.delta == 0 else f", plus {_small(guarantee.delta)}"
     text = (
         "Any rule that is meant to recognise one of the two possibilities in the release says so, when that possibility"
-        f" is true, with a probability of at most {factor(promise.epsilon)} times that with which it says so "
+        f" is true, with a probability of at most {factor(guarantee.epsilon)} times that with which it says so "
         f"wrongly{more}."
     )
-    if promise.epsilon >= 3:  # exp(3) × 5 % > 1
+    if guarantee.epsilon >= 3:  # exp(3) × 5 % > 1
         text += (
             " A factor of this size does not by itself rule out a rule that never misses and is wrong once in twenty "
             "times. It is the worst case over every record and everything that is published together; what an attacker "

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from confide.engines import Engine
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
-from confide.noise import Truncated, check_width
+from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.ledger import Account, Ledger
 from confide.releases.load_spec import LoadedSpec
@@ -267,7 +267,7 @@ def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
     """The first measurement whose noise cannot be drawn. It has to be known before anything is spent."""
     for measure in plan.measures:
         try:
-            if not isinstance(measure.law, Truncated):
+            if not isinstance(measure.law, TruncatedDistribution):
                 check_width(measure.law)
         except ConfideError as error:
             what = f"the noise of {measure.query!r} on level {measure.level!r} would be too wide to be drawn"

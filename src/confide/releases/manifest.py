@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from confide.noise import SAMPLER
-from confide.privacy import ZCDP, bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon, statements
+from confide.privacy import ZCDP, epsilons, statements
 from confide.releases.keys import CHOSEN, STAMP
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
@@ -73,12 +73,3 @@ def privacy_of(plan: Plan, delta: Fraction) -> dict[str, Any]:
     unit = plan.question.get("record", "person")
     stated["in_words"] = [statement.text for statement in statements(loss, plan.neighbours, delta=delta, unit=unit)]
     return stated
-
-
-def epsilons(rho: Fraction, delta: Fraction) -> dict[str, float]:
-    """Epsilon of a zCDP loss at a delta in three ways, each rounded up."""
-    return {
-        "bun_steinke": bun_steinke_epsilon(rho, delta),
-        "canonne_kamath_steinke": cks_epsilon(rho, delta),
-        "gaussian_limit": gaussian_limit_epsilon(rho, delta),
-    }

@@ -11,23 +11,18 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from confide.errors import Place, ReleaseError, RunError
-from confide.exact import Exact, exact, rounded_up
+from confide.exact import exact
 from confide.noise import (
-    DiscreteGaussian,
-    Law,
+    NoiseDistribution,
     ReleaseNoise,
-    Truncated,
-    TwoSidedGeometric,
-    beyond_mass,
-    law_from_dict,
-    outside_mass,
+    TruncatedDistribution,
+    distribution_from_dict,
 )
 from confide.privacy import (
-    ZCDP,
     BoundedDegree,
     Definition,
     Event,
@@ -36,13 +31,10 @@ from confide.privacy import (
     Neighbours,
     Parallel,
     PrivacyLoss,
-    PureDP,
     Sequential,
     TruncatedMeasurement,
-    gaussian_sigma2,
-    geometric_epsilon,
+    event_of_noise,
     loss_from_dict,
-    partition_marginal,
     price,
 )
 
@@ -65,12 +57,12 @@ class PlannedMeasurement:
     @property
     def event(self) -> Measurement | TruncatedMeasurement:
         """The measurement as the accountant sees it: each record counts in at most one cell."""
-        return event_of_law(self.law, f"{self.level} {self.query}")
+        return event_of_noise(self.law, f"{self.level} {self.query}")
 
     @property
-    def unbounded(self) -> Law:
+    def unbounded(self) -> NoiseDistribution:
         """The law, for mechanisms that know no bounded noise."""
-        if isinstance(self.law, Truncated):
+        if isinstance(self.law, TruncatedDistribution):
             raise TypeError(f"{self.level} {self.query} has bounded noise")
         return self.law
 
@@ -190,7 +182,7 @@ class Plan:
         """The measurement of a query on a level."""
         return self._by_key[level, query]
 
-    def laws(self, level: str, query: str) -> list[Law]:
+    def laws(self, level: str, query: str) -> list[NoiseDistribution]:
         """The noise of a query on a level, one law for each class of units that is measured, in the plan's order."""
         return [measure.unbounded for measure in self.measures if (measure.level, measure.query) == (level, query)]
 
@@ -238,37 +230,6 @@ class Plan:
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-@lru_cache(maxsize=4096)
-def event_of_law(law: ReleaseNoise, label: str = "") -> Measurement | TruncatedMeasurement:
-    """A query in which each record counts in at most one cell, measured with this noise."""
-    free = law.untruncated if isinstance(law, Truncated) else law
-    if isinstance(free, DiscreteGaussian):
-        event = Measurement.discrete_gaussian(free.sigma2, label=label)
-    elif isinstance(free, TwoSidedGeometric):
-        event = Measurement.geometric(free.epsilon, label=label)
-    else:
-        raise TypeError(f"no event for {law!r}")
-    if not isinstance(law, Truncated):
-        return event
-    outside, beyond = outside_mass(law), beyond_mass(free, law.largest)
-    return TruncatedMeasurement(event, law.largest, rounded_up(outside), rounded_up(beyond))
-
-
-def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> Law:
-    """The noise with which a marginal costs ``loss``: discrete Gaussian for zCDP, two-sided geometric for pure."""
-    sensitivity = partition_marginal(neighbours)
-    if isinstance(loss, ZCDP):
-        return DiscreteGaussian(gaussian_sigma2(loss, sensitivity))
-    if isinstance(loss, PureDP):
-        return TwoSidedGeometric(geometric_epsilon(loss, sensitivity))
-    raise TypeError(f"no noise is calibrated for {loss}")
-
-
-def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
-    """The budget of a spec as a loss."""
-    return ZCDP(amount) if definition is Definition.ZCDP else PureDP(amount)
-
-
 def read_plan(values: Mapping[str, Any]) -> Plan:
     """The plan that :meth:`Plan.as_dict` wrote. Its loss is composed anew from its measurements."""
     try:
@@ -291,7 +252,7 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
             m["query"],
             m["units"],
             m["cells"],
-            law_from_dict(m["law"]),
+            distribution_from_dict(m["law"]),
             loss_from_dict(m["loss"]),
             tuple(m["attributes"]),
         )

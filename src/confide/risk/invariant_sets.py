@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from confide.documents import CollectingReader, load_shipped, read_toml, shipped
 from confide.errors import ParameterError
-from confide.exact import Exact, positive
-from confide.privacy.calibration import whole
+from confide.exact import Exact, integer, positive
 from confide.privacy.invariants.language import (
     ANY,
-    Attribute,
-    Bound,
-    Count,
-    Grouping,
+    InvariantAttribute,
+    InvariantBound,
+    InvariantCount,
     Invariants,
+    LevelGrouping,
     Never,
     Records,
     Where,
@@ -148,7 +147,7 @@ class _Reader(CollectingReader):
         self.finish()
         return replace(found, groupings=listed)
 
-    def _grouping(self, name: str, item: Any, records: Records) -> Grouping:
+    def _grouping(self, name: str, item: Any, records: Records) -> LevelGrouping:
         path = f"groupings.{name}"
         values = item if isinstance(item, dict) else {}
         self.keys(values, {"title", "of", "groups"}, path)
@@ -160,13 +159,13 @@ class _Reader(CollectingReader):
         known = {attribute.name: attribute for attribute in records.attributes}
         if of in known and sorted(level for levels in read.values() for level in levels) != sorted(known[of].levels):
             self.wrong(path, "the groups do not divide the attribute", list(read), "every level in one group")
-        return Grouping(name, self.text(values.get("title", name), path), of, read)
+        return LevelGrouping(name, self.text(values.get("title", name), path), of, read)
 
-    def _attribute(self, name: str, item: Any) -> Attribute:
+    def _attribute(self, name: str, item: Any) -> InvariantAttribute:
         path = f"attributes.{name}"
         if not isinstance(item, dict):
             self.wrong(path, "this is not an attribute", item, "a table with levels")
-            return Attribute(name, name, {"any": 1}, {})
+            return InvariantAttribute(name, name, {"any": 1}, {})
         self.keys(item, {"title", "levels", "groups", "residence"}, path)
         written = item.get("levels")
         levels: dict[str, int] = {}
@@ -188,15 +187,15 @@ class _Reader(CollectingReader):
                 continue
             found[group] = frozenset(map(str, members))
         title = self.text(item.get("title", name), f"{path}.title")
-        return Attribute(name, title, levels, found, residence=item.get("residence") is True)
+        return InvariantAttribute(name, title, levels, found, residence=item.get("residence") is True)
 
-    def count(self, item: Mapping[str, Any], path: str, records: Records) -> Count:
+    def count(self, item: Mapping[str, Any], path: str, records: Records) -> InvariantCount:
         self.keys(item, _COUNT, path)
         by = item.get("by", "all")
         if by != "all" and by not in records.geography:
             self.wrong(f"{path}.by", "there is no such geolevel", by, f"all, {', '.join(records.geography)}")
             by = "all"
-        return Count(None if by == "all" else by, self.where(item.get("where", {}), path, records))
+        return InvariantCount(None if by == "all" else by, self.where(item.get("where", {}), path, records))
 
     def where(self, value: Any, path: str, records: Records) -> Where:
         """Levels or groups by attribute."""
@@ -220,7 +219,7 @@ class _Reader(CollectingReader):
                 result |= found.named(member)
         return frozenset(result)
 
-    def bounds(self, item: Mapping[str, Any], path: str, records: Records) -> list[Bound]:
+    def bounds(self, item: Mapping[str, Any], path: str, records: Records) -> list[InvariantBound]:
         self.keys(item, _BOUND, path)
         by, units = item.get("by"), item.get("units")
         least, most = item.get("at_least", 0), item.get("at_most")
@@ -240,7 +239,7 @@ class _Reader(CollectingReader):
         when_full = self.text(item.get("when_full", f"{name}: no room for more"), path)
         attribute = str(item.get("attribute"))
         return [
-            Bound(
+            InvariantBound(
                 name,
                 str(by),
                 {attribute: self._levels(attribute, [member], path, records)},
@@ -308,7 +307,7 @@ class Chain:
 
 def chain(n: int, k: Exact, epsilon: Exact) -> Chain:
     """The example for given n, k and ε."""
-    return Chain(whole(n, "n"), positive(k, "k"), positive(epsilon, "epsilon"))
+    return Chain(integer(n, "n"), positive(k, "k"), positive(epsilon, "epsilon"))
 
 
 def estimates(noisy: Floats, sums: Floats) -> Floats:

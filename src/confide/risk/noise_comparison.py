@@ -12,8 +12,9 @@ or removed, as many counts change by one; where it is changed, twice as many (:f
   ``delta'`` is that of ``rho = k (largest loss)**2 / 2``.
 
 Risk-driven: from (epsilon, delta) to the noise. Utility-driven: from a variance, or a noise margin, and a bound to
-(epsilon, delta). Bounded noise is compared here and can be drawn (:func:`confide.noise.perturb`); a release with a
-ledger is not made with it, because ledgers hold losses in rho or pure epsilon.
+(epsilon, delta). Bounded noise has no loss in rho or pure epsilon; truncated noise is charged to a ledger of
+approximate differential privacy, with epsilon and delta (:class:`confide.privacy.TruncatedMeasurement`), a listed row
+is not.
 
 Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach (2020), sections 2.3 and 2.4.
 """
@@ -27,15 +28,15 @@ from math import inf, nextafter
 from typing import Any
 
 from confide.errors import ParameterError
-from confide.exact import Exact, positive
+from confide.exact import Exact, as_delta, positive
 from confide.noise import (
+    Bounds,
     CountNoise,
     DiscreteGaussian,
-    Enclosure,
     EpsilonDelta,
-    FiniteLaw,
-    Law,
-    Truncated,
+    FiniteDistribution,
+    NoiseDistribution,
+    TruncatedDistribution,
     TruncatedGaussian,
     TruncatedGeometric,
     TwoSidedGeometric,
@@ -45,9 +46,8 @@ from confide.noise import (
     epsilon_delta,
     outside_mass,
 )
-from confide.noise.fitting import Kind, of_margin, of_variance, smallest_bound, smallest_decimal
+from confide.noise.fitting import NoiseKind, of_margin, of_variance, smallest_bound, smallest_decimal
 from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
-from confide.privacy.conversion import probability
 from confide.releases.plan import Plan
 
 DELTA = Fraction(1, 10**10)
@@ -103,7 +103,7 @@ class Setting:
             "name": self.noise.name,
             "law": self.noise.as_dict(),
             "variance": self.noise.variance(),
-            "largest": self.noise.largest,
+            "largest": self.noise.bound,
             "noise_margin": self.noise.noise_margin("0.95"),
             "count": _pair(self.of_count),
             "programme": _pair(self.of_programme),
@@ -114,7 +114,7 @@ class Setting:
 
 def promise(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
     """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
-    limit = probability(delta)
+    limit = as_delta(delta)
     found = []
     pair = epsilon_delta(noise, changed)
     if pair is not None and pair.delta <= limit:
@@ -135,7 +135,7 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
     Two-sided geometric noise needs no delta; truncated, its bound is the smallest that delta allows. The discrete
     Gaussian takes the whole delta; truncated, one half, and the bound is the smallest that the rest allows.
     """
-    total, allowed = positive(epsilon, "epsilon"), probability(delta)
+    total, allowed = positive(epsilon, "epsilon"), as_delta(delta)
     geometric = TwoSidedGeometric(total / changed)
     whole, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
     spent = Fraction(cks_delta(Fraction(changed) / (2 * half.sigma2), total))
@@ -151,19 +151,24 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
 
 
 def utility_driven(
-    variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
+    variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteDistribution] = ()
 ) -> list[Setting]:
     """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are."""
-    noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in Kind]
-    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+    noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in NoiseKind]
+    return [Setting(noise, changed, as_delta(delta)) for noise in (*noises, *rows)]
 
 
 def margin_driven(
-    margin: int, level: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
+    margin: int,
+    level: Exact,
+    bound: int,
+    changed: int = 1,
+    delta: Exact = DELTA,
+    rows: Sequence[FiniteDistribution] = (),
 ) -> list[Setting]:
     """From a noise margin at a level and a bound to what each kind promises."""
-    noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in Kind]
-    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+    noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in NoiseKind]
+    return [Setting(noise, changed, as_delta(delta)) for noise in (*noises, *rows)]
 
 
 def float_above(number: Fraction) -> float:
@@ -188,26 +193,30 @@ def _exact_epsilon(noise: CountNoise, delta: Fraction) -> Fraction:
 
 def _rho(noise: CountNoise, changed: int) -> Fraction | None:
     """The zCDP loss of the noise without its bound or, for a symmetric row, of results that both counts can have."""
-    law = noise.untruncated if isinstance(noise, Truncated) else noise
+    law = noise.untruncated if isinstance(noise, TruncatedDistribution) else noise
     if isinstance(law, DiscreteGaussian):
         return Fraction(changed) / (2 * law.sigma2)
     if isinstance(law, TwoSidedGeometric):
         return changed * law.epsilon**2 / 2
-    if isinstance(law, FiniteLaw) and law.is_symmetric:
+    if isinstance(law, FiniteDistribution) and law.is_symmetric:
         return changed * law.largest_loss**2 / 2
     return None
 
 
 def _kept(noise: CountNoise, changed: int) -> Fraction:
     """``G**changed``, rounded down, for truncated noise; one for other noise."""
-    return 1 - beyond_mass(noise.untruncated, noise.largest, changed) if isinstance(noise, Truncated) else Fraction(1)
+    return (
+        1 - beyond_mass(noise.untruncated, noise.bound, changed)
+        if isinstance(noise, TruncatedDistribution)
+        else Fraction(1)
+    )
 
 
-def _smallest_bound(law: Law, changed: int, delta: Fraction, spent: Fraction) -> int:
+def _smallest_bound(law: NoiseDistribution, changed: int, delta: Fraction, spent: Fraction) -> int:
     """The smallest ``E`` with ``1 - (1 - p(E) / G_E)**k + spent / G_E**k <= delta``; the left side falls with ``E``."""
 
-    def edge(bound: int) -> Callable[[int], Enclosure]:
-        def enclose(bits: int) -> Enclosure:
+    def edge(bound: int) -> Callable[[int], Bounds]:
+        def enclose(bits: int) -> Bounds:
             (p_lower, p_upper), (g_lower, g_upper) = law.pmf_bounds(bound, bits), law.folded_cdf_bounds(bound, bits)
             return p_lower / g_upper, min(Fraction(1), p_upper / g_lower) if g_lower else Fraction(1)
 

@@ -1,18 +1,24 @@
-"""What the records say: attributes, recodes, queries."""
+"""What the records say: attributes, recodes, queries.
 
-from confide.schema.attribute import NO_GROUP, Attribute, Code, Group, Level, Recode, identity
-from confide.schema.schema import TOTAL, Query, Schema, parse_schema
+>>> from confide.schema import parse_schema
+>>> sex = {"title": "Sex", "levels": [["1", "male"], ["2", "female"]]}
+>>> age = {"title": "Age", "range": [0, 99], "recodes": {"adult": {"groups": {"minor": "0..17", "adult": "18..99"}}}}
+>>> schema = parse_schema({"id": "demo", "provenance": "made up", "attributes": {"sex": sex, "age": age}})
+>>> query = schema.query("sex*age:adult")                  # a marginal of recodes
+>>> query.name, query.shape, query.cells
+('sex*age:adult', (2, 2), 4)
 
-__all__ = [
-    "NO_GROUP",
-    "TOTAL",
-    "Attribute",
-    "Code",
-    "Group",
-    "Level",
-    "Query",
-    "Recode",
-    "Schema",
-    "identity",
-    "parse_schema",
-]
+For users: ``docs/concepts/schema.md``.
+"""
+
+from confide.schema.attribute import NO_GROUP as NO_GROUP
+from confide.schema.attribute import Attribute as Attribute
+from confide.schema.attribute import Code as Code
+from confide.schema.attribute import Group as Group
+from confide.schema.attribute import Level as Level
+from confide.schema.attribute import Recode as Recode
+from confide.schema.attribute import identity as identity
+from confide.schema.schema import TOTAL as TOTAL
+from confide.schema.schema import Query as Query
+from confide.schema.schema import Schema as Schema
+from confide.schema.schema import parse_schema as parse_schema

@@ -65,8 +65,8 @@ class Attribute:
         codes = [level.code for level in self.levels]
         if self.is_integer and codes == list(range(int(codes[0]), int(codes[0]) + len(codes))):
             return f"a whole number from {codes[0]} to {codes[-1]}"
-        shown = ", ".join(repr(code) for code in codes[:8])
-        return f"one of {shown}" + (f" and {len(codes) - 8} more" if len(codes) > 8 else "")
+        first_codes = ", ".join(repr(code) for code in codes[:8])
+        return f"one of {first_codes}" + (f" and {len(codes) - 8} more" if len(codes) > 8 else "")
 
 
 def _wrong(name: str, problem: str, found: str, expected: str) -> SpecError:
@@ -105,14 +105,14 @@ class Recode:
     groups: tuple[Group, ...]
 
     def __post_init__(self) -> None:
-        seen: set[Code] = set()
+        codes_so_far: set[Code] = set()
         for group in self.groups:
             for code in group.codes:
                 if code not in self.attribute.index:
                     raise self._wrong(f"group {group.label!r} has a code that the attribute lacks", repr(code))
-                if code in seen:
+                if code in codes_so_far:
                     raise self._wrong("puts one level into two groups", repr(code))
-                seen.add(code)
+                codes_so_far.add(code)
             if not group.codes:
                 raise self._wrong(f"group {group.label!r} is empty", "no codes")
         if not self.groups:

@@ -44,8 +44,8 @@ class Query:
 
     def margins(self) -> Iterable[Query]:
         """All sub-queries, itself first and the total last: the power set P(A) of Bach (2021), Eq. 6."""
-        for kept in range(len(self.variables), -1, -1):
-            for subset in combinations(self.variables, kept):
+        for size in range(len(self.variables), -1, -1):
+            for subset in combinations(self.variables, size):
                 yield Query(subset)
 
     @property
@@ -132,6 +132,18 @@ def parse_schema(document: dict[str, Any]) -> Schema:
     An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers. A recode lists ``groups``,
     each a label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first code of
     each group in ``starts``.
+
+    Args:
+        document: ``id``, ``provenance``, and ``attributes`` by name.
+
+    Raises:
+        SpecError: With all findings at once.
+
+    >>> age = {"title": "Age", "range": [0, 99], "recodes": {"young": {"starts": [0, 18, 65]}}}
+    >>> sex = {"title": "Sex", "levels": [["1", "male"], ["2", "female"]]}
+    >>> schema = parse_schema({"id": "demo", "provenance": "made up", "attributes": {"age": age, "sex": sex}})
+    >>> schema.query("sex*age:young").shape
+    (2, 3)
     """
     findings = [
         _malformed(f"the schema has no {key}", key, f'{key} = "..."')

@@ -1,33 +1,28 @@
-"""What a release is worth: its error, measured where the truth may be used."""
+"""What a release is worth: its error, measured where the truth may be used.
 
-from confide.utility.metrics import (
-    SIZE_CLASSES,
-    ErrorSums,
-    ErrorTally,
-    LargestGroup,
-    LargestGroups,
-    add_tallies,
-    by_size_class,
-    error_sums,
-    largest_group,
-    tally,
-    tally_by,
-)
-from confide.utility.over_keys import OverKeys, combine, over_keys
+>>> import numpy as np
+>>> from confide.utility import over_keys, tally
+>>> truth, released = np.array([120, 0, 45]), np.array([118, 1, 45])
+>>> tally(truth, released).mean_absolute_error
+1.0
+>>> round(over_keys([1.0, 1.5, 0.5]).high, 3)              # the mean over three keys, with its interval
+2.242
 
-__all__ = [
-    "SIZE_CLASSES",
-    "ErrorSums",
-    "ErrorTally",
-    "LargestGroup",
-    "LargestGroups",
-    "OverKeys",
-    "add_tallies",
-    "by_size_class",
-    "combine",
-    "error_sums",
-    "largest_group",
-    "over_keys",
-    "tally",
-    "tally_by",
-]
+* :mod:`~confide.utility.metrics`: errors by size of the area, and of the largest group;
+* :mod:`~confide.utility.over_keys`: several releases that differ in their key alone.
+"""
+
+from confide.utility.metrics import SIZE_CLASSES as SIZE_CLASSES
+from confide.utility.metrics import ErrorSums as ErrorSums
+from confide.utility.metrics import ErrorTally as ErrorTally
+from confide.utility.metrics import LargestGroup as LargestGroup
+from confide.utility.metrics import LargestGroups as LargestGroups
+from confide.utility.metrics import add_tallies as add_tallies
+from confide.utility.metrics import by_size_class as by_size_class
+from confide.utility.metrics import error_sums as error_sums
+from confide.utility.metrics import largest_group as largest_group
+from confide.utility.metrics import tally as tally
+from confide.utility.metrics import tally_by as tally_by
+from confide.utility.over_keys import OverKeys as OverKeys
+from confide.utility.over_keys import combine as combine
+from confide.utility.over_keys import over_keys as over_keys

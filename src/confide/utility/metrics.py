@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from confide.arrays import Integers
 
 QUANTILES = tuple(map(Fraction, ("0.005", "0.025", "0.05", "0.25", "0.5", "0.75", "0.95", "0.975", "0.995")))
 
@@ -103,8 +103,8 @@ class ErrorTally:
         """For each p of ``QUANTILES`` the smallest error, signed or absolute, that at least p · n do not exceed."""
         error, times = _distinct(np.abs(self.error), self.times) if absolute else (self.error, self.times)
         ranks = [max(1, ceil(p * self.areas)) for p in QUANTILES]
-        found = error[np.searchsorted(np.cumsum(times), ranks)].tolist()
-        return {f"{float(p):g}": value for p, value in zip(QUANTILES, found, strict=True)}
+        values = error[np.searchsorted(np.cumsum(times), ranks)].tolist()
+        return {f"{float(p):g}": value for p, value in zip(QUANTILES, values, strict=True)}
 
     def as_dict(self, *, quantiles: bool = False) -> dict[str, Any]:
         values: dict[str, Any] = {
@@ -130,17 +130,25 @@ EMPTY = ErrorTally(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def tally(truth: Integers, released: Integers) -> ErrorTally:
-    """The tally of areas with these true and released counts."""
+    """The tally of areas with these true and released counts.
+
+    Args:
+        truth: True counts of the areas, int64.
+        released: Released counts, in the same order.
+
+    >>> tally(np.array([10, 0, 5]), np.array([12, 0, 4])).mean_absolute_error
+    1.0
+    """
     error = released - truth
     distinct, times = np.unique(error, return_counts=True)
-    known = truth > 0
-    off, base = error[known], truth[known]
+    inhabited = truth > 0
+    off, base = error[inhabited], truth[inhabited]
     ratio = off / base
     return ErrorTally(
         distinct,
         times.astype(np.int64),
         int(truth.sum()),
-        int((~known).sum()),
+        int((~inhabited).sum()),
         float(ratio.sum()),
         float(np.abs(ratio).sum()),
         int((20 * np.abs(off) > base).sum()),
@@ -242,7 +250,13 @@ class ErrorSums:
 
 
 def error_sums(truth: NDArray[np.int64], released: NDArray[np.int64], margin: int) -> ErrorSums:
-    """The sums for cells with true counts ``truth`` that were released as ``released``."""
+    """The sums for cells with true counts ``truth`` that were released as ``released``.
+
+    Args:
+        truth: int64 of any shape.
+        released: In the same shape.
+        margin: The noise margin; cells further from the truth than this are counted.
+    """
     error = released - truth
     return ErrorSums(
         error.size,
@@ -258,9 +272,9 @@ def by_size_class(truth: NDArray[np.int64], released: NDArray[np.int64], margin:
     """The sums for each class of the true size that has cells."""
     result = {}
     for label, smallest, largest in SIZE_CLASSES:
-        chosen = truth >= smallest if largest is None else (truth >= smallest) & (truth <= largest)
-        if chosen.any():
-            result[label] = error_sums(truth[chosen], released[chosen], margin)
+        inside = truth >= smallest if largest is None else (truth >= smallest) & (truth <= largest)
+        if inside.any():
+            result[label] = error_sums(truth[inside], released[inside], margin)
     return result
 
 
@@ -313,17 +327,17 @@ class LargestGroups:
 
     def result(self, least: int = 0) -> LargestGroup:
         """The measure over the areas with at least so many people, truly, and anybody at all."""
-        chosen = (self._true_total >= least) & ((self._true_total > 0) | (self._total > 0))
-        total, true_total = np.maximum(self._total[chosen], 1), np.maximum(self._true_total[chosen], 1)
+        inside = (self._true_total >= least) & ((self._true_total > 0) | (self._total > 0))
+        total, true_total = np.maximum(self._total[inside], 1), np.maximum(self._true_total[inside], 1)
         # In whole numbers, so that a difference of exactly five points is within.
-        difference = np.abs(self._largest[chosen] * true_total - self._true_largest[chosen] * total)
+        difference = np.abs(self._largest[inside] * true_total - self._true_largest[inside] * total)
         within = 100 * difference <= WITHIN_PERCENT * total * true_total
-        return LargestGroup(int(chosen.sum()), int(within.sum()))
+        return LargestGroup(int(inside.sum()), int(within.sum()))
 
 
 def largest_group(groups: Iterable[tuple[Integers, Integers]], areas: int, least: int = 0) -> LargestGroup:
     """The measure for true and released counts, group by group."""
-    taken = LargestGroups(areas)
+    groups_by_area = LargestGroups(areas)
     for truth, released in groups:
-        taken.add(truth, released)
-    return taken.result(least)
+        groups_by_area.add(truth, released)
+    return groups_by_area.result(least)

@@ -33,7 +33,15 @@ class OverKeys:
 
 
 def over_keys(values: Sequence[float]) -> OverKeys:
-    """The mean over keys and its interval."""
+    """The mean over keys and its interval.
+
+    Args:
+        values: One for each key, at least one.
+
+    >>> result = over_keys([1.0, 2.0, 3.0])
+    >>> result.mean, round(result.low, 3), round(result.high, 3)
+    (2.0, -0.484, 4.484)
+    """
     n = len(values)
     mean = sum(values) / n
     if n < 2:
@@ -46,8 +54,14 @@ def over_keys(values: Sequence[float]) -> OverKeys:
 def combine(results: Sequence[Any], fixed: frozenset[str] = frozenset()) -> Any:
     """Several results of one form as one of the same form, with every number replaced by its mean and interval.
 
-    Numbers under a name in ``fixed`` are facts that every key shares (how many areas there are, what the truth is) and
-    stay as they are; so does what is not a number. Raises ``ValueError`` where the results are not of one form.
+    Args:
+        results: Plain values: dictionaries, lists, numbers, texts; at least one.
+        fixed: Names of facts that every key shares (how many areas there are, what the truth is), which stay as they
+        are;
+            so does what is not a number.
+
+    Raises:
+        ValueError: The results are not of one form.
     """
     first = results[0]
     if isinstance(first, dict):

@@ -215,7 +215,7 @@ def _of_tables(folder: Path, manifest: Mapping[str, Any], schema: Schema, title:
             seen.add((level, name) if noisy else (level, f"{table['name']}/{name}"))
             marginals.append(_with_noise(marginal, laws[level, name]) if noisy else marginal)
     notes = [NOISE] if noisy else [PROTECTED]
-    largest = max((law.largest for law in laws.values() if law.largest is not None), default=None)
+    largest = max((law.bound for law in laws.values() if law.bound is not None), default=None)
     notes += [BOUNDED.format(largest)] if largest is not None else []
     notes += [f"Tables of {', '.join(left_out)} are left out: these areas do not nest."] if left_out else []
     return Published(schema, geography, tuple(marginals), impossible(schema), title, tuple(notes))
@@ -223,7 +223,7 @@ def _of_tables(folder: Path, manifest: Mapping[str, Any], schema: Schema, title:
 
 def _with_noise(marginal: Marginal, law: ReleaseNoise) -> Marginal:
     """A marginal with the variance of its noise, and how far that can go."""
-    bound = None if law.largest is None else Bound(law.largest)
+    bound = None if law.bound is None else Bound(law.bound)
     return replace(marginal, variance=Fraction(law.variance()).limit_denominator(10**9), bound=bound)
 
 

@@ -63,7 +63,7 @@ class CellSums:
 
 def count_cells(question: CellKeyQuestion, coded: Path) -> Iterator[tuple[Query, CellSums]]:
     """The sums of every distinct cross-classification, larger ones first. ``coded`` is the file of coded records."""
-    keys = question.lookup.whole
+    keys = question.lookup.modulus
     order = [
         (query, larger if larger and _same_people(query, larger) else None) for query, larger in question.counted()
     ]

@@ -68,7 +68,7 @@ class AbsTable:
             expected = f"from {ROWS} to {LARGEST_BIG_N:,}, a large prime"
             raise ParameterError(_wrong("big_n is out of range", str(self.big_n), expected))
         self.matrix.setflags(write=False)
-        assert self.by_byte.whole == ROWS  # made now, so that noise that would make counts negative is refused now
+        assert self.by_byte.modulus == ROWS  # made now, so that noise that would make counts negative is refused now
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ class AbsTable:
         return int(self.matrix.shape[1])
 
     @property
-    def whole(self) -> int:
+    def modulus(self) -> int:
         """Cell keys are sums modulo this."""
         return self.big_n
 
@@ -135,7 +135,7 @@ def allocate(ptable: PTable, size: int = SIZE, small_n: int = SMALL_N, big_n: in
     """Every column in proportion to the law of its row: bounds of shares are within half of a row of 256."""
     columns = []
     for place in _places(ptable, size, small_n):
-        law = ptable.rows[place].law()
+        law = ptable.rows[place].key_counts()
         bounds = cumulated([Fraction(keys) for keys in law.values()], ROWS)
         columns.append(np.repeat(list(law), np.diff([0, *bounds])))
     return AbsTable(np.stack(columns, axis=1).astype(np.int64), small_n, big_n)
@@ -155,7 +155,7 @@ def draw_columns(
             level="ptable",
             query=f"column {number}",
         )
-        columns.append(ptable.lookup_rows(np.full(ROWS, place), uniform(stream, ROWS, ptable.whole)))
+        columns.append(ptable.lookup_rows(np.full(ROWS, place), uniform(stream, ROWS, ptable.modulus)))
     return AbsTable(np.stack(columns, axis=1), small_n, big_n)
 
 
@@ -233,7 +233,7 @@ class Lookup(Protocol):
     """A table in which noise is looked up. It belongs to the release and holds nothing of the records."""
 
     @property
-    def whole(self) -> int:
+    def modulus(self) -> int:
         """Cell keys are sums of record keys modulo this."""
 
     @property

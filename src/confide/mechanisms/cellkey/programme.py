@@ -62,7 +62,7 @@ class CellKeyQuestion:
     def record_keys(self) -> range:
         """What the key of a record can be."""
         if self.matrix is None:
-            return range(self.ptable.whole)
+            return range(self.ptable.modulus)
         part = self.spec.cellkey
         return range(1, 1 + (part.keys if "keys" in part.model_fields_set else self.matrix.big_n))
 
@@ -172,7 +172,7 @@ def _check_variable(variable: Recode) -> None:
 def never_published(ptable: PTable) -> int:
     """The largest js such that no count becomes one from 1 to js: the generator's js, or what a file comes to."""
     counts = range(1, ptable.top + int(ptable.largest_noise) + 2)
-    laws = [ptable.rows[place].law() for place in ptable.row_of(counts)]
+    laws = [ptable.rows[place].key_counts() for place in ptable.row_of(counts)]
     results = {int(count + value) for count, law in zip(counts, laws, strict=True) for value in law}
     return min(result for result in results if result > 0) - 1
 
@@ -242,15 +242,15 @@ def _shuffled(table: PTable, spec: CellKeySpec) -> PTable:
 
 def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
     """A table from a file is one for counts, with as many keys as the spec says, if it says so."""
-    keys = spec.cellkey.keys if "keys" in spec.cellkey.model_fields_set else table.whole
-    if table.for_counts and table.whole == keys <= LARGEST_KEYS:
+    keys = spec.cellkey.keys if "keys" in spec.cellkey.model_fields_set else table.modulus
+    if table.for_counts and table.modulus == keys <= LARGEST_KEYS:
         return
-    expected = "as many keys as the spec says" if table.whole <= LARGEST_KEYS else f"at most {LARGEST_KEYS:,} keys"
+    expected = "as many keys as the spec says" if table.modulus <= LARGEST_KEYS else f"at most {LARGEST_KEYS:,} keys"
     raise SpecError(
         "unfit-ptable",
         "this perturbation table does not fit the records",
         where=loaded.place("cellkey", "ptable"),
-        found=f"{table.whole:,} keys" if table.for_counts else "a table for magnitudes",
+        found=f"{table.modulus:,} keys" if table.for_counts else "a table for magnitudes",
         expected=expected if table.for_counts else "a table with a row for every count, and whole noise",
         remedy="give a table for counts over the keys of the records; [cellkey] keys may be left out",
     )

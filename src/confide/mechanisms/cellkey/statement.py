@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from confide.mechanisms.cellkey.programme import Described, DescribedTable, describe
-from confide.noise.ptables import NOT_A_PROMISE, PTable, read
+from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
 from confide.report.render import exact_text, render
 
 IN_WORDS = (
@@ -37,13 +37,13 @@ def single_count(ptable: PTable) -> dict[str, Any] | None:
     """How well two counts that differ by one can be told apart from one cell; None where rows are used in turn."""
     if not ptable.for_counts or ptable.cycle != 1:
         return None
-    told = read(ptable).as_dict()
+    told = epsilon_delta_reading(ptable).as_dict()
     return {
         "epsilon": _short(told["epsilon"]),
         "delta": _short(told["delta"]),
         "delta_all_counts": _short(told["delta_all_counts"]),
         "worst_counts": [told["worst_pair"], told["worst_pair"] + 1],  # type: ignore[operator]
-        "note": NOT_A_PROMISE,
+        "note": NOT_A_GUARANTEE,
     }
 
 
@@ -97,7 +97,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
         weighted=question["weighted"],
         partial=question["partial"],
         reading=_reading(manifest["privacy"]["single_count"]),
-        not_a_promise=NOT_A_PROMISE,
+        not_a_promise=NOT_A_GUARANTEE,
         sizes=sizes(described),
         tables=[_row(table) for table in described.tables],
     )

@@ -28,7 +28,7 @@ import pyarrow as pa
 from confide.mechanisms.safetab.plan import CHOICE, TABLE, TOTAL_ONLY, empty_rule, is_sparse, query_key
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE, Grid
-from confide.noise import Law, NoiseStream, draw, draw_at, draw_survivors, fits_table, rank_to_place
+from confide.noise import NoiseDistribution, NoiseStream, draw, draw_at, draw_survivors, fits_table, rank_to_place
 from confide.releases.mechanism import NoiseSource
 
 # The groups of a part that have anybody in them, with their true counts. Confidential.
@@ -170,7 +170,7 @@ class MeasureGroups:
         return pieces
 
 
-def noise_at(law: Law, stream: NoiseStream, places: Integers) -> Integers:
+def noise_at(law: NoiseDistribution, stream: NoiseStream, places: Integers) -> Integers:
     """The noise of ascending coordinates, which must differ. Where they are dense, the whole span is drawn: from a
     table, that costs far less for each coordinate. The noise of a coordinate is the same either way."""
     if not len(places):

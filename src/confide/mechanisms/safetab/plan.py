@@ -13,8 +13,8 @@ from typing import Any
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
 from confide.mechanisms.safetab.settings import AGE_23, ITERATION_LEVELS
 from confide.noise import SPARSE_LAYOUT, TwoStageRule, fits_table
-from confide.privacy import Neighbours
-from confide.releases.plan import Family, Plan, PlannedMeasurement, budget_of
+from confide.privacy import Neighbours, budget_of
+from confide.releases.plan import Family, Plan, PlannedMeasurement
 
 # Empty groups: what happens to a group that nobody is in, and whether such groups are drawn one by one.
 #

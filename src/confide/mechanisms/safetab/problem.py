@@ -24,11 +24,10 @@ from confide.mechanisms.safetab.records import check_persons
 from confide.mechanisms.safetab.regions import CoterminousSet, Regions, coterminous_from_file, read_regions
 from confide.mechanisms.safetab.settings import LevelSettings, Settings
 from confide.mechanisms.safetab.spec import SafeTabSpec
-from confide.noise import Law
-from confide.privacy import Neighbours
+from confide.noise import NoiseDistribution
+from confide.privacy import Neighbours, budget_of, calibrate
 from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.mechanism import Job
-from confide.releases.plan import budget_of, calibrate
 
 GROUPS_PER_PART = 1 << 22
 """How many groups are measured at a time: enough to be quick, few enough to be held."""
@@ -50,11 +49,11 @@ class GroupLevel:
     total_only: npt.NDArray[np.bool_]
     """For each of them, whether it gets a total alone, with the whole budget of a group."""
     stability: int
-    first: Law
+    first: NoiseDistribution
     """Of the total that chooses the table, and is never published (stage 1)."""
-    second: Law
+    second: NoiseDistribution
     """Of the counts of the chosen table (stage 2)."""
-    total: Law
+    total: NoiseDistribution
     """Of the totals of total-only groups."""
     suppressed_up_to: int | None
     """A group that gets a total alone is published only if this is above the number; None: always."""
@@ -120,7 +119,7 @@ def group_level(level: LevelSettings, settings: Settings, lists: CodeLists, regi
     )
 
 
-def _law(settings: Settings, budget: Fraction, degree: int) -> Law:
+def _law(settings: Settings, budget: Fraction, degree: int) -> NoiseDistribution:
     """The noise of one group: each gets the same part of the budget, and a record is in at most ``degree`` groups."""
     return calibrate(budget_of(settings.definition, budget / degree), Neighbours.ADD_REMOVE)
 

@@ -14,16 +14,16 @@ from pydantic import Field
 from confide.errors import ParameterError
 from confide.noise import (
     DiscreteGaussian,
-    Law,
+    NoiseDistribution,
     ReleaseNoise,
-    Truncated,
+    TruncatedDistribution,
     TruncatedGaussian,
     TruncatedGeometric,
     TwoSidedGeometric,
     beyond_mass,
     outside_mass,
 )
-from confide.noise.fitting import Kind, of_margin, of_variance, smallest_bound
+from confide.noise.fitting import NoiseKind, of_margin, of_variance, smallest_bound
 from confide.privacy import (
     ZCDP,
     ApproxDP,
@@ -32,11 +32,12 @@ from confide.privacy import (
     Neighbours,
     PrivacyLoss,
     PureDP,
+    calibrate,
     cks_rho,
+    event_of_noise,
     partition_marginal,
     price,
 )
-from confide.releases.plan import calibrate, event_of_law
 from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, Part, PrivacyPart, Problem, Spec
 
 
@@ -193,7 +194,7 @@ class NoiseChoice:
         self, privacy: PrivacyPart, noise: NoisePart, margin_level: Fraction | None, shares: Iterable[Fraction]
     ):
         self.definition, self.neighbours = Definition(privacy.definition), Neighbours(privacy.neighbours)
-        self.kind = Kind(noise.law or LAWS[privacy.definition][0])
+        self.kind = NoiseKind(noise.law or LAWS[privacy.definition][0])
         self.delta = privacy.delta if self.definition is Definition.APPROXIMATE else None
         self._budget = _as_loss(self.definition, privacy)
         self._bound = noise.bound
@@ -219,7 +220,7 @@ class NoiseChoice:
         if self._same is None and self.delta is None:
             return self._budget * share
         delta = None if self.delta is None else self.delta * share
-        return price(event_of_law(law), self.neighbours, self.definition, delta)
+        return price(event_of_noise(law), self.neighbours, self.definition, delta)
 
     def check(self, loss: PrivacyLoss) -> None:
         """Refuse a price above the budget."""
@@ -241,7 +242,7 @@ class NoiseChoice:
             return self._budget, True
         assert isinstance(self._budget, ApproxDP)
         rho = cks_rho(self._budget.epsilon, self.delta / 2 if self.kind.bounded else self.delta)
-        if not self.kind.falling:
+        if not self.kind.by_epsilon:
             return ZCDP(rho), False
         sensitivity = partition_marginal(self.neighbours)
         whole = rho / (squares * sensitivity.l2_squared / sensitivity.l1**2 / 2)
@@ -256,7 +257,7 @@ class NoiseChoice:
             made = of_margin(self.kind, noise.margin, margin_level or Fraction(19, 20), noise.bound)
         else:
             return None
-        assert isinstance(made, Law | Truncated)
+        assert isinstance(made, NoiseDistribution | TruncatedDistribution)
         return made
 
 
@@ -266,7 +267,7 @@ def _as_loss(definition: Definition, privacy: PrivacyPart) -> Loss:
     return ZCDP(privacy.budget) if definition is Definition.ZCDP else PureDP(privacy.budget)
 
 
-def _truncated(law: Law, bound: int) -> Truncated:
+def _truncated(law: NoiseDistribution, bound: int) -> TruncatedDistribution:
     if isinstance(law, DiscreteGaussian):
         return TruncatedGaussian(law.sigma2, bound)
     assert isinstance(law, TwoSidedGeometric)
@@ -274,7 +275,7 @@ def _truncated(law: Law, bound: int) -> Truncated:
 
 
 @lru_cache(maxsize=4096)
-def _smallest_bound(law: Law, edge: Fraction, beyond: Fraction) -> int:
+def _smallest_bound(law: NoiseDistribution, edge: Fraction, beyond: Fraction) -> int:
     """The smallest bound whose edge has at most one probability, and which noise without it passes with another."""
 
     def fits(bound: int) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.mechanisms.tables.output import ALL, Rows
-from confide.noise import DiscreteGaussian, ReleaseNoise, Truncated, law_from_dict
+from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
 from confide.releases.mechanism import Check
 
 FALSE_ALARM = 1e-6
@@ -112,7 +112,7 @@ class Seen:
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table: whole, in order, whole numbers, the same in every format, and as noisy as promised."""
     plan = manifest["plan"]
-    laws = {(m["level"], m["query"]): law_from_dict(m["law"]) for m in plan["measures"]}
+    laws = {(m["level"], m["query"]): distribution_from_dict(m["law"]) for m in plan["measures"]}
     units = plan["question"]["levels"]
     for values in plan["question"]["tables"]:
         table = Described.read(values)
@@ -208,8 +208,8 @@ def _kurtosis(law: ReleaseNoise) -> float:
     variance = law.variance()
     if variance < 1:
         return math.inf
-    if isinstance(law, Truncated):
-        places, weights = range(-law.largest, law.largest + 1), [float(low) for low, _ in law.weights(64)]
+    if isinstance(law, TruncatedDistribution):
+        places, weights = range(-law.bound, law.bound + 1), [float(low) for low, _ in law.weights(64)]
         return 1.001 * sum(x**4 * w for x, w in zip(places, weights, strict=True)) / sum(weights) / variance**2
     return 3.001 if isinstance(law, DiscreteGaussian) else 6 + 1 / variance
 

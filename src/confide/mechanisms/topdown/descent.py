@@ -27,10 +27,10 @@ from confide.confidential import Confidential
 from confide.engines.atomic_files import private_folder
 from confide.engines.groups import write_parquet
 from confide.engines.protocol import GroupFunction
-from confide.estimation.certificate import GAP
+from confide.estimation.least_squares import SolveOutcome
 from confide.estimation.node_problem import MeasuredQuery
-from confide.estimation.rounding import Outcome as RoundingOutcome
-from confide.estimation.solve import Outcome
+from confide.estimation.optimality import GAP
+from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
 from confide.mechanisms.topdown.node import Limits, Node, NodeRules, NodeTally, estimate, kept_cells
 from confide.mechanisms.topdown.problem import Question
@@ -333,7 +333,7 @@ def _write_nodes(
 
 COPIED = "copied"
 """An only child, or the children of an empty parent: there was nothing to estimate."""
-OUTCOMES = (COPIED, *(outcome.value for outcome in Outcome))
+OUTCOMES = (COPIED, *(outcome.value for outcome in SolveOutcome))
 
 
 def read_statistics(folders: Mapping[str, Path]) -> dict[str, Any]:
@@ -360,7 +360,11 @@ def solver_check(statistics: Mapping[str, Any]) -> Check:
 
 def solver_words(whole: Mapping[str, Any]) -> str:
     """One line on the proofs of optimality."""
-    solved, inexact, gap = problems(whole), whole["least_squares"][Outcome.INEXACT.value], whole["relative_gap_at_most"]
+    solved, inexact, gap = (
+        problems(whole),
+        whole["least_squares"][SolveOutcome.INEXACT.value],
+        whole["relative_gap_at_most"],
+    )
     shown = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
     if not inexact:
         return f"all {solved:,} problems proved to be within {shown} of the optimum"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from confide.confidential import Confidential
 from confide.estimation.node_problem import MeasuredQuery
-from confide.noise import Law, NoiseStream, draw_at
+from confide.noise import NoiseDistribution, NoiseStream, draw_at
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class AskedQuery:
     groups: Integers
     cells: int
     stream: NoiseStream
-    laws: tuple[Law | None, ...]
+    laws: tuple[NoiseDistribution | None, ...]
 
 
 def measure(asked: Sequence[AskedQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
@@ -69,7 +69,7 @@ def measure(asked: Sequence[AskedQuery], nodes: Sequence[Children]) -> list[tupl
     return list(zip(*(together.measure(query) for query in asked), strict=True))
 
 
-def spread(law: Law) -> float:
+def spread(law: NoiseDistribution) -> float:
     """What a measurement is weighted by: the variance of its noise. Below 1 the variance falls off a cliff, to nothing
     at all for very small parameters, and the parameter itself orders the measurements just as well."""
     return law.variance() if law.parameter >= 1 else float(law.parameter)

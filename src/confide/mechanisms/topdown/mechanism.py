@@ -49,7 +49,7 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine.tree import TopDownLevel
 from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
-from confide.noise import Law
+from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
@@ -198,7 +198,7 @@ class _Drawn:
     def asked(self, asked_level: LevelStrategy, level: TopDownLevel) -> tuple[AskedQuery, ...]:
         """The queries of a level with the laws of the plan; units of a class without a share have none."""
 
-        def laws(query: str) -> tuple[Law | None, ...]:
+        def laws(query: str) -> tuple[NoiseDistribution | None, ...]:
             planned = iter(self.plan.laws(level.name, query))
             return tuple(next(planned) if share else None for share in level.shares.table)
 

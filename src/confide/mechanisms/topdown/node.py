@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.estimation.least_squares import quantised, solve
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
-from confide.estimation.solve import quantised, solve
 from confide.estimation.totals import estimate_totals
 from confide.mechanisms.topdown.strategies.strategy import Pass
 

@@ -20,21 +20,21 @@ from confide.mechanisms.topdown.descent import problems, solver_words
 from confide.privacy import ZCDP, PureDP
 from confide.privacy.invariants import (
     Answer,
-    Attribute,
-    Bound,
-    Count,
-    Group,
+    InvariantAttribute,
+    InvariantBound,
+    InvariantCount,
     Invariants,
     Mode,
     Never,
+    RecordGroup,
     Records,
     Status,
-    concentrated,
     exchange_rho,
-    groups,
+    group_concentration,
+    record_groups,
     single_record,
 )
-from confide.privacy.invariants.group_statements import DELTA, Concentrated
+from confide.privacy.invariants.group_statements import DELTA, GroupConcentration
 from confide.privacy.statements import factor, rounded_up
 from confide.releases.plan import Plan, read_plan
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
@@ -84,7 +84,7 @@ def effective_privacy(plan: Plan, delta: Exact = DELTA) -> list[str]:
         return ["What the invariants do to a promise of this kind has not been worked out."]
     translated = translate(plan)
     try:
-        answers, found = single_record(translated.invariants), groups(translated.invariants)
+        answers, found = single_record(translated.invariants), record_groups(translated.invariants)
     except ParameterError:
         return ["What these invariants do to the promise has not been worked out: they tell too many records apart."]
     record = str(plan.question.get("record", "record"))
@@ -149,7 +149,7 @@ class _Translator:
             return None
         return {name: frozenset(map(str, codes)) for name, codes in where.items()}
 
-    def counts(self) -> Iterator[Count]:
+    def counts(self) -> Iterator[InvariantCount]:
         told = {item["name"]: item["cells"] for item in self._plan.question.get("told", ())}
         for invariant in self._constraints.get("invariants", ()):
             if invariant["query"] is None:
@@ -165,7 +165,7 @@ class _Translator:
                 if where is None:
                     self.left_out.append(invariant["name"])
                 else:
-                    yield Count(None if level == self._plan.spine[0] else level, where)
+                    yield InvariantCount(None if level == self._plan.spine[0] else level, where)
 
     def _cells(self, query: str) -> list[Mapping[str, frozenset[str]] | None] | None:
         """The cells of a query of whole attributes; None if it has recodes, or too many cells."""
@@ -175,7 +175,7 @@ class _Translator:
         levels = [list(self._levels(name)) for name in names]
         return [dict(zip(names, (frozenset({one}) for one in cell), strict=True)) for cell in product(*levels)]
 
-    def bounds(self) -> Iterator[Bound]:
+    def bounds(self) -> Iterator[InvariantBound]:
         stated = {item["name"]: item for item in self._plan.question.get("bounds", ())}
         for bound in self._constraints.get("bounds", ()):
             item = stated.get(bound["name"])
@@ -194,9 +194,9 @@ class _Translator:
             else:
                 yield Never(where)
 
-    def attributes(self) -> tuple[Attribute, ...]:
+    def attributes(self) -> tuple[InvariantAttribute, ...]:
         return tuple(
-            Attribute(name, title.replace("_", " "), dict.fromkeys(self._levels(name), 1), {})
+            InvariantAttribute(name, title.replace("_", " "), dict.fromkeys(self._levels(name), 1), {})
             for name, title in self._titles.items()
         )
 
@@ -206,14 +206,14 @@ class _Translator:
         yield from (f"#{number}" for number in range(len(self._codes[name]), self._sizes.get(name, 2)))
 
 
-def _bound(item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[str]], block: str) -> Bound:
+def _bound(item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[str]], block: str) -> InvariantBound:
     names = [group["column"] for group in item["groups"]]
     columns = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
     per_unit = int(item["per_unit"])
     lower = item["side"] == "lower"
     side = "at least" if lower else "at most"
     says = f"{item['name']}: {side} {per_unit:,} for each of {columns}"
-    return Bound(
+    return InvariantBound(
         item["name"],
         block,
         where,
@@ -236,7 +236,9 @@ def _one_record(plan: Plan, answers: Mapping[str, Answer], delta: Exact, record:
         )
 
 
-def _exceptions(plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, Group], delta: Exact) -> Iterator[str]:
+def _exceptions(
+    plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, RecordGroup], delta: Exact
+) -> Iterator[str]:
     """Where a bound leaves a record no other value by itself, and how many records together have one."""
     stuck: dict[tuple[str, ...], list[str]] = {}
     for answer in answers.values():
@@ -252,7 +254,7 @@ def _exceptions(plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, 
 
 
 def _groups(
-    plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, Group], delta: Exact, record: str
+    plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, RecordGroup], delta: Exact, record: str
 ) -> Iterator[str]:
     fixed = [answer.title for answer in answers.values() if answer.status is Status.FIXED]
     all_open, one_open = found[Mode.REFILL], found[Mode.PAIRWISE]
@@ -273,11 +275,11 @@ def _exchange(plan: Plan, answers: Mapping[str, Answer], delta: Exact) -> Iterat
     level = next((name for name in plan.spine if name in answers and answers[name].status is Status.FIXED), None)
     if level is None or not isinstance(plan.loss, ZCDP):
         return
-    anywhere = Concentrated(2, exchange_rho(plan, plan.spine[0]), exact(delta, "delta"))
+    anywhere = GroupConcentration(2, exchange_rho(plan, plan.spine[0]), exact(delta, "delta"))
     text = f"If two records only exchange their places, the release tells it at {_loss_words(anywhere)} at most"
     parent = plan.spine[plan.spine.index(level) - 1]
     if parent != plan.spine[0]:
-        near = Concentrated(2, exchange_rho(plan, parent), exact(delta, "delta"))
+        near = GroupConcentration(2, exchange_rho(plan, parent), exact(delta, "delta"))
         text += f", and inside of one {parent.replace('_', ' ')} at {_loss_words(near)}"
     yield f"{text}."
 
@@ -292,11 +294,11 @@ def _bound_words(plan: Plan, records: int, delta: Exact) -> str:
     if isinstance(plan.loss, PureDP):
         return f"a factor of at most {factor(2 * records * plan.loss.epsilon)}"
     assert isinstance(plan.loss, ZCDP)
-    worst, _ = concentrated(records, plan.loss.rho, delta)
+    worst, _ = group_concentration(records, plan.loss.rho, delta)
     return f"a factor of at most {factor(worst.log_factor)}, but for a probability of 2 delta ({_loss_words(worst)})"
 
 
-def _loss_words(part: Concentrated) -> str:
+def _loss_words(part: GroupConcentration) -> str:
     return f"rho = {rounded_up(part.rho)}, epsilon = {rounded_up(part.epsilon, 2)}"
 
 

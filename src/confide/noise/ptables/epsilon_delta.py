@@ -9,7 +9,7 @@ results that only one of the two counts can have: their probability is the delta
 For the last row, ``p_v ~ exp(-b v^2)``, this is ``delta = p(D)`` with ``epsilon = b (2 D - 1)``, the largest
 log-ratio of the results that both can have (Bach 2020, section 2.3, on bounded noise in general).
 
-This is a property of one cell with one key. It is no differential privacy of a release: :data:`NOT_A_PROMISE`.
+This is a property of one cell with one key. It is no differential privacy of a release: :data:`NOT_A_GUARANTEE`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confide.errors import ParameterError
-from confide.noise.ptables.generate import Design
+from confide.noise.ptables.design import Design
 from confide.noise.ptables.ptable import PTable
 
-NOT_A_PROMISE = (
+NOT_A_GUARANTEE = (
     "These figures compare two counts that differ by one, from one published cell with one key. They are not a privacy "
     "loss of a release: a person is in many cells whose noise is not independent, the same cell has the same noise "
     "every time, zero is never changed, and the keys stay the same from release to release. No accountant adds them up."
 )
 
-Law = Mapping[int, float]
+Probabilities = Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class NeighbouringCounts:
     """Two neighbouring counts: the laws of their results."""
 
     i: int
-    lower: Law
-    upper: Law
+    lower: Probabilities
+    upper: Probabilities
 
     @property
     def remaining_delta(self) -> float:
@@ -59,13 +59,13 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Reading:
+class EpsilonDeltaReading:
     """The reading of a table for counts: every pair of neighbouring counts, the last two using the same row."""
 
-    pairs: tuple[Neighbours, ...]
+    pairs: tuple[NeighbouringCounts, ...]
 
     @property
-    def large_counts(self) -> Neighbours:
+    def large_counts(self) -> NeighbouringCounts:
         """Two counts that both use the last row."""
         return self.pairs[-1]
 
@@ -95,25 +95,34 @@ class Reading:
             ],
             "curve": self.curve(),
             "differential_privacy_of_a_release": False,
-            "note": NOT_A_PROMISE,
+            "note": NOT_A_GUARANTEE,
         }
 
 
-def read(source: Design | PTable) -> Reading:
-    """The reading of a generated table, or of one for lookups, which must be for counts."""
+def epsilon_delta_reading(source: Design | PTable) -> EpsilonDeltaReading:
+    """How well two neighbouring counts can be told apart from one result of a table.
+
+    Args:
+        source: A generated table, or one for lookups; it must be for counts.
+
+    >>> from confide.noise.ptables import count_settings, generate
+    >>> reading = epsilon_delta_reading(generate(count_settings(5, 2)))
+    >>> round(reading.large_counts.epsilon, 3), round(reading.large_counts.remaining_delta, 6)
+    (2.247, 0.000549)
+    """
     if isinstance(source, PTable):
-        laws = [{value: keys / source.whole for value, keys in row.law().items()} for row in source.rows]
-        counts, whole_noise = [row.i for row in source.rows], source.step == 1 and source.cycle == 1
+        rows = [{value: keys / source.modulus for value, keys in row.key_counts().items()} for row in source.rows]
+        counts, integer_noise = [row.i for row in source.rows], source.step == 1 and source.cycle == 1
     else:
-        laws = [{v: p for v, p in zip(row.units, row.p, strict=True) if p > 0} for row in source.rows]
-        counts, whole_noise = [row.i for row in source.rows], source.settings.step == 1
-    if not whole_noise or counts != list(range(len(counts))):
+        rows = [{v: p for v, p in zip(row.units, row.p, strict=True) if p > 0} for row in source.rows]
+        counts, integer_noise = [row.i for row in source.rows], source.settings.step == 1
+    if not integer_noise or counts != list(range(len(counts))):
         raise ParameterError(
             "no-reading",
             "only a table with a row for every count has an (epsilon, delta) reading",
             expected="a table for counts",
             remedy="leave the reading out",
         )
-    results = [{i + v: p for v, p in law.items()} for i, law in enumerate((*laws, laws[-1]))]
-    pairs = [Neighbours(i, results[i], results[i + 1]) for i in range(len(results) - 1)]
-    return Reading(tuple(pairs))
+    results = [{i + v: p for v, p in row.items()} for i, row in enumerate((*rows, rows[-1]))]
+    pairs = [NeighbouringCounts(i, results[i], results[i + 1]) for i in range(len(results) - 1)]
+    return EpsilonDeltaReading(tuple(pairs))

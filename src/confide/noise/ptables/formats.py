@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from confide.arrays import Integers
 from confide.errors import Finding, InputError, ParameterError, Place
-from confide.noise.ptables.parse import MOST_FINDINGS, Draft, Layout, parse
+from confide.noise.ptables.parse import MOST_FINDINGS, PTableDraft, PTableLayout, parse
 from confide.noise.ptables.ptable import LookupRow, PTable, table_findings
 
 # The form of the Office for National Statistics: a line for each count and key, ``pcv,ckey,pvalue``.
@@ -42,25 +42,23 @@ MOST_KEYS = 4096
 MOST_ROWS = 10_000
 _INTEGER = re.compile(r"[+-]?\d{1,12}")
 
-Integers = npt.NDArray[np.int64]
-
 
 def export_ons(table: PTable) -> str:
     """A table for counts over at most 4,096 keys as ``pcv,ckey,pvalue``."""
-    fits = table.for_counts and table.whole <= MOST_KEYS and table.top <= ROWS and table.cycle in (1, CYCLE)
+    fits = table.for_counts and table.modulus <= MOST_KEYS and table.top <= ROWS and table.cycle in (1, CYCLE)
     if not fits or (table.cycle == CYCLE and table.top != ROWS):
         raise ParameterError(
             "not-ons",
             "this table has no form with a line for each count and key",
             where=Place(path="--format"),
-            found=f"{table.whole} keys, rows up to {table.top}, noise in steps of 1/{table.step}",
+            found=f"{table.modulus} keys, rows up to {table.top}, noise in steps of 1/{table.step}",
             expected=f"counts, at most {MOST_KEYS} keys and {ROWS} rows",
             remedy=f"make the table for counts with --keys {KEYS} or --keys {MOST_KEYS}",
         )
-    keys = np.arange(table.whole)
+    keys = np.arange(table.modulus)
     parts = [",".join(COLUMNS) + "\n"]
     for count in range(1, ROWS + 1):
-        noise = table.lookup(np.full(table.whole, count), keys).tolist()
+        noise = table.lookup(np.full(table.modulus, count), keys).tolist()
         parts += [f"{count},{key},{value}\n" for key, value in enumerate(noise)]
     return "".join(parts)
 
@@ -73,24 +71,24 @@ def read_ons(text: str, file: str) -> tuple[PTable, tuple[Finding, ...]]:
     if len(bad):
         expected = f"pcv from 1 to {MOST_ROWS} and ckey from 0 to {MOST_KEYS - 1}"
         raise _problems("bad-place", "count or key is out of range", file, numbers, lines, bad, expected)
-    whole, top = int(ckey.max()) + 1, int(pcv.max())
-    places = (pcv - 1) * whole + ckey
-    times = np.bincount(places, minlength=whole * top)
+    modulus, top = int(ckey.max()) + 1, int(pcv.max())
+    places = (pcv - 1) * modulus + ckey
+    times = np.bincount(places, minlength=modulus * top)
     if times.max() > 1:
         bad = np.flatnonzero(times[places] > 1)[1:]
         expected = "one line for each count and key"
         raise _problems("twice", "count and key occur more than once", file, numbers, lines, bad, expected)
     if times.min() == 0:
-        missing = divmod(int(np.argmin(times)), whole)
+        missing = divmod(int(np.argmin(times)), modulus)
         found = f"no line for {missing[0] + 1}, {missing[1]}"
-        expected = f"every count from 1 to {top} with every key from 0 to {whole - 1}"
+        expected = f"every count from 1 to {top} with every key from 0 to {modulus - 1}"
         raise InputError(_finding("missing-key", "a count has no noise for a key", file, 1, found, expected))
     order = np.argsort(places, kind="stable")
-    noise, line_of = pvalue[order].reshape(top, whole), lines[order].reshape(top, whole)
-    rows = [LookupRow(0, (0,), (whole,)), *(_row(k + 1, noise[k]) for k in range(top))]
+    noise, line_of = pvalue[order].reshape(top, modulus), lines[order].reshape(top, modulus)
+    rows = [LookupRow(0, (0,), (modulus,)), *(_row(k + 1, noise[k]) for k in range(top))]
     last = {(row.noise, row.bounds) for row in rows[-CYCLE:]}
     cycle = CYCLE if top == ROWS and len(last) > 1 else 1
-    draft = Draft(tuple(rows), whole, 1, "all", cycle, Layout(COLUMNS, ","), (), ())
+    draft = PTableDraft(tuple(rows), modulus, 1, "all", cycle, PTableLayout(COLUMNS, ","), (), ())
 
     def where(row: int, interval: int) -> Place:
         key = rows[row].bounds[interval - 1] if interval else 0
@@ -100,19 +98,19 @@ def read_ons(text: str, file: str) -> tuple[PTable, tuple[Finding, ...]]:
     errors = [finding for finding in checked if finding.severity == "error"]
     if errors:
         raise InputError(errors[:MOST_FINDINGS])
-    return PTable(tuple(rows), whole, cycle=cycle).compact(), tuple(checked)
+    return PTable(tuple(rows), modulus, cycle=cycle).compact(), tuple(checked)
 
 
 def _numbers(text: str, file: str) -> tuple[Integers, Integers]:
     """The three columns and the line of each row. What the quick reader refuses is read again, line by line."""
-    header, _, rest = text.partition("\n")
+    header, _, body = text.partition("\n")
     names = [name.strip().strip('"').lower() for name in header.split(",")]
-    if not rest.strip():
+    if not body.strip():
         expected = "a line for each count and key"
         raise InputError(_finding("no-rows", "the file has no rows", file, 1, "a header alone", expected))
     try:
         read = pacsv.read_csv(
-            pa.py_buffer(rest.encode()),
+            pa.py_buffer(body.encode()),
             read_options=pacsv.ReadOptions(column_names=names),
             parse_options=pacsv.ParseOptions(ignore_empty_lines=False),
             convert_options=pacsv.ConvertOptions(
@@ -120,26 +118,26 @@ def _numbers(text: str, file: str) -> tuple[Integers, Integers]:
             ),
         )
     except pa.ArrowInvalid:
-        return _slowly(rest, names, file)
+        return _slowly(body, names, file)
     columns = [read.column(name).to_numpy() for name in COLUMNS]
     return np.column_stack(columns), np.arange(2, len(columns[0]) + 2)
 
 
-def _slowly(rest: str, names: list[str], file: str) -> tuple[Integers, Integers]:
+def _slowly(body: str, names: list[str], file: str) -> tuple[Integers, Integers]:
     places = [names.index(name) for name in COLUMNS]
     findings, rows, lines = [], [], []
-    for number, line in enumerate(rest.splitlines(), start=2):
+    for number, line in enumerate(body.splitlines(), start=2):
         if not line.strip():
             continue
         cells = [cell.strip() for cell in line.split(",")]
-        chosen = [cells[place] for place in places] if len(cells) == len(names) else []
-        if not chosen or not all(_INTEGER.fullmatch(cell) for cell in chosen):
+        values = [cells[place] for place in places] if len(cells) == len(names) else []
+        if not values or not all(_INTEGER.fullmatch(cell) for cell in values):
             expected = f"{len(names)} values, those of {', '.join(COLUMNS)} whole numbers"
             findings.append(_finding("not-a-number", "a value is not a whole number", file, number, line, expected))
             if len(findings) == MOST_FINDINGS:
                 break
             continue
-        rows.append([int(cell) for cell in chosen])
+        rows.append([int(cell) for cell in values])
         lines.append(number)
     if findings:
         raise InputError(findings)
@@ -176,13 +174,13 @@ class PTableFile:
     """A table as it was read: with its layout, the probabilities as they were written, and warnings."""
 
     table: PTable
-    layout: Layout
-    stated: tuple[tuple[str, ...], ...]
+    layout: PTableLayout
+    probabilities: tuple[tuple[str, ...], ...]
     findings: tuple[Finding, ...] = ()
 
     def text(self) -> str:
         """The file again: the same characters if it was written by one of the programs named above."""
-        return _written(self.table, self.layout, self.stated)
+        return _written(self.table, self.layout, self.probabilities)
 
 
 def read_table(path: Path | str, kind: str | None = None) -> PTableFile:
@@ -204,26 +202,39 @@ def read_table(path: Path | str, kind: str | None = None) -> PTableFile:
     header = [name.strip().strip('"').lower() for name in text.partition("\n")[0].strip().split(",")]
     if set(COLUMNS) <= set(header):
         table, warnings = read_ons(text, str(path))
-        return PTableFile(table, Layout(COLUMNS, ","), (), warnings)
-    draft: Draft = parse(text, str(path), kind)
-    table = PTable(draft.rows, draft.whole, draft.step, draft.kind)
-    return PTableFile(table, draft.layout, draft.stated, draft.warnings)
+        return PTableFile(table, PTableLayout(COLUMNS, ","), (), warnings)
+    draft: PTableDraft = parse(text, str(path), kind)
+    table = PTable(draft.rows, draft.modulus, draft.step, draft.kind)
+    return PTableFile(table, draft.layout, draft.probabilities, draft.warnings)
 
 
 def export_text(table: PTable, form: Form = "tau-argus") -> str:
-    """A table as text. Decimal forms need a number of keys that is a power of ten, up to 10**15."""
+    """A table as text. Decimal forms need a number of keys that is a power of ten, up to 10**15.
+
+    Args:
+        table: The table.
+        form: ``tau-argus``, ``sas`` or ``csv``, our own, which has whole numbers.
+
+    >>> from confide.noise.ptables import count_settings, generate
+    >>> print(export_text(generate(count_settings(1, "1/2")).table(100), "csv"), end="")
+    i,j,v,p,key_from,key_below,keys,type
+    0,0,0,1,0,100,100,all
+    1,0,-1,0.25,0,25,100,all
+    1,1,0,0.5,25,75,100,all
+    1,2,1,0.25,75,100,100,all
+    """
     extra = ("type",) if table.step > 1 or table.kind != "all" else ()
     layouts = {
-        "tau-argus": Layout(("i", "j", "p", "v", "p_int_ub", *extra), ";", padded=True),
-        "sas": Layout(("i", "j", "p", "v", "p_int_lb", "p_int_ub", *extra), ";", padded=True),
-        "csv": Layout(("i", "j", "v", "p", "key_from", "key_below", "keys", "type"), ","),
+        "tau-argus": PTableLayout(("i", "j", "p", "v", "p_int_ub", *extra), ";", padded=True),
+        "sas": PTableLayout(("i", "j", "p", "v", "p_int_lb", "p_int_ub", *extra), ";", padded=True),
+        "csv": PTableLayout(("i", "j", "v", "p", "key_from", "key_below", "keys", "type"), ","),
     }
-    if form != "csv" and (10 ** (len(str(table.whole)) - 1) != table.whole or table.whole > 10**MOST_DECIMALS):
+    if form != "csv" and (10 ** (len(str(table.modulus)) - 1) != table.modulus or table.modulus > 10**MOST_DECIMALS):
         raise ParameterError(
             "not-decimal",
             "the bounds of this table are not decimals",
             where=Place(path="--format"),
-            found=f"{table.whole} keys",
+            found=f"{table.modulus} keys",
             expected="10, 100, ... or 10**15 keys",
             remedy="make the table with 100000000 keys, or use the csv form, which has whole numbers",
         )
@@ -239,10 +250,10 @@ def export_text(table: PTable, form: Form = "tau-argus") -> str:
     return _written(table, layouts[form], None)
 
 
-def _written(table: PTable, layout: Layout, stated: tuple[tuple[str, ...], ...] | None) -> str:
+def _written(table: PTable, layout: PTableLayout, probabilities: tuple[tuple[str, ...], ...] | None) -> str:
     if layout.columns == COLUMNS:
         return export_ons(table)
-    lines = list(_cells(table, layout, stated))
+    lines = list(_cells(table, layout, probabilities))
     if layout.padded:
         columns = [_justified(list(column)) for column in zip(*lines, strict=True)]
         lines = [list(line) for line in zip(*columns, strict=True)]
@@ -251,8 +262,10 @@ def _written(table: PTable, layout: Layout, stated: tuple[tuple[str, ...], ...] 
     return layout.newline.join([header, *rows]) + (layout.newline if layout.ends else "")
 
 
-def _cells(table: PTable, layout: Layout, stated: tuple[tuple[str, ...], ...] | None) -> Iterator[list[str]]:
-    digits = len(str(table.whole)) - 1 if layout.padded else None
+def _cells(
+    table: PTable, layout: PTableLayout, probabilities: tuple[tuple[str, ...], ...] | None
+) -> Iterator[list[str]]:
+    digits = len(str(table.modulus)) - 1 if layout.padded else None
     for number, row in enumerate(table.rows):
         below = 0
         for k, (value, bound) in enumerate(zip(row.noise, row.bounds, strict=True)):
@@ -260,13 +273,13 @@ def _cells(table: PTable, layout: Layout, stated: tuple[tuple[str, ...], ...] | 
                 "i": str(row.i),
                 "j": _noise(row.i * table.step + value, table.step),
                 "v": _noise(value, table.step),
-                "p": stated[number][k] if stated else _decimal(bound - below, table.whole, digits),
-                "p_int_lb": _decimal(below, table.whole, digits),
-                "p_int_ub": _decimal(bound, table.whole, digits),
-                "p_ij_ub": _decimal(bound, table.whole, digits),
+                "p": probabilities[number][k] if probabilities else _decimal(bound - below, table.modulus, digits),
+                "p_int_lb": _decimal(below, table.modulus, digits),
+                "p_int_ub": _decimal(bound, table.modulus, digits),
+                "p_ij_ub": _decimal(bound, table.modulus, digits),
                 "key_from": str(below),
                 "key_below": str(bound),
-                "keys": str(table.whole),
+                "keys": str(table.modulus),
                 "type": f'"{table.kind}"' if layout.quoted else table.kind,
             }
             yield [cells[name] for name in layout.columns]
@@ -282,9 +295,9 @@ def _justified(column: list[str]) -> list[str]:
     return [text.rjust(width) for text in column]
 
 
-def _decimal(keys: int, whole: int, digits: int | None) -> str:
+def _decimal(keys: int, modulus: int, digits: int | None) -> str:
     """A number of keys as a share: with all digits, or without trailing zeros; a finite decimal, or 17 digits of it."""
-    share = Fraction(keys, whole)
+    share = Fraction(keys, modulus)
     if digits is not None:
         return f"{Decimal(keys).scaleb(-digits):.{digits}f}"
     denominator = share.denominator

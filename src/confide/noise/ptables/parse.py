@@ -21,7 +21,7 @@ _MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PTableLayout:
     """How a file is written: columns, separator, quoted names, columns padded to a width, line ends."""
 
     columns: tuple[str, ...]
@@ -33,16 +33,16 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PTableDraft:
     """What a file says, checked: everything that a table is made of."""
 
     rows: tuple[LookupRow, ...]
-    whole: int
+    modulus: int
     step: int
     kind: str
     cycle: int
-    layout: Layout
-    stated: tuple[tuple[str, ...], ...]
+    layout: PTableLayout
+    probabilities: tuple[tuple[str, ...], ...]
     warnings: tuple[Finding, ...]
 
 
@@ -58,25 +58,27 @@ class _Problems:
     """Findings of a file, up to a number that a person wants to read."""
 
     file: str
-    found: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def add(self, code: str, what: str, line: int, column: str | None, found: str, expected: str) -> None:
         place = Place(file=self.file, line=line, column=column)
-        self.found.append(Finding(code, what, place, found[:_LONGEST], expected, "correct the file, or export it anew"))
+        self.findings.append(
+            Finding(code, what, place, found[:_LONGEST], expected, "correct the file, or export it anew")
+        )
 
     def stop(self) -> None:
-        if self.found:
-            raise InputError(self.found[:MOST_FINDINGS])
+        if self.findings:
+            raise InputError(self.findings[:MOST_FINDINGS])
 
 
-def parse(text: str, file: str, kind: str | None = None) -> Draft:
+def parse(text: str, file: str, kind: str | None = None) -> PTableDraft:
     """A table of one of the forms with an interval in each line."""
     problems = _Problems(file)
     layout, extra = _layout(text, problems)
     lines = _lines(text, layout, extra, problems)
     problems.stop()
     lines, kind = _of_kind(lines, kind, problems)
-    whole, step = _whole(lines, layout, problems), _step(lines, problems)
+    modulus, step = _modulus(lines, layout, problems), _step(lines, problems)
     problems.stop()
     upper = next(name for name in UPPER if name in layout.columns)
     groups: list[list[_Line]] = []
@@ -93,7 +95,7 @@ def parse(text: str, file: str, kind: str | None = None) -> Draft:
     if len(groups) > _MOST_ROWS:
         problems.add("too-many-rows", "the file has too many rows", 1, "i", str(len(groups)), f"at most {_MOST_ROWS}")
     problems.stop()
-    scale: Callable[[Fraction], int] = (lambda x: int(x)) if upper == "key_below" else (lambda x: int(x * whole))
+    scale: Callable[[Fraction], int] = (lambda x: int(x)) if upper == "key_below" else (lambda x: int(x * modulus))
     rows = tuple(
         LookupRow(
             int(group[0].values["i"]),
@@ -102,47 +104,49 @@ def parse(text: str, file: str, kind: str | None = None) -> Draft:
         )
         for group in groups
     )
-    stated = tuple(tuple(line.texts.get("p", "") for line in group) for group in groups)
-    draft = Draft(rows, whole, step, kind, 1, layout, stated, ())
+    probabilities = tuple(tuple(line.texts.get("p", "") for line in group) for group in groups)
+    draft = PTableDraft(rows, modulus, step, kind, 1, layout, probabilities, ())
     where = _where(file, groups, upper)
-    found = list(table_findings(draft, where))
-    problems.found += [finding for finding in found if finding.severity == "error"]
-    _check_shares(groups, rows, whole, problems)
+    findings = list(table_findings(draft, where))
+    problems.findings += [finding for finding in findings if finding.severity == "error"]
+    _check_shares(groups, rows, modulus, problems)
     problems.stop()
-    return Draft(rows, whole, step, kind, 1, layout, stated, tuple(f for f in found if f.severity == "warning"))
+    return PTableDraft(
+        rows, modulus, step, kind, 1, layout, probabilities, tuple(f for f in findings if f.severity == "warning")
+    )
 
 
-def _layout(text: str, problems: _Problems) -> tuple[Layout, tuple[str, ...]]:
+def _layout(text: str, problems: _Problems) -> tuple[PTableLayout, tuple[str, ...]]:
     """The layout that the header shows, and all columns, including those that are passed over."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    first, _, rest = text.partition(newline)
+    first, _, body = text.partition(newline)
     separator = ";" if ";" in first else ","
     written = tuple(name.strip() for name in first.split(separator))
     names = tuple(name.strip('"').strip() for name in written)
-    known = tuple(name for name in names if name in KNOWN)
+    columns = tuple(name for name in names if name in KNOWN)
     uppers = [name for name in UPPER if name in names]
-    if not {"i", "v"} <= set(names) or len(uppers) != 1 or len(set(known)) != len(known):
+    if not {"i", "v"} <= set(names) or len(uppers) != 1 or len(set(columns)) != len(columns):
         expected = "i, v and an upper bound (p_int_ub, p_ij_ub or key_below), or pcv, ckey and pvalue"
         problems.add("bad-header", "the columns are not those of a perturbation table", 1, None, first, expected)
     elif ("key_below" in uppers) != ("keys" in names):
         problems.add("bad-header", "key_below and keys belong together", 1, None, first, "both columns, or neither")
     problems.stop()
     quoted = all(name.startswith('"') for name in written)
-    padded = any(separator + " " in line for line in rest.split(newline))
+    padded = any(separator + " " in line for line in body.split(newline))
     decimals = {
         len(line.split(separator)[names.index(uppers[0])].partition(".")[2])
-        for line in _full(rest, newline, names, separator)
+        for line in _full(body, newline, names, separator)
     }
     padded = padded or (len(decimals) == 1 and decimals != {0})
-    return Layout(known, separator, quoted, padded, newline, text.endswith(newline)), names
+    return PTableLayout(columns, separator, quoted, padded, newline, text.endswith(newline)), names
 
 
-def _full(rest: str, newline: str, names: tuple[str, ...], separator: str) -> list[str]:
-    return [line for line in rest.split(newline) if line.count(separator) == len(names) - 1]
+def _full(body: str, newline: str, names: tuple[str, ...], separator: str) -> list[str]:
+    return [line for line in body.split(newline) if line.count(separator) == len(names) - 1]
 
 
-def _lines(text: str, layout: Layout, names: tuple[str, ...], problems: _Problems) -> list[_Line]:
-    found = []
+def _lines(text: str, layout: PTableLayout, names: tuple[str, ...], problems: _Problems) -> list[_Line]:
+    lines = []
     for number, written in enumerate(text.split(layout.newline)[1:], start=2):
         if not written.strip():
             continue
@@ -161,10 +165,10 @@ def _lines(text: str, layout: Layout, names: tuple[str, ...], problems: _Problem
                 values[name] = Fraction(cell)
             else:
                 problems.add("not-a-number", "a value is not a number", number, name, cell, "a decimal number")
-        found.append(_Line(number, values, texts))
-    if not found and not problems.found:
+        lines.append(_Line(number, values, texts))
+    if not lines and not problems.findings:
         problems.add("no-rows", "the file has no rows", 1, None, "a header alone", "one line for each interval")
-    return found
+    return lines
 
 
 def _of_kind(lines: list[_Line], kind: str | None, problems: _Problems) -> tuple[list[_Line], str]:
@@ -188,7 +192,7 @@ def _of_kind(lines: list[_Line], kind: str | None, problems: _Problems) -> tuple
     return [line for line in lines if line.texts.get("type", "all") == (kind if line.values["i"] else of_zero)], kind
 
 
-def _whole(lines: list[_Line], layout: Layout, problems: _Problems) -> int:
+def _modulus(lines: list[_Line], layout: PTableLayout, problems: _Problems) -> int:
     """The number of keys: stated, or 10 to the number of decimals; of trimmed decimals at least eight."""
     if "keys" in layout.columns:
         for line in lines:
@@ -253,20 +257,20 @@ def _check_line(line: _Line, problems: _Problems) -> None:
         )
 
 
-def _check_shares(groups: list[list[_Line]], rows: tuple[LookupRow, ...], whole: int, problems: _Problems) -> None:
+def _check_shares(groups: list[list[_Line]], rows: tuple[LookupRow, ...], modulus: int, problems: _Problems) -> None:
     """Stated probabilities and lower bounds against the bounds; the last digit of either may be lost."""
     digits = max(len(line.texts.get("p", "").partition(".")[2]) for group in groups for line in group)
-    slack = Fraction(1, whole) + Fraction(1, 10 ** min(digits or 8, _DECIMALS)) + Fraction(1, 10**12)
+    slack = Fraction(1, modulus) + Fraction(1, 10 ** min(digits or 8, _DECIMALS)) + Fraction(1, 10**12)
     for group, row in zip(groups, rows, strict=True):
         below = 0
         for line, bound in zip(group, row.bounds, strict=True):
-            length = Fraction(bound - below, whole)
+            length = Fraction(bound - below, modulus)
             if "p" in line.values and abs(line.values["p"] - length) > slack:
                 what, expected = f"p is not the length of the interval in row {row.i}", f"{float(length):.10g}"
                 problems.add("probability-differs", what, line.number, "p", line.texts["p"], expected)
-            for name, unit in (("p_int_lb", whole), ("key_from", 1)):
+            for name, unit in (("p_int_lb", modulus), ("key_from", 1)):
                 if name in line.values and line.values[name] * unit != below:
-                    expected = f"{below / whole:.10g}" if unit == whole else str(below)
+                    expected = f"{below / modulus:.10g}" if unit == modulus else str(below)
                     problems.add(
                         "bad-lower-bound",
                         "an interval does not begin where the one before ends",

@@ -1,8 +1,8 @@
 """The perturbation table in the form that noise is looked up in: whole numbers only.
 
-A row belongs to a count ``i`` and divides the keys ``0 .. whole - 1`` into half-open intervals, one after the other;
+A row belongs to a count ``i`` and divides the keys ``0 .. modulus - 1`` into half-open intervals, one after the other;
 the noise of a key is that of the first interval with ``key < bound``. All keys are equally likely, hence the
-probability of a noise value is the length of its intervals, divided by ``whole``: exactly. Counts above the last row
+probability of a noise value is the length of its intervals, divided by ``modulus``: exactly. Counts above the last row
 ``n`` use row ``n``, or in turn the last ``cycle`` rows: row ``((i - 1) mod cycle) + n - cycle + 1``. Zero stays zero.
 
 Noise is held in units of ``1 / step``; for counts ``step`` is one.
@@ -22,9 +22,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, Finding, ParameterError, Place
 from confide.exact import Exact, exact
-from confide.noise import NoiseStream, ReleaseKey, derive_stream
+from confide.noise.stream import NoiseStream, ReleaseKey, derive_stream
 
 # What can be wrong with a perturbation table, whoever made it: errors, and warnings about bias.
 
@@ -36,7 +37,7 @@ Where = Callable[[int, int], Place]
 """The place, in a file, of an interval: row of the table and number of the interval."""
 
 
-class Row(Protocol):
+class PTableRowLike(Protocol):
     """A row as it is checked."""
 
     @property
@@ -49,13 +50,13 @@ class Row(Protocol):
     def lengths(self) -> tuple[int, ...]: ...
 
 
-class Parts(Protocol):
+class PTableLike(Protocol):
     """What is checked: a table, or what a file says that it is."""
 
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[PTableRowLike]: ...
     @property
-    def whole(self) -> int: ...
+    def modulus(self) -> int: ...
     @property
     def step(self) -> int: ...
     @property
@@ -69,10 +70,12 @@ def in_table(row: int, interval: int) -> Place:
     return Place(path=f"row {row}, interval {interval + 1}")
 
 
-def table_findings(table: Parts, where: Where = in_table) -> Iterator[Finding]:
+def table_findings(table: PTableLike, where: Where = in_table) -> Iterator[Finding]:
     """Everything that is wrong with a table as a whole, then row by row."""
-    if not 1 <= table.whole <= LARGEST_WHOLE or table.whole * (len(table.rows) + 1) >= 1 << 63:
-        yield _finding("bad-whole", "the number of keys is out of range", str(table.whole), "from 1 to 2**53", Place())
+    if not 1 <= table.modulus <= LARGEST_WHOLE or table.modulus * (len(table.rows) + 1) >= 1 << 63:
+        yield _finding(
+            "bad-whole", "the number of keys is out of range", str(table.modulus), "from 1 to 2**53", Place()
+        )
     if not 1 <= table.step <= 1_000 or table.kind not in TYPES:
         expected = "a step from 1 to 1,000 and the type all, even or odd"
         yield _finding("bad-step", "step or type is wrong", f"{table.step}, {table.kind[:20]}", expected, Place())
@@ -88,7 +91,7 @@ def table_findings(table: Parts, where: Where = in_table) -> Iterator[Finding]:
         yield from _row_findings(table, number, row, where)
 
 
-def _row_findings(table: Parts, number: int, row: Row, where: Where) -> Iterator[Finding]:
+def _row_findings(table: PTableLike, number: int, row: PTableRowLike, where: Where) -> Iterator[Finding]:
     if not row.noise or len(row.noise) != len(row.bounds):
         yield _finding("bad-row", f"row {row.i} has no intervals", str(len(row.noise)), "one or more", where(number, 0))
         return
@@ -105,7 +108,7 @@ def _row_findings(table: Parts, number: int, row: Row, where: Where) -> Iterator
             found = _signed(value, table)
             yield _finding("negative-result", what, found, f"noise of at least {-row.i}", where(number, k))
         before = bound
-    if row.bounds[-1] != table.whole:
+    if row.bounds[-1] != table.modulus:
         what = f"the probabilities of row {row.i} do not sum to one"
         found = _share(row.bounds[-1], table)
         yield _finding("not-one", what, found, "a last upper bound of exactly 1", where(number, len(row.bounds) - 1))
@@ -121,26 +124,24 @@ def _row_findings(table: Parts, number: int, row: Row, where: Where) -> Iterator
             code="biased-row",
             what=f"the noise of row {row.i} has a mean that rounding does not explain",
             where=where(number, 0),
-            found=f"a mean of {float(Fraction(bias, table.whole * table.step)):.6g}",
+            found=f"a mean of {float(Fraction(bias, table.modulus * table.step)):.6g}",
             expected="a mean of zero",
             remedy="expect totals over many small cells to be biased, or make the table anew",
             severity="warning",
         )
 
 
-def _share(bound: int, table: Parts) -> str:
-    return f"{bound / table.whole:.12g}"
+def _share(bound: int, table: PTableLike) -> str:
+    return f"{bound / table.modulus:.12g}"
 
 
-def _signed(value: int, table: Parts) -> str:
+def _signed(value: int, table: PTableLike) -> str:
     return f"{float(Fraction(value, table.step)):+g}"
 
 
 def _finding(code: str, what: str, found: str, expected: str, where: Place) -> Finding:
     return Finding(code, what, where, found, expected, "correct the table, or make it anew with confide ptable")
 
-
-Integers = npt.NDArray[np.int64]
 
 DECIMAL = 10**8
 """The default number of keys: bounds with eight decimals, as other programs have them."""
@@ -159,21 +160,21 @@ class LookupRow:
         """How many keys each interval has."""
         return tuple(after - before for before, after in zip((0, *self.bounds), self.bounds, strict=False))
 
-    def law(self) -> dict[int, int]:
+    def key_counts(self) -> dict[int, int]:
         """Each noise value of the row, ascending, with its number of keys; values without keys are left out."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for value, length in sorted(zip(self.noise, self.lengths, strict=True)):
             if length:
-                found[value] = found.get(value, 0) + length
-        return found
+                counts[value] = counts.get(value, 0) + length
+        return counts
 
 
 @dataclass(frozen=True)
 class PTable:
-    """A perturbation table: rows of ascending count, the first of them zero, over the keys ``0 .. whole - 1``."""
+    """A perturbation table: rows of ascending count, the first of them zero, over the keys ``0 .. modulus - 1``."""
 
     rows: tuple[LookupRow, ...]
-    whole: int = DECIMAL
+    modulus: int = DECIMAL
     step: int = 1
     kind: str = "all"
     cycle: int = 1
@@ -200,8 +201,8 @@ class PTable:
 
     def probabilities(self, place: int) -> dict[Fraction, Fraction]:
         """The law of a row, exactly: noise value and probability."""
-        law = self.rows[place].law()
-        return {Fraction(value, self.step): Fraction(keys, self.whole) for value, keys in law.items()}
+        key_counts = self.rows[place].key_counts()
+        return {Fraction(value, self.step): Fraction(keys, self.modulus) for value, keys in key_counts.items()}
 
     def mean(self, place: int) -> Fraction:
         """The exact mean of the noise of a row; that of a rounded table is zero up to its rounding."""
@@ -217,7 +218,7 @@ class PTable:
         """SHA-256 of everything that decides a lookup."""
         content = [
             "confide/ptable/v1",
-            self.whole,
+            self.modulus,
             self.step,
             self.kind,
             self.cycle,
@@ -235,22 +236,30 @@ class PTable:
                 expected="rows 0, 1, 2, ... and whole noise",
                 remedy="use a table for counts, or give the rows yourself to lookup_rows",
             )
-        given = _whole_numbers(counts)
-        _check_range(given, None, "a count is negative")
-        return np.where(given <= self.top, given, (given - 1) % self.cycle + self.top - self.cycle + 1)
+        integers = _whole_numbers(counts)
+        _check_range(integers, None, "a count is negative")
+        return np.where(integers <= self.top, integers, (integers - 1) % self.cycle + self.top - self.cycle + 1)
 
     def lookup(self, counts: npt.ArrayLike, keys: npt.ArrayLike) -> Integers:
-        """The noise of true counts with cell keys from ``0 .. whole - 1``, element by element; zero gets zero."""
+        """The noise of true counts with cell keys, element by element; zero gets zero.
+
+        Args:
+            counts: Whole numbers of zero or more.
+            keys: Cell keys from ``0 .. modulus - 1``, in the same shape.
+
+        Returns:
+            Whole noise in the same shape.
+        """
         return self.lookup_rows(self.row_of(counts), keys)
 
     def lookup_rows(self, places: npt.ArrayLike, keys: npt.ArrayLike) -> Integers:
         """The noise, in units of ``1 / step``, of keys in the rows with these places: ``0 .. len(rows) - 1``."""
-        rows, given = _whole_numbers(places), _whole_numbers(keys)
+        rows, integers = _whole_numbers(places), _whole_numbers(keys)
         _check_range(rows, len(self.rows), "there is no such row")
-        _check_range(given, self.whole, "a cell key is not one of the table's keys")
+        _check_range(integers, self.modulus, "a cell key is not one of the table's keys")
         flat_bounds, flat_noise = self._flat
         # The rows lie one behind the other; "right" passes over every bound that is at most the key.
-        return flat_noise[np.searchsorted(flat_bounds, rows * self.whole + given, side="right")]
+        return flat_noise[np.searchsorted(flat_bounds, rows * self.modulus + integers, side="right")]
 
     def compact(self) -> PTable:
         """The same lookups with the fewest intervals and rows: none empty, none with the noise of its neighbour, and,
@@ -263,37 +272,38 @@ class PTable:
             and rows[-1].bounds == rows[-2].bounds
         ):
             rows.pop()
-        return PTable(tuple(rows), self.whole, self.step, self.kind, self.cycle)
+        return PTable(tuple(rows), self.modulus, self.step, self.kind, self.cycle)
 
     @cached_property
     def _flat(self) -> tuple[Integers, Integers]:
-        bounds = [place * self.whole + bound for place, row in enumerate(self.rows) for bound in row.bounds]
+        bounds = [place * self.modulus + bound for place, row in enumerate(self.rows) for bound in row.bounds]
         noise = [value for row in self.rows for value in row.noise]
         return np.array(bounds, np.int64), np.array(noise, np.int64)
 
 
-def cumulated(probabilities: Iterable[Fraction | float], whole: int) -> tuple[int, ...]:
+def cumulated(probabilities: Iterable[Fraction | float], modulus: int) -> tuple[int, ...]:
     """Upper bounds of intervals with these probabilities: cumulated exactly, divided by their sum, then rounded.
 
-    The last is ``whole``, so the lengths sum to it; each bound is within a half of where it would be without rounding.
+    The last is ``modulus``, so the lengths sum to it; each bound is within a half of where it would be without
+    rounding.
     """
     parts = [Fraction(p) for p in probabilities]
     total = sum(parts, Fraction(0))
     running, bounds = Fraction(0), []
     for part in parts:
         running += part
-        bounds.append(round(running / total * whole))
+        bounds.append(round(running / total * modulus))
     return tuple(bounds)
 
 
 def _merged(row: LookupRow) -> LookupRow:
-    kept: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     for value, bound, length in zip(row.noise, row.bounds, row.lengths, strict=True):
-        if length and kept and kept[-1][0] == value:
-            kept[-1] = (value, bound)
+        if length and intervals and intervals[-1][0] == value:
+            intervals[-1] = (value, bound)
         elif length:
-            kept.append((value, bound))
-    return LookupRow(row.i, tuple(value for value, _ in kept), tuple(bound for _, bound in kept))
+            intervals.append((value, bound))
+    return LookupRow(row.i, tuple(value for value, _ in intervals), tuple(bound for _, bound in intervals))
 
 
 def _whole_numbers(values: npt.ArrayLike) -> Integers:
@@ -322,7 +332,7 @@ def _check_range(values: Integers, end: int | None, what: str) -> None:
 
 # Modified tables: the same law in another layout, so that keys that lie close together say less about each other.
 #
-# Every interval of at least ``threshold * whole`` keys is cut into pieces of that many keys and a remainder; the
+# Every interval of at least ``threshold * modulus`` keys is cut into pieces of that many keys and a remainder; the
 # pieces of a row are put into an order that a key decides. Lengths are whole numbers, so the law of every row stays,
 # exactly.
 #
@@ -341,15 +351,21 @@ def key_of(seed: str | None) -> ReleaseKey:
 
 
 def modify(table: PTable, threshold: Exact, key: ReleaseKey) -> PTable:
-    """The table with its intervals cut at ``threshold`` and put into the order that the key decides."""
+    """The table with its intervals cut at ``threshold`` and put into the order that the key decides.
+
+    Args:
+        table: Any table; the distribution of every row stays, exactly.
+        threshold: The length of a piece as a share of the keys: exact, and a whole number of keys.
+        key: Decides the order.
+    """
     share = exact(threshold, "threshold")
-    piece = share * table.whole
+    piece = share * table.modulus
     if not 0 < share < 1 or piece < 1:
-        raise _refused("the threshold is out of range", str(threshold), f"at least 1/{table.whole} and below one")
+        raise _refused("the threshold is out of range", str(threshold), f"at least 1/{table.modulus} and below one")
     if piece.denominator != 1:
         raise _refused(
             "the threshold does not divide the keys into whole pieces",
-            f"{share} of {table.whole} keys",
+            f"{share} of {table.modulus} keys",
             "a threshold that is a whole number of keys",
         )
     rows = []
@@ -362,24 +378,24 @@ def modify(table: PTable, threshold: Exact, key: ReleaseKey) -> PTable:
             level="ptable",
             query=f"row {row.i}, threshold {share}",
         )
-        pieces = _pieces(row, int(piece), table.whole)
+        pieces = _pieces(row, int(piece), table.modulus)
         order = _permutation(len(pieces), stream)
         noise, lengths = zip(*(pieces[k] for k in order), strict=True)
         rows.append(LookupRow(row.i, noise, tuple(int(bound) for bound in np.cumsum(lengths))))
-    return PTable(tuple(rows), table.whole, table.step, table.kind, table.cycle)
+    return PTable(tuple(rows), table.modulus, table.step, table.kind, table.cycle)
 
 
-def _pieces(row: LookupRow, piece: int, whole: int) -> list[tuple[int, int]]:
+def _pieces(row: LookupRow, piece: int, modulus: int) -> list[tuple[int, int]]:
     """Noise and length of each piece; intervals without keys are left out."""
-    found: list[tuple[int, int]] = []
+    pieces: list[tuple[int, int]] = []
     for value, length in zip(row.noise, row.lengths, strict=True):
-        if length == whole:
+        if length == modulus:
             return [(value, length)]
-        cut, rest = divmod(length, piece)
-        found += [(value, piece)] * cut
-        if rest:
-            found.append((value, rest))
-    return found
+        cut, remainder = divmod(length, piece)
+        pieces += [(value, piece)] * cut
+        if remainder:
+            pieces.append((value, remainder))
+    return pieces
 
 
 def _permutation(size: int, stream: NoiseStream) -> list[int]:
@@ -405,12 +421,12 @@ def _refused(what: str, found: str, expected: str) -> ParameterError:
     return ParameterError("bad-threshold", what, Place(path="--modify"), found, expected, "correct --modify")
 
 
-def same_law(one: PTable, other: PTable) -> bool:
+def same_distribution(one: PTable, other: PTable) -> bool:
     """Whether two tables have the same law in every row, exactly, whatever their layout."""
     if one.step != other.step or [row.i for row in one.rows] != [row.i for row in other.rows]:
         return False
     return all(
-        {value: Fraction(keys, one.whole) for value, keys in a.law().items()}
-        == {value: Fraction(keys, other.whole) for value, keys in b.law().items()}
+        {value: Fraction(keys, one.modulus) for value, keys in a.key_counts().items()}
+        == {value: Fraction(keys, other.modulus) for value, keys in b.key_counts().items()}
         for a, b in zip(one.rows, other.rows, strict=True)
     )

@@ -20,56 +20,21 @@ from typing import TypeVar
 
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
+from confide.noise.max_entropy import LARGEST_BOUND, RowProblem, row_findings
 from confide.noise.ptables.ptable import TYPES
 
-LARGEST_D = 100
 MOST_STEPS = 50
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class RowProblem:
-    """Maximise the entropy of a law on ``noise`` (ascending, in units of ``1 / step``) with mean zero and more.
-
-    The variance, in squared units, is at most ``variance``, or equal to it. Where zero is among the values, its
-    probability is at least ``p_stay``, and with ``monotone`` the probabilities do not decrease up to zero. Where it
-    is not, neither condition applies.
-    """
-
-    noise: tuple[int, ...]
-    variance: Fraction
-    equality: bool = False
-    p_stay: Fraction | None = None
-    monotone: bool = True
-
-    @property
-    def zero(self) -> int | None:
-        """The place of zero among the noise values."""
-        return self.noise.index(0) if 0 in self.noise else None
-
-    @property
-    def tied(self) -> int:
-        """How many values, from the left, the monotonicity speaks about: none, or those up to zero."""
-        return self.zero + 1 if self.monotone and self.zero is not None else 0
-
-    @property
-    def stay(self) -> Fraction:
-        """The least probability of zero that is asked for, zero if none."""
-        return Fraction(0) if self.p_stay is None or self.zero is None else self.p_stay
-
-    @property
-    def symmetric(self) -> bool:
-        return all(value == -other for value, other in zip(self.noise, reversed(self.noise), strict=True))
-
-
 @dataclass(frozen=True)
-class Settings:
+class PTableSettings:
     """Everything that determines a table. ``icat`` makes it one for magnitudes, without ``js`` and ``p_stay``.
 
     ``p_stay`` and ``monotone`` are one value for all rows, or one for each row above zero.
     """
 
-    max_noise: int
+    bound: int
     variance: Fraction
     js: int = 0
     p_stay: tuple[Fraction, ...] | None = None
@@ -89,11 +54,11 @@ class Settings:
         """The counts of the rows, zero first."""
         if self.icat is not None:
             return (0, *self.icat)
-        return tuple(range((self.max_noise + self.js + 1 if self.js else self.max_noise) + 1))
+        return tuple(range((self.bound + self.js + 1 if self.js else self.bound) + 1))
 
     def problem(self, place: int) -> RowProblem:
         """The problem of a row above zero."""
-        i, reach = self.counts[place] * self.step, self.max_noise * self.step
+        i, reach = self.counts[place] * self.step, self.bound * self.step
         targets = [j for j in range(max(0, i - reach), i + reach + 1) if not 1 <= j <= self.js]
         return RowProblem(
             noise=tuple(j - i for j in targets),
@@ -105,8 +70,8 @@ class Settings:
 
     def as_dict(self) -> dict[str, object]:
         stay = None if self.p_stay is None else [str(p) for p in self.p_stay]
-        shown: dict[str, object] = {
-            "D": self.max_noise,
+        values: dict[str, object] = {
+            "D": self.bound,
             "V": float(self.variance),
             "V_exact": str(self.variance),
             "js": self.js,
@@ -116,23 +81,35 @@ class Settings:
             "table": "counts" if self.icat is None else "magnitudes",
         }
         if self.icat is not None:
-            shown |= {"step": self.step, "icat": list(self.icat), "type": self.kind}
-        return shown
+            values |= {"step": self.step, "icat": list(self.icat), "type": self.kind}
+        return values
 
 
 def count_settings(
-    max_noise: int,
+    bound: int,
     variance: Exact,
     js: int = 0,
     *,
     p_stay: Exact | Sequence[Exact] | None = None,
     monotone: bool | Sequence[bool] = True,
     equality: bool = False,
-) -> Settings:
-    """The settings of a table for counts; ``V`` and the probability to stay as exact numbers or text."""
+) -> PTableSettings:
+    """The settings of a table for counts; ``V`` and the probability to stay as exact numbers or text.
+
+    Args:
+        bound: D, the largest noise, from 1 to 100.
+        variance: V, the largest variance of a row.
+        js: No count from 1 to js is published; below D.
+        p_stay: The least probability that a count keeps its value: one for all rows, or one for each row above zero.
+        monotone: Whether probabilities do not decrease up to zero: one for all rows, or one for each.
+        equality: Whether the variance is V, not at most V.
+
+    >>> count_settings(5, 2, js=2).counts
+    (0, 1, 2, 3, 4, 5, 6, 7, 8)
+    """
     stays = None if p_stay is None else _listed(p_stay)
-    return Settings(
-        max_noise,
+    return PTableSettings(
+        bound,
         exact(variance, "V"),
         js,
         None if stays is None else tuple(exact(p, "pstay") for p in stays),
@@ -142,7 +119,7 @@ def count_settings(
 
 
 def magnitude_settings(
-    max_noise: int,
+    bound: int,
     variance: Exact,
     *,
     step: int,
@@ -150,10 +127,23 @@ def magnitude_settings(
     kind: str = "all",
     monotone: bool | Sequence[bool] = True,
     equality: bool = False,
-) -> Settings:
-    """The settings of a table for magnitudes: rows ``icat``, from 1 to D, and noise in steps of ``1 / step``."""
-    return Settings(
-        max_noise,
+) -> PTableSettings:
+    """The settings of a table for magnitudes: rows ``icat``, from 1 to D, and noise in steps of ``1 / step``.
+
+    Args:
+        bound: D, the largest noise.
+        variance: V, the largest variance of a row, exact.
+        step: How many steps of noise there are to one.
+        icat: The magnitudes that have a row, ascending, the first 1 and the last D.
+        kind: ``all``, or the table for ``even`` or ``odd`` numbers of contributors.
+        monotone: Whether probabilities do not decrease up to zero.
+        equality: Whether the variance is V, not at most V.
+
+    >>> magnitude_settings(5, 2, step=2, icat=[1, 3, 5]).problem(1).noise
+    (-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    """
+    return PTableSettings(
+        bound,
         exact(variance, "V"),
         monotone=(monotone,) if isinstance(monotone, bool) else tuple(monotone),
         equality=equality,
@@ -171,13 +161,11 @@ def _of_row(values: tuple[_T, ...], place: int) -> _T:
     return values[0] if len(values) == 1 else values[place - 1]
 
 
-def _findings(settings: Settings) -> Iterator[Finding]:
-    bound, js = settings.max_noise, settings.js
-    if not 1 <= bound <= LARGEST_D:
-        yield _finding("-D", "the largest noise D is out of range", bound, f"a whole number from 1 to {LARGEST_D}")
+def _findings(settings: PTableSettings) -> Iterator[Finding]:
+    bound, js = settings.bound, settings.js
+    yield from row_findings(bound, settings.variance)
+    if not 1 <= bound <= LARGEST_BOUND:
         return
-    if settings.variance <= 0:
-        yield _finding("-V", "the variance V must be greater than zero", settings.variance, "a positive number")
     if not 0 <= js < bound:
         remedy = f"take a D of at least {js + 1}, or a smaller js" if js > 0 else "give a js of zero or more"
         expected = "a whole number of at least zero and below D; otherwise a count of js + 1 could never get noise"
@@ -199,8 +187,8 @@ def _findings(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _magnitude_findings(settings: Settings, icat: tuple[int, ...]) -> Iterator[Finding]:
-    bound = settings.max_noise
+def _magnitude_findings(settings: PTableSettings, icat: tuple[int, ...]) -> Iterator[Finding]:
+    bound = settings.bound
     ascending = all(a < b for a, b in pairwise(icat))
     if not icat or icat[0] != 1 or icat[-1] != bound or not ascending:
         expected = f"ascending whole numbers, the first 1 and the last D = {bound}"

@@ -1,48 +1,29 @@
 """What figures that are published without noise do to the promise of noisy ones (Ashmead et al. 2019)."""
 
-from confide.privacy.invariants.group_statements import (
-    Concentrated,
-    Loss,
-    Measured,
-    Record,
-    concentrated,
-    distinct_rho,
-    exchange_rho,
-    explain,
-    measured_by,
-    rho_of_modification,
-    worst_rho,
-)
-from confide.privacy.invariants.groups import Group, Mode, Situation, group_size, groups
-from confide.privacy.invariants.language import ANY, Attribute, Bound, Count, Grouping, Invariants, Never, Records
-from confide.privacy.invariants.single_record import Answer, Status, single_record
-
-__all__ = [
-    "ANY",
-    "Answer",
-    "Attribute",
-    "Bound",
-    "Concentrated",
-    "Count",
-    "Group",
-    "Grouping",
-    "Invariants",
-    "Loss",
-    "Measured",
-    "Mode",
-    "Never",
-    "Record",
-    "Records",
-    "Situation",
-    "Status",
-    "concentrated",
-    "distinct_rho",
-    "exchange_rho",
-    "explain",
-    "group_size",
-    "groups",
-    "measured_by",
-    "rho_of_modification",
-    "single_record",
-    "worst_rho",
-]
+from confide.privacy.invariants.group_statements import GroupConcentration as GroupConcentration
+from confide.privacy.invariants.group_statements import QueryMeasurement as QueryMeasurement
+from confide.privacy.invariants.group_statements import Record as Record
+from confide.privacy.invariants.group_statements import RecordLoss as RecordLoss
+from confide.privacy.invariants.group_statements import distinct_rho as distinct_rho
+from confide.privacy.invariants.group_statements import exchange_rho as exchange_rho
+from confide.privacy.invariants.group_statements import explain as explain
+from confide.privacy.invariants.group_statements import group_concentration as group_concentration
+from confide.privacy.invariants.group_statements import measurements_of as measurements_of
+from confide.privacy.invariants.group_statements import rho_of_modification as rho_of_modification
+from confide.privacy.invariants.group_statements import worst_rho as worst_rho
+from confide.privacy.invariants.indistinguishable import Mode as Mode
+from confide.privacy.invariants.indistinguishable import RecordGroup as RecordGroup
+from confide.privacy.invariants.indistinguishable import Situation as Situation
+from confide.privacy.invariants.indistinguishable import group_size as group_size
+from confide.privacy.invariants.indistinguishable import record_groups as record_groups
+from confide.privacy.invariants.language import ANY as ANY
+from confide.privacy.invariants.language import InvariantAttribute as InvariantAttribute
+from confide.privacy.invariants.language import InvariantBound as InvariantBound
+from confide.privacy.invariants.language import InvariantCount as InvariantCount
+from confide.privacy.invariants.language import Invariants as Invariants
+from confide.privacy.invariants.language import LevelGrouping as LevelGrouping
+from confide.privacy.invariants.language import Never as Never
+from confide.privacy.invariants.language import Records as Records
+from confide.privacy.invariants.single_record import Answer as Answer
+from confide.privacy.invariants.single_record import Status as Status
+from confide.privacy.invariants.single_record import single_record as single_record

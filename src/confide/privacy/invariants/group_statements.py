@@ -21,12 +21,10 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from confide.errors import ParameterError
-from confide.exact import Exact, exact, positive
+from confide.exact import Exact, as_delta, exact, integer, nonnegative, positive
 from confide.noise import DiscreteGaussian
-from confide.privacy.calibration import whole
-from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, probability
-from confide.privacy.definitions import nonnegative
-from confide.privacy.invariants.groups import Group, Mode
+from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon
+from confide.privacy.invariants.indistinguishable import Mode, RecordGroup
 from confide.privacy.invariants.single_record import Answer, Status
 from confide.privacy.statements import factor, rounded_up
 from confide.schema import NO_GROUP, Code, Query, Schema
@@ -53,7 +51,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Measured:
+class QueryMeasurement:
     """A query measured in every unit of a level (a place in ``Record.units``), with its noise.
 
     ``paths`` are the kinds of paths whose records take part; None for all.
@@ -72,10 +70,12 @@ class Measured:
         return None if NO_GROUP in groups else (record.units[self.level], *groups)
 
 
-def rho_of_modification(measured: Iterable[Measured], before: Sequence[Record], after: Sequence[Record]) -> Fraction:
+def rho_of_modification(
+    measurements: Iterable[QueryMeasurement], before: Sequence[Record], after: Sequence[Record]
+) -> Fraction:
     """The ρ between the data with the records ``before`` and the same data with ``after`` in their place, exactly."""
     total = Fraction(0)
-    for measurement in measured:
+    for measurement in measurements:
         change: dict[tuple[object, ...], int] = {}
         for records, step in ((before, -1), (after, 1)):
             for record in records:
@@ -108,17 +108,17 @@ class PlannedMeasurements(Protocol):
     def paths(self) -> Sequence[Sequence[int]] | None: ...
 
 
-def measured_by(plan: PlannedMeasurements, schema: Schema) -> list[Measured]:
+def measurements_of(plan: PlannedMeasurements, schema: Schema) -> list[QueryMeasurement]:
     """The measurements of a plan with discrete Gaussian noise, for :func:`rho_of_modification`."""
-    found = []
+    measurements = []
     for number, measure in enumerate(plan.measures):
         if not isinstance(measure.law, DiscreteGaussian) or measure.level not in plan.spine:
             raise _not_on_a_spine(f"{measure.level} {measure.query}: {type(measure.law).__name__}")
         everything = measure.query == "detailed"
         query = schema.query("*".join(a.name for a in schema.attributes) if everything else measure.query)
         paths = frozenset(n for n, path in enumerate(plan.paths) if number in path) if plan.paths else None
-        found.append(Measured(plan.spine.index(measure.level), query, measure.law.sigma2, paths))
-    return found
+        measurements.append(QueryMeasurement(plan.spine.index(measure.level), query, measure.law.sigma2, paths))
+    return measurements
 
 
 def exchange_rho(plan: PlannedMeasurements, within: str | None = None) -> Fraction:
@@ -137,12 +137,12 @@ def exchange_rho(plan: PlannedMeasurements, within: str | None = None) -> Fracti
 
 def worst_rho(rho: Fraction, records: int) -> Fraction:
     """k²ρ: what k records cost at most, whatever they are changed into."""
-    return whole(records, "records") ** 2 * nonnegative(rho, "rho")
+    return integer(records, "records") ** 2 * nonnegative(rho, "rho")
 
 
 def distinct_rho(rho: Fraction, records: int) -> Fraction:
     """kρ: what k records cost at most if no two leave, or come to, the same cell."""
-    return whole(records, "records") * nonnegative(rho, "rho")
+    return integer(records, "records") * nonnegative(rho, "rho")
 
 
 def _precision(plan: PlannedMeasurements, number: int) -> Fraction:
@@ -166,7 +166,7 @@ DELTA = "1e-10"
 
 
 @dataclass(frozen=True, slots=True)
-class Concentrated:
+class GroupConcentration:
     """What ρ says about ``records`` records that are replaced together, and ``rho`` apart."""
 
     records: int
@@ -193,27 +193,29 @@ class Concentrated:
         }
 
 
-def concentrated(records: int, rho: Exact, delta: Exact = DELTA) -> tuple[Concentrated, Concentrated]:
+def group_concentration(
+    records: int, rho: Exact, delta: Exact = DELTA
+) -> tuple[GroupConcentration, GroupConcentration]:
     """For k records of a ρ-zCDP release: the worst case k²ρ, and kρ where no two share a cell."""
-    number, chance = exact(rho, "rho"), probability(delta)
+    number, chance = exact(rho, "rho"), as_delta(delta)
     worst, distinct = worst_rho(number, records), distinct_rho(number, records)
-    return Concentrated(records, worst, chance), Concentrated(records, distinct, chance)
+    return GroupConcentration(records, worst, chance), GroupConcentration(records, distinct, chance)
 
 
 def numbers(multiplier: int, *, epsilon: Exact | None, rho: Exact | None, delta: Exact = DELTA) -> dict[str, Any]:
     """The bounds for a multiplier 2k of ε, for a loss in either definition."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if epsilon is not None:
         exponent = multiplier * positive(epsilon, "epsilon")
-        found |= {"exponent": str(exponent), "log_factor": math.nextafter(float(exponent), math.inf)}
+        values |= {"exponent": str(exponent), "log_factor": math.nextafter(float(exponent), math.inf)}
     if rho is not None:
-        worst, distinct = concentrated(multiplier // 2, positive(rho, "rho"), delta)
-        found |= {"worst": worst.as_dict(), "distinct_cells": distinct.as_dict()}
-    return found
+        worst, distinct = group_concentration(multiplier // 2, positive(rho, "rho"), delta)
+        values |= {"worst": worst.as_dict(), "distinct_cells": distinct.as_dict()}
+    return values
 
 
 @dataclass(frozen=True)
-class Loss:
+class RecordLoss:
     """The loss that sentences are to give numbers for: an ε, a ρ with a δ, or none."""
 
     epsilon: Exact | None = None
@@ -227,7 +229,7 @@ class Loss:
             return f"{text}, which is {factor(2 * records * positive(self.epsilon, 'epsilon'))}"
         if self.rho is None:
             return text
-        worst, distinct = concentrated(records, positive(self.rho, "rho"), self.delta)
+        worst, distinct = group_concentration(records, positive(self.rho, "rho"), self.delta)
         text = f"rho = {rounded_up(worst.rho)}, epsilon = {rounded_up(worst.epsilon, 2)}"
         if records > 1:
             text += f"; if no two share a cell, rho = {rounded_up(distinct.rho)}"
@@ -236,20 +238,24 @@ class Loss:
 
 
 def explain(
-    answers: Mapping[str, Answer], found: Mapping[Mode, Group], loss: Loss | None = None, *, record: str = "person"
+    answers: Mapping[str, Answer],
+    groups: Mapping[Mode, RecordGroup],
+    loss: RecordLoss | None = None,
+    *,
+    record: str = "person",
 ) -> list[str]:
     """What the invariants do to the promise, in plain sentences."""
-    stated = loss or Loss()
-    at = "" if stated.rho is None else f" Every epsilon is stated at delta = {stated.delta}."
+    record_loss = loss or RecordLoss()
+    at = "" if record_loss.rho is None else f" Every epsilon is stated at delta = {record_loss.delta}."
     return [
-        *_one_record(answers, stated, record),
-        *_group(answers, found, stated, record),
+        *_one_record(answers, record_loss, record),
+        *_group(answers, groups, record_loss, record),
         "What the invariants give away by themselves is not limited by any of this: it depends on what somebody knows "
         f"beforehand. The bounds are about what the noisy figures add to it.{at}",
     ]
 
 
-def _one_record(answers: Mapping[str, Answer], loss: Loss, record: str) -> Iterator[str]:
+def _one_record(answers: Mapping[str, Answer], loss: RecordLoss, record: str) -> Iterator[str]:
     able = [answer for answer in answers.values() if answer.status is not Status.FIXED]
     if able:
         yield (
@@ -279,7 +285,9 @@ def _where_not(answer: Answer) -> str:
     return text
 
 
-def _group(answers: Mapping[str, Answer], found: Mapping[Mode, Group], loss: Loss, record: str) -> Iterator[str]:
+def _group(
+    answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], loss: RecordLoss, record: str
+) -> Iterator[str]:
     fixed = [a.title for a in answers.values() if a.status is Status.FIXED]
     partly = [answer for answer in answers.values() if answer.stuck and answer.status is not Status.FIXED]
     fixed += [f"{answer.title} (if {' or '.join(answer.stuck)})" for answer in partly]
@@ -289,12 +297,12 @@ def _group(answers: Mapping[str, Answer], found: Mapping[Mode, Group], loss: Los
             "is hidden only among others: if the records of a group are replaced together and every figure that is "
             "published exactly stays the same, the group's own totals remain known, but not which of them was whose."
         )
-    seen: set[tuple[int, tuple[tuple[tuple[str, ...], int], ...]]] = set()
+    sizes: set[tuple[int, tuple[tuple[tuple[str, ...], int], ...]]] = set()
     for mode, words in _MEANT.items():
-        group = found[mode]
-        if (group.size, group.exceptions) in seen:
+        group = groups[mode]
+        if (group.size, group.exceptions) in sizes:
             continue  # a stronger meaning for the same price has been told
-        seen.add((group.size, group.exceptions))
+        sizes.add((group.size, group.exceptions))
         if group.size > 1:
             yield f"{words} takes a group of {group.size}: {loss.words(group.size)}."
         for when, size in group.exceptions:

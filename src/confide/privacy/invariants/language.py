@@ -2,9 +2,10 @@
 
 A set of invariants is made of three kinds of sentences about records with attributes:
 
-* a :class:`Count`: Σ 1[record in W] is published exactly, for every unit of a geolevel or for all records together;
-* a :class:`Bound`: at_least·u ≤ Σ 1[record in G] ≤ at_most·u in every unit, where u is a count of the frame, such as
-  housing units. ``at_most`` may be :data:`ANY`: no limit where u > 0, and nobody where u = 0;
+* a :class:`InvariantCount`: Σ 1[record in W] is published exactly, for every unit of a geolevel or for all records
+  together;
+* a :class:`InvariantBound`: at_least·u ≤ Σ 1[record in G] ≤ at_most·u in every unit, where u is a count of the frame,
+  such as housing units. ``at_most`` may be :data:`ANY`: no limit where u > 0, and nobody where u = 0;
 * a :class:`Never`: a combination of levels that no record has (an edit rule).
 
 Levels that no sentence tells apart behave alike. :class:`World` merges them into *atoms*, and a *kind* is a record up
@@ -38,7 +39,7 @@ Kind: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Attribute:
+class InvariantAttribute:
     """One thing that a record says: its levels, each standing for so many codes, and names for groups of levels."""
 
     name: str
@@ -46,7 +47,7 @@ class Attribute:
     levels: Mapping[str, int]
     groups: Mapping[str, frozenset[str]]
     residence: bool = False
-    """Whether it says where somebody lives, as the block does (:mod:`confide.privacy.invariants.groups`)."""
+    """Whether it says where somebody lives, as the block does (:mod:`confide.privacy.invariants.indistinguishable`)."""
 
     def named(self, name: str) -> frozenset[str]:
         """The levels that the name of a level or of a group stands for."""
@@ -54,7 +55,7 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Grouping:
+class LevelGrouping:
     """A coarser look at an attribute that is of interest by itself, such as voting age: a partition of its levels."""
 
     name: str
@@ -69,16 +70,16 @@ class Records:
 
     id: str
     geography: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
-    groupings: tuple[Grouping, ...] = ()
+    attributes: tuple[InvariantAttribute, ...]
+    groupings: tuple[LevelGrouping, ...] = ()
 
-    def attribute(self, name: str) -> Attribute:
+    def attribute(self, name: str) -> InvariantAttribute:
         """The attribute of that name."""
         return next(attribute for attribute in self.attributes if attribute.name == name)
 
 
 @dataclass(frozen=True)
-class Count:
+class InvariantCount:
     """The number of records in ``where``, published as it is for every unit of ``by``; for all together if None."""
 
     by: str | None
@@ -86,7 +87,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Bound:
+class InvariantBound:
     """Limits of a number of records from a count of the frame, in every unit of ``by``."""
 
     name: str
@@ -114,8 +115,8 @@ class Invariants:
 
     names: tuple[str, ...]
     records: Records
-    counts: tuple[Count, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    counts: tuple[InvariantCount, ...] = ()
+    bounds: tuple[InvariantBound, ...] = ()
     never: tuple[Never, ...] = ()
 
     @cached_property
@@ -150,18 +151,18 @@ class World:
         self.bound = {kind: tuple(self._meets(kind, bound.where) for bound in invariants.bounds) for kind in self.kinds}
         """For each kind, the bounds that it is part of."""
 
-    def _atoms(self, attribute: Attribute) -> tuple[tuple[str, ...], ...]:
+    def _atoms(self, attribute: InvariantAttribute) -> tuple[tuple[str, ...], ...]:
         """The levels of an attribute, those together that neither a sentence nor a grouping tells apart."""
         said = self.invariants
         meant = [*(c.where for c in said.counts), *(b.where for b in said.bounds), *(n.where for n in said.never)]
-        told = [where[attribute.name] for where in meant if attribute.name in where]
-        told += [
+        distinguished = [where[attribute.name] for where in meant if attribute.name in where]
+        distinguished += [
             levels for g in self.records.groupings if g.attribute == attribute.name for levels in g.groups.values()
         ]
-        found: dict[tuple[bool, ...], list[str]] = {}
+        atoms: dict[tuple[bool, ...], list[str]] = {}
         for level in attribute.levels:
-            found.setdefault(tuple(level in levels for levels in told), []).append(level)
-        return tuple(tuple(levels) for levels in found.values())
+            atoms.setdefault(tuple(level in levels for levels in distinguished), []).append(level)
+        return tuple(tuple(levels) for levels in atoms.values())
 
     def _meets(self, kind: Kind, where: Where) -> bool:
         """Whether all records of a kind are in ``where``; if not, none is."""
@@ -178,15 +179,15 @@ class World:
     def words(self, place: int, atoms: frozenset[int]) -> str:
         """A set of atoms in words: the names of groups and levels that make it up."""
         attribute = self.records.attributes[place]
-        left = {level for atom in atoms for level in self.atoms[place][atom]}
-        if left == set(attribute.levels):
+        possible = {level for atom in atoms for level in self.atoms[place][atom]}
+        if possible == set(attribute.levels):
             return "any"
         names = []
         for name, levels in sorted(attribute.groups.items(), key=lambda item: -len(item[1])):
-            if levels <= left and levels:
+            if levels <= possible and levels:
                 names.append(name)
-                left -= levels
-        return ", ".join(names + [level for level in attribute.levels if level in left])
+                possible -= levels
+        return ", ".join(names + [level for level in attribute.levels if level in possible])
 
     def shared(self, distance: int, by: str | None) -> bool:
         """Whether a place at ``distance`` from a record is in the same unit of ``by``.

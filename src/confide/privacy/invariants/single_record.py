@@ -127,7 +127,7 @@ Routes = dict[int, tuple[Route, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class FixedCase:
     """A situation in which an attribute of some records cannot be changed at all."""
 
     who: frozenset[Kind]
@@ -146,7 +146,7 @@ class Answer:
     """The sets of values that a record cannot leave, where there is room everywhere; empty if any value will do."""
     depends_on: tuple[str, ...]
     """The situations, in words, in which fewer values are possible."""
-    exceptions: tuple[Stuck, ...]
+    exceptions: tuple[FixedCase, ...]
     stuck: tuple[str, ...] = ()
     """The values that a record that has them can never change, whatever the data."""
 
@@ -175,12 +175,12 @@ def single_record(invariants: Invariants) -> dict[str, Answer]:
 def routes(facet: Facet, kind: Kind) -> Routes:
     """The routes from a record of ``kind`` to each value of a facet."""
     world = facet.world
-    found: dict[int, set[Route]] = {}
+    paths: dict[int, set[Route]] = {}
     for distance in world.distances:
         for new in world.kinds:
             if world.same_counts(kind, new, distance):
-                found.setdefault(facet.value(new, distance), set()).add(_needs(world, kind, new, distance))
-    return {value: _minimal(needed) for value, needed in found.items()}
+                paths.setdefault(facet.value(new, distance), set()).add(_needs(world, kind, new, distance))
+    return {value: _minimal(needed) for value, needed in paths.items()}
 
 
 def blocking(needed: Iterable[Route]) -> tuple[frozenset[Need], ...]:
@@ -206,9 +206,9 @@ def _needs(world: World, old: Kind, new: Kind, distance: int) -> Route:
 
 def _answer(facet: Facet) -> Answer:
     world = facet.world
-    found = {kind: routes(facet, kind) for kind in world.kinds}
-    conditional = any(route for by_value in found.values() for many in by_value.values() for route in many)
-    reached = {kind: frozenset(by_value) for kind, by_value in found.items()}
+    routes_of = {kind: routes(facet, kind) for kind in world.kinds}
+    conditional = any(route for by_value in routes_of.values() for many in by_value.values() for route in many)
+    reached = {kind: frozenset(by_value) for kind, by_value in routes_of.items()}
     stuck = {
         kind: reach for kind, reach in reached.items() if reach == {facet.value(kind)} and facet.single(min(reach))
     }
@@ -226,22 +226,24 @@ def _answer(facet: Facet) -> Answer:
         facet.title,
         status,
         () if status is Status.FREE or cells == ("any",) else cells,
-        _situations(world, (need for by in found.values() for many in by.values() for route in many for need in route)),
-        tuple(_exceptions(facet, found)) if conditional else (),
+        _situations(
+            world, (need for by in routes_of.values() for many in by.values() for route in many for need in route)
+        ),
+        tuple(_exceptions(facet, routes_of)) if conditional else (),
         tuple(dict.fromkeys(facet.words(reach) for reach in stuck.values())),
     )
 
 
-def _exceptions(facet: Facet, found: dict[Kind, Routes]) -> Iterator[Stuck]:
+def _exceptions(facet: Facet, routes_of: dict[Kind, Routes]) -> Iterator[FixedCase]:
     """The situations in which only the record's own value is left, and whose records these are."""
     who: dict[frozenset[Need], set[Kind]] = {}
-    for kind, by_value in found.items():
+    for kind, by_value in routes_of.items():
         others = [route for value, many in by_value.items() if value != facet.value(kind) for route in many]
         if facet.single(facet.value(kind)) and others and all(others):
             for closed in _blocking(frozenset(others)):
                 who.setdefault(closed, set()).add(kind)
     for closed, kinds in who.items():
-        yield Stuck(frozenset(kinds), closed, _situations(facet.world, closed))
+        yield FixedCase(frozenset(kinds), closed, _situations(facet.world, closed))
 
 
 @lru_cache(maxsize=4096)
@@ -257,8 +259,8 @@ def _situations(world: World, closed: Iterable[Need]) -> tuple[str, ...]:
 
 
 def _minimal(sets: Iterable[Route]) -> tuple[Route, ...]:
-    kept: list[Route] = []
+    minimal: list[Route] = []
     for item in sorted(set(sets), key=lambda needed: (len(needed), sorted(needed))):
-        if not any(smaller <= item for smaller in kept):
-            kept.append(item)
-    return tuple(kept)
+        if not any(smaller <= item for smaller in minimal):
+            minimal.append(item)
+    return tuple(minimal)

@@ -8,8 +8,9 @@ is ``P0(k) = p(k)``. All that the release says is the log-ratio
 
 A comparison has both laws, the log-ratio and exact decisions, for any noise that has probabilities:
 
-* :class:`LawComparison`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.Law`), also truncated;
-  ``L(k) = rho (2 k - 1)`` for the discrete Gaussian with ``rho = 1 / (2 sigma2)``, ``+-epsilon`` for the geometric;
+* :class:`LawComparison`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.NoiseDistribution`),
+  also truncated; ``L(k) = rho (2 k - 1)`` for the discrete Gaussian with ``rho = 1 / (2 sigma2)``, ``+-epsilon`` for
+  the geometric;
 * :class:`ListedComparison`: two lists, which need not be one law shifted: rows of a perturbation table differ.
 
 Reference: Kazan and Reiter (2024), section 3.1. Derivation: ``docs/proofs/bayesian-risk.md``, section 1.
@@ -28,7 +29,15 @@ import numpy.typing as npt
 
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
-from confide.noise import BoundedLaw, CountNoise, DiscreteGaussian, FiniteLaw, Law, Truncated, TwoSidedGeometric
+from confide.noise import (
+    BoundedDistribution,
+    CountNoise,
+    DiscreteGaussian,
+    FiniteDistribution,
+    NoiseDistribution,
+    TruncatedDistribution,
+    TwoSidedGeometric,
+)
 from confide.noise.distributions import nearest_float
 from confide.noise.enclosure import exp_minus
 from confide.privacy import ZCDP, Neighbours, PureDP
@@ -194,11 +203,11 @@ _OVERFLOWS = 354
 class LawComparison(Comparison):
     """A law with an exact decay, on all integers or truncated: the log-ratio never falls with ``k``."""
 
-    def __init__(self, law: Law | Truncated):
+    def __init__(self, law: NoiseDistribution | TruncatedDistribution):
         self.law = law
         self.title = law.title
-        self.bound: int | None = law.largest
-        self._decay = (law.untruncated if isinstance(law, Truncated) else law).decay
+        self.bound: int | None = law.bound
+        self._decay = (law.untruncated if isinstance(law, TruncatedDistribution) else law).decay
 
     @property
     def scale(self) -> Fraction:
@@ -277,8 +286,8 @@ class LawComparison(Comparison):
         if threshold == -inf:
             return 1.0, 0.0
         at = int(threshold)
-        if isinstance(self.law, Truncated):
-            law, end = self.law, self.law.largest
+        if isinstance(self.law, TruncatedDistribution):
+            law, end = self.law, self.law.bound
             return nearest_float(lambda bits: law.share_bounds(at - 1, end, bits)), law.cdf(at - 1)
         return self.law.tail(at - 2), self.law.cdf(at - 1)
 
@@ -355,14 +364,14 @@ def compare(noise: CountNoise) -> Comparison:
     >>> compare(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
     8
     """
-    if isinstance(noise, Law | Truncated):
+    if isinstance(noise, NoiseDistribution | TruncatedDistribution):
         return LawComparison(noise)
-    if isinstance(noise, FiniteLaw):
+    if isinstance(noise, FiniteDistribution):
         law = dict(zip(noise.values, noise.probabilities, strict=True))
         return compare_rows(law, law, noise.title)
-    if isinstance(noise, BoundedLaw):
-        listed = [noise.pmf_bounds(x)[0] for x in range(-noise.largest, noise.largest + 1)]
-        law = {x - noise.largest: p / sum(listed) for x, p in enumerate(listed)}
+    if isinstance(noise, BoundedDistribution):
+        listed = [noise.pmf_bounds(x)[0] for x in range(-noise.bound, noise.bound + 1)]
+        law = {x - noise.bound: p / sum(listed) for x, p in enumerate(listed)}
         return compare_rows(law, law, noise.title)
     raise refused("this noise has no probabilities that are known here", type(noise).__name__, "a law or a list")
 

@@ -7,6 +7,7 @@ which puts all limits together.
 
 from __future__ import annotations
 
+from confide.noise.max_entropy import NoiseRow
 from confide.risk.bounded_noise.averaging import (
     Averaged,
     Count,
@@ -31,7 +32,6 @@ from confide.risk.bounded_noise.bound import (
 )
 from confide.risk.bounded_noise.noise_rows import (
     Model,
-    NoiseRow,
     laplace_epsilon,
     row_of,
     success_probability,

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confide.errors import ParameterError
-from confide.risk.bounded_noise.noise_rows import LEVEL, NoiseRow, checked, largest_variance, symmetric_row
+from confide.noise.max_entropy import MaxEntropyRow, NoiseRow, uniform_variance
+from confide.risk.bounded_noise.noise_rows import LEVEL, checked, symmetric_row
 
 _STEP = Fraction(1, 1000)
 _DIGITS = 40
@@ -34,7 +35,7 @@ _DIGITS = 40
 class BoundRisk:
     """What triples tell about the bound of one row of noise, at a confidence level."""
 
-    row: NoiseRow
+    row: MaxEntropyRow
     level: float = LEVEL
 
     @property
@@ -59,7 +60,7 @@ class BoundRisk:
     @property
     def exact_triple(self) -> float:
         """2p(E)³: the probability that a triple gives its three true counts away, once the bound is known."""
-        p = Fraction(self.row.p(self.row.bound))
+        p = Fraction(self.row.pmf(self.row.bound))
         return float(2 * p**3)
 
     def revealed(self, triples: int) -> float:
@@ -74,7 +75,7 @@ class BoundRisk:
         """The numbers as plain values."""
         return {
             "D": self.row.bound,
-            "V": None if self.row.asked is None else float(self.row.asked),
+            "V": float(self.row.variance_limit),
             "variance": self.row.variance,
             "attained": self.row.attained,
             "b": self.row.b,
@@ -82,7 +83,7 @@ class BoundRisk:
             "p1": self.p1,
             "m": number(self.m),
             "log10_m": self.log10_m,
-            "p_bound": self.row.p(self.row.bound),
+            "p_bound": self.row.pmf(self.row.bound),
             "exact_triple": self.exact_triple,
         }
 
@@ -120,7 +121,7 @@ def largest_protected_variance(bound: int, triples: int, level: float = LEVEL) -
     p₁ rises with the variance until the row is uniform, so bisection finds it. Where a uniform row is still protected,
     any variance is, and E(E+1)/3 is returned.
     """
-    top = largest_variance(bound)
+    top = uniform_variance(bound)
     if bound_risk(bound, top, level).m > triples:
         return top
     low, high = 0, ceil(top / _STEP)
@@ -158,7 +159,7 @@ def _both_tails(row: NoiseRow) -> Fraction:
         for first, second, third in product(near, near, near):
             if first + second + third <= 2:  # 3E − (3E − 2)
                 f, m, t = side * (bound - first), side * (bound - second), -side * (bound - third)
-                whole += Fraction(row.p(f)) * Fraction(row.p(m)) * Fraction(row.p(t))
+                whole += Fraction(row.pmf(f)) * Fraction(row.pmf(m)) * Fraction(row.pmf(t))
     return whole
 
 

@@ -1,108 +1,47 @@
-"""The law of bounded noise on large counts: a symmetric row p(v), v = −E..E, as perturbation tables have it.
+"""Bounded noise on large counts: a symmetric row p(v), v = −D..D, as perturbation tables have it.
 
-Of all laws on −E..E with mean 0 and variance V the one of maximum entropy is p(v) ∝ exp(−b v²); b falls as V rises and
-is 0, the uniform law, from V = E(E+1)/3 on (Bach 2020, section 3.2; Giessing 2016). E is called D in perturbation
-tables. Other laws come in by their probabilities.
+The row of maximum entropy with a bound and a variance is the truncated discrete Gaussian, p(v) ∝ exp(−b v²)
+(:mod:`confide.noise.max_entropy`; Bach 2020, section 3.2; Giessing 2016). Other rows come in by their probabilities.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from math import exp, fsum, inf, sqrt
+from math import fsum, inf, sqrt
 from statistics import NormalDist
 
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive
+from confide.noise import max_entropy
+from confide.noise.max_entropy import MaxEntropyRow, NoiseRow
 
 LARGEST_BOUND = 100
 _SMALLEST = Fraction(1, 10**6)
 
 
-@dataclass(frozen=True)
-class NoiseRow:
-    """Probabilities of noise from −E to E. ``b`` and ``asked`` are known for rows of maximum entropy alone."""
-
-    probabilities: tuple[float, ...]
-    b: float | None = None
-    asked: Fraction | None = None
-
-    @property
-    def bound(self) -> int:
-        """E, the largest noise."""
-        return len(self.probabilities) // 2
-
-    def p(self, noise: int) -> float:
-        """The probability of one value."""
-        return self.probabilities[noise + self.bound] if abs(noise) <= self.bound else 0.0
-
-    @property
-    def variance(self) -> float:
-        """The variance; less than what was asked for where that is more than a uniform row has."""
-        return fsum(v * v * self.p(v) for v in range(-self.bound, self.bound + 1))
-
-    @property
-    def attained(self) -> bool:
-        """Whether the row has the variance that was asked for."""
-        return self.asked is None or self.asked <= largest_variance(self.bound)
-
-
-def largest_variance(bound: int) -> Fraction:
-    """E(E+1)/3, the variance of the uniform row, which no row of maximum entropy exceeds."""
-    return Fraction(bound * (bound + 1), 3)
-
-
-def symmetric_row(bound: int, variance: Exact) -> NoiseRow:
-    """The row of maximum entropy with a bound and a variance.
+def symmetric_row(bound: int, variance: Exact) -> MaxEntropyRow:
+    """The row of maximum entropy with a bound and a variance (:func:`confide.noise.max_entropy.symmetric_row`).
 
     >>> row = symmetric_row(5, 2)
-    >>> round(row.b, 5), round(row.p(0), 5), round(row.p(5), 6)
+    >>> round(row.b, 5), round(row.pmf(0), 5), round(row.pmf(5), 6)
     (0.24968, 0.28194, 0.000549)
     """
     _checked_bound(bound)
-    asked = positive(variance, "the variance")
-    if asked < _SMALLEST:
+    limit = positive(variance, "the variance")
+    if limit < _SMALLEST:
         raise _refused("variance", str(variance), f"at least {float(_SMALLEST)}")
-    if asked >= largest_variance(bound):
-        return NoiseRow(_row(bound, 0.0), 0.0, asked)
-    b = _root(bound, float(asked))
-    return NoiseRow(_row(bound, b), b, asked)
+    return max_entropy.symmetric_row(bound, limit)
 
 
 def row_of(probabilities: tuple[float, ...]) -> NoiseRow:
-    """Any law on −E..E, from its 2E+1 probabilities."""
+    """Any distribution on −D..D, from its 2D+1 probabilities."""
     wrong = len(probabilities) < 3 or len(probabilities) % 2 == 0 or any(p < 0 for p in probabilities)
     if wrong or abs(fsum(probabilities) - 1) > 1e-9:
         found = f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"
         raise _refused("row", found, "an odd number of probabilities, from −E to E, that add up to one")
-    return NoiseRow(tuple(probabilities))
-
-
-def _row(bound: int, b: float) -> tuple[float, ...]:
-    weights = [exp(-b * v * v) for v in range(-bound, bound + 1)]
-    whole = fsum(weights)
-    return tuple(weight / whole for weight in weights)
-
-
-def _variance(bound: int, b: float) -> float:
-    weights = [exp(-b * v * v) for v in range(1, bound + 1)]
-    return 2 * fsum(v * v * w for v, w in enumerate(weights, start=1)) / (1 + 2 * fsum(weights))
-
-
-def _root(bound: int, variance: float) -> float:
-    """b with the wanted variance, by bisection: the variance falls in b (its derivative is −Var(v²) < 0)."""
-    low, high = 0.0, 1.0
-    while _variance(bound, high) > variance:
-        low, high = high, 2 * high
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return middle
-        if _variance(bound, middle) > variance:
-            low = middle
-        else:
-            high = middle
+    bound = len(probabilities) // 2
+    return NoiseRow(tuple(range(-bound, bound + 1)), tuple(probabilities))
 
 
 def _checked_bound(bound: int) -> None:

@@ -25,6 +25,7 @@ from math import ceil
 from typing import Any
 
 from confide.errors import ParameterError, Place
+from confide.noise.max_entropy import uniform_variance
 from confide.risk.bounded_noise.averaging import (
     Count,
     Optimum,
@@ -41,7 +42,6 @@ from confide.risk.bounded_noise.noise_rows import (
     Model,
     checked,
     laplace_epsilon,
-    largest_variance,
     success_probability,
     symmetric_row,
     variance_needed,
@@ -110,7 +110,7 @@ class Row:
             "relaxed_V_low": float(self.relaxed_low),
             "relaxed_V_high": float(self.relaxed_high),
             "relaxed": self.relaxed,
-            "V_uniform": float(largest_variance(self.bound)),
+            "V_uniform": float(uniform_variance(self.bound)),
         }
 
 
@@ -280,9 +280,9 @@ def _least_given_away(bound: int, count: int) -> Fraction:
     def safe(thousandths: int) -> bool:
         return BoundRisk(symmetric_row(bound, thousandths * _THOUSANDTH)).expected_exact(count) < 1
 
-    low, high = 0, ceil(largest_variance(bound) / _THOUSANDTH)
+    low, high = 0, ceil(uniform_variance(bound) / _THOUSANDTH)
     if safe(high):
-        return largest_variance(bound)
+        return uniform_variance(bound)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if safe(middle) else (low, middle)

@@ -16,11 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from confide.errors import ParameterError
-from confide.exact import Exact
-from confide.privacy import ZCDP, Bracket, Event, Neighbours, Parallel, event_epsilon_bracket, price
-from confide.privacy.conversion import probability
-from confide.privacy.definitions import Definition, nonnegative
-from confide.releases.manifest import epsilons
+from confide.exact import Exact, as_delta, nonnegative
+from confide.privacy import ZCDP, Bracket, Event, Neighbours, Parallel, epsilons, event_epsilon_bracket, price
+from confide.privacy.definitions import Definition
 from confide.releases.plan import Plan, events_by_attribute, events_by_move
 from confide.risk.testing.level_power import gaussian_power, level_of
 from confide.risk.testing.loss_test import LossTest, zcdp_power
@@ -70,7 +68,7 @@ def epsilon_curve(
     r = nonnegative(rho, "rho")
     found = []
     for delta in deltas:
-        chance = probability(delta)
+        chance = as_delta(delta)
         own = None
         if event is not None and r:
             # As the only member of a family it is the same event, and its upper end is computed more tightly.

@@ -23,9 +23,9 @@ from typing import Any
 from scipy.special import ndtri
 
 from confide.errors import ParameterError
-from confide.exact import Exact, exact
-from confide.privacy.conversion import bun_steinke_epsilon, probability
-from confide.privacy.definitions import ZCDP, PureDP, nonnegative
+from confide.exact import Exact, as_delta, exact, nonnegative
+from confide.privacy.conversion import bun_steinke_epsilon
+from confide.privacy.definitions import ZCDP, PureDP
 from confide.privacy.directed import Enclosure, density, float_up, mills_ratio, tighten
 from confide.privacy.statements import factor
 
@@ -48,7 +48,7 @@ def approximate_power(epsilon: Exact, delta: Exact, level: Exact) -> float:
     >>> f"{approximate_power('17.16', '1e-10', '0.05'):.6f}"
     '1.000000'
     """
-    return _by_epsilon(nonnegative(epsilon, "epsilon"), probability(delta), level_of(level))
+    return _by_epsilon(nonnegative(epsilon, "epsilon"), as_delta(delta), level_of(level))
 
 
 def gaussian_power(rho: Exact, level: Exact) -> float:
@@ -172,7 +172,7 @@ def posterior_factor(loss: PureDP | ZCDP, delta: Exact = "1e-10") -> PosteriorFa
     if isinstance(loss, PureDP):
         # A pure ε is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4), and no log-likelihood ratio exceeds ε.
         return PosteriorFactor(float_up(loss.epsilon), 0.0, min(loss.epsilon, loss.epsilon**2 / 2))
-    chance = probability(delta)
+    chance = as_delta(delta)
     epsilon = bun_steinke_epsilon(loss.rho, chance)
 
     def exceeded(digits: int) -> Enclosure:

@@ -27,11 +27,11 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
-from confide.exact import Exact, exact, positive
-from confide.privacy.definitions import Neighbours, nonnegative
+from confide.exact import Exact, exact, nonnegative, positive
+from confide.privacy.definitions import Neighbours
 from confide.privacy.directed import Enclosure, float_down, float_up
 from confide.privacy.events import Event
-from confide.privacy.loss_distribution import LossLaw, circle, lattice_law, spread
+from confide.privacy.loss_distribution import LossDistribution, circle, discretise, lattice_distribution
 from confide.privacy.pld import Bracket, NoisyCells, noisy_cells
 from confide.risk.testing.level_power import level_of
 
@@ -87,12 +87,12 @@ class LossTest:
         return Bracket(max(0.0, self._law.delta(0.0, -1) - self._helped), min(1.0, self._law.delta(0.0, 1)))
 
     @cached_property
-    def _law(self) -> LossLaw:
-        laws = [lattice_law(float(sigma2), number, 0.0) for sigma2, number in sorted(self._groups.items())]
+    def _law(self) -> LossDistribution:
+        laws = [lattice_distribution(float(sigma2), number, 0.0) for sigma2, number in sorted(self._groups.items())]
         law = laws[0]
         if len(laws) > 1:
             size = circle(laws, self._step)
-            law = reduce(add, (spread(each, self._step, size) for each in laws)).law()
+            law = reduce(add, (discretise(each, self._step, size) for each in laws)).distribution()
         return law
 
     @cached_property

@@ -20,8 +20,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias
 
-from confide.exact import Exact, probability
-from confide.privacy.definitions import nonnegative
+from confide.exact import Exact, nonnegative, probability
 from confide.privacy.directed import Enclosure, float_down, float_up, tighten
 from confide.risk.testing.level_power import gaussian_power, normal_probability, pure_power
 from confide.risk.testing.loss_test import zcdp_power

@@ -33,7 +33,7 @@ from confide.mechanisms.safetab.output.reading import (
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
-from confide.noise import DiscreteGaussian, Law
+from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
 from confide.releases.workspace import Workspace
@@ -48,7 +48,7 @@ from confide.utility.metrics import bin_of
 # * the bias of a total that is published is E[Y | n + Y > T]; where counts below zero become zero, E[max(Y, −n) | …].
 #
 # These are for a report that shows a few digits; what is published rests on exact numbers
-# (:class:`confide.noise.Law`).
+# (:class:`confide.noise.NoiseDistribution`).
 
 
 Numbers = npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ _NEGLIGIBLE = 50.0
 class Spread:
     """A law as an array of probabilities for the values from −reach to reach."""
 
-    def __init__(self, law: Law):
+    def __init__(self, law: NoiseDistribution):
         self.law = law
         self.reach = _reach(law, _SMALLEST)
         self._mass = _mass(law, self.reach)
@@ -148,12 +148,12 @@ class LevelTheory:
         return (self._total if total_only else self._second).mean_absolute(cells)
 
 
-def _reach(law: Law, exponent: float) -> int:
+def _reach(law: NoiseDistribution, exponent: float) -> int:
     parameter = float(law.parameter)
     return 1 + ceil(sqrt(2 * parameter * exponent) if isinstance(law, DiscreteGaussian) else exponent / parameter)
 
 
-def _mass(law: Law, reach: int) -> Numbers:
+def _mass(law: NoiseDistribution, reach: int) -> Numbers:
     values, parameter = np.abs(np.arange(-reach, reach + 1)).astype(np.float64), float(law.parameter)
     exponent = values**2 / (2 * parameter) if isinstance(law, DiscreteGaussian) else values * parameter
     mass = np.exp(-exponent)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 
 Integers = npt.NDArray[np.int64]
 _CELLS = np.array(CELLS_OF_LEVEL)
@@ -109,11 +109,11 @@ def read_level(files: Sequence[Path], level: GroupLevel, origin: int) -> GroupCo
 
 # Noise margins of published figures: of cells that were measured, and of sums of them.
 #
-# The margin of a measured cell is exact (:meth:`confide.noise.Law.noise_margin`). A sum of k cells has the sum of k
-# independent draws as its noise; its law is found by convolution, and the margin is the smallest m with ``P(|sum| <=
-# m) >= p``, up to the rounding of floating-point numbers, for which the probability is asked to be larger by one in a
-# billion. Very wide noise is scaled down first, and the margin of a sum then rounded up, by less than a hundredth. A
-# margin speaks of the noise alone; what suppression and clamping add is not in it.
+# The margin of a measured cell is exact (:meth:`confide.noise.NoiseDistribution.noise_margin`). A sum of k cells has
+# the sum of k independent draws as its noise; its law is found by convolution, and the margin is the smallest m with
+# ``P(|sum| <= m) >= p``, up to the rounding of floating-point numbers, for which the probability is asked to be larger
+# by one in a billion. Very wide noise is scaled down first, and the margin of a sum then rounded up, by less than a
+# hundredth. A margin speaks of the noise alone; what suppression and clamping add is not in it.
 
 
 ROUNDING = 1e-9
@@ -148,7 +148,7 @@ class Margins:
 
 
 @lru_cache(maxsize=256)
-def margin_of_sum(law: Law, cells: int, probability: Fraction) -> int:
+def margin_of_sum(law: NoiseDistribution, cells: int, probability: Fraction) -> int:
     """The noise margin of a sum of independent draws."""
     if cells == 1:
         return law.noise_margin(probability)
@@ -165,7 +165,7 @@ def margin_of_sum(law: Law, cells: int, probability: Fraction) -> int:
     return int(np.searchsorted(np.cumsum(folded), float(probability) + ROUNDING))
 
 
-def _scaled_down(law: Law, step: int) -> Law:
+def _scaled_down(law: NoiseDistribution, step: int) -> NoiseDistribution:
     """The law of the same kind whose noise is narrower by a factor."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma2 / step**2)

@@ -47,7 +47,7 @@ from confide.mechanisms.safetab.settings import (
     SEXES,
     TOTAL_TABLE,
 )
-from confide.noise import Law
+from confide.noise import NoiseDistribution
 from confide.releases.mechanism import Check
 
 # Whether released groups fit a plan: kinds of iterations that no figure of theirs speaks against.
@@ -74,8 +74,8 @@ class Planned:
     iterations: int
     total_only: int
     suppressed_up_to: int | None
-    law: Law | None
-    total_law: Law | None
+    law: NoiseDistribution | None
+    total_law: NoiseDistribution | None
 
     def number(self, total_only: bool) -> int:
         """How many iterations of one kind there are."""
@@ -93,7 +93,10 @@ class Planned:
 
 def read_planned(plan: Mapping[str, Any]) -> list[Planned]:
     """The levels of a plan."""
-    laws = {(measure["level"], measure["query"]): Law.from_dict(measure["law"]) for measure in plan["measures"]}
+    laws = {
+        (measure["level"], measure["query"]): NoiseDistribution.from_dict(measure["law"])
+        for measure in plan["measures"]
+    }
     return [
         Planned(
             REGION_TYPES.index(level["region_type"]),

@@ -16,7 +16,7 @@ from math import floor, isqrt
 from typing import Any
 
 from confide.mechanisms.safetab.tuning.question import COVERAGE
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import (
     ZCDP,
     ApproxDP,
@@ -28,9 +28,7 @@ from confide.privacy import (
     Neighbours,
     Parallel,
     Sequential,
-    bun_steinke_epsilon,
-    cks_epsilon,
-    gaussian_limit_epsilon,
+    epsilons,
     price,
 )
 
@@ -46,7 +44,9 @@ class Stated:
     epsilon: Mapping[str, float] | None
 
 
-def level_event(stability: int, stage_1: Law, stage_2: Law, total_only: Law | None) -> Event:
+def level_event(
+    stability: int, stage_1: NoiseDistribution, stage_2: NoiseDistribution, total_only: NoiseDistribution | None
+) -> Event:
     """A population group level; there may be as many groups of either kind as a person can be in."""
     members: list[Event] = [Sequential([_measured(stage_1, "stage 1"), _measured(stage_2, "stage 2")])]
     if total_only is not None:
@@ -81,17 +81,14 @@ def as_dict(both: Mapping[str, Stated], definition: Definition, delta: Fraction)
 def _stated(event: Event, neighbours: Neighbours, definition: Definition, delta: Fraction) -> Stated:
     loss = price(event, neighbours, definition)
     if isinstance(loss, ZCDP):
-        ways = {
-            "canonne_kamath_steinke": cks_epsilon(loss.rho, delta),
-            "bun_steinke": bun_steinke_epsilon(loss.rho, delta),
-            "gaussian_limit": gaussian_limit_epsilon(loss.rho, delta),
-        }
-        return Stated(loss.rho, ways)
+        ways = epsilons(loss.rho, delta)
+        # The one that is stated comes first.
+        return Stated(loss.rho, {"canonne_kamath_steinke": ways["canonne_kamath_steinke"]} | ways)
     assert not isinstance(loss, ApproxDP)
     return Stated(loss.epsilon, None)
 
 
-def _measured(law: Law, label: str) -> Measurement:
+def _measured(law: NoiseDistribution, label: str) -> Measurement:
     return Measurement(Distribution(law.name), law.parameter, label=label)
 
 
@@ -111,7 +108,7 @@ _TWO_SIDED = Fraction(196, 100)
 """The 97.5 % point of the normal distribution, with the two decimals of the paper."""
 
 
-def law_of(definition: Definition, stability: int, budget: Fraction) -> Law:
+def law_of(definition: Definition, stability: int, budget: Fraction) -> NoiseDistribution:
     """The noise of a cell of a query that costs ``budget`` over all groups of a person."""
     if definition is Definition.ZCDP:
         return DiscreteGaussian(stability / (2 * budget))
@@ -119,12 +116,12 @@ def law_of(definition: Definition, stability: int, budget: Fraction) -> Law:
 
 
 @lru_cache(maxsize=1024)
-def margin_of(law: Law) -> int:
+def margin_of(law: NoiseDistribution) -> int:
     """The 95 % noise margin, exact."""
     return law.noise_margin(COVERAGE)
 
 
-def floor_margin(law: Law) -> int | None:
+def floor_margin(law: NoiseDistribution) -> int | None:
     """The paper's margin of error, ⌊1.96σ⌋, in integers; None for geometric noise, for which it has no formula."""
     return isqrt(floor(_TWO_SIDED**2 * law.sigma2)) if isinstance(law, DiscreteGaussian) else None
 

@@ -26,7 +26,7 @@ from confide.mechanisms.safetab.tuning.accounting import (
     stated,
 )
 from confide.mechanisms.safetab.tuning.question import COVERAGE, LevelQuestion, Question, Rule
-from confide.noise import DiscreteGaussian, Law, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Event
 
 # How large a group must be for a table to be worth its noise.
@@ -46,7 +46,7 @@ def size_for(margin: int, cells: int, relative_error: Fraction) -> int:
 
 
 @lru_cache(maxsize=1024)
-def sum_margin(law: Law, cells: int) -> int:
+def sum_margin(law: NoiseDistribution, cells: int) -> int:
     """The 95 % noise margin of the sum of ``cells`` independent draws, to double precision."""
     if cells == 1:
         return margin_of(law)
@@ -86,17 +86,17 @@ def sum_margin(law: Law, cells: int) -> int:
 _FAR = 12.0  # what lies twelve standard deviations further out is below 1e-30 of the sum
 
 
-def suppression_threshold(law: Law, zero_suppression: Fraction) -> int | None:
+def suppression_threshold(law: NoiseDistribution, zero_suppression: Fraction) -> int | None:
     """T: a noisy total is released if it is above; None if nothing is suppressed."""
     return law.quantile(zero_suppression) if zero_suppression else None
 
 
-def suppression_probability(law: Law, threshold: int, size: int) -> float:
+def suppression_probability(law: NoiseDistribution, threshold: int, size: int) -> float:
     """The probability that a group of ``size`` persons is suppressed, correctly rounded."""
     return law.cdf(threshold - size)
 
 
-def release_bias(law: Law, threshold: int, size: int) -> float:
+def release_bias(law: NoiseDistribution, threshold: int, size: int) -> float:
     """By how much the released total of a group of ``size`` persons exceeds the truth on average."""
     t = threshold - size
     first = max(t + 1, -t)
@@ -105,7 +105,7 @@ def release_bias(law: Law, threshold: int, size: int) -> float:
     return moment / weight if t >= 0 else moment * law.pmf(first) / law.tail(t)
 
 
-def _tail_sums(law: Law, first: int) -> tuple[float, float]:
+def _tail_sums(law: NoiseDistribution, first: int) -> tuple[float, float]:
     """Σ P(x)/P(first) and Σ x P(x)/P(first) over x ≥ ``first`` ≥ 1."""
     if isinstance(law, TwoSidedGeometric):
         epsilon = float(law.epsilon)
@@ -135,19 +135,19 @@ class LevelAnswer:
     question: Question
     budget: Fraction
 
-    def _law(self, share: Fraction) -> Law:
+    def _law(self, share: Fraction) -> NoiseDistribution:
         return law_of(self.question.definition, self.question.groups_per_person, share * self.budget)
 
     @property
-    def stage_1(self) -> Law:
+    def stage_1(self) -> NoiseDistribution:
         return self._law(self.question.stage_1_fraction)
 
     @property
-    def stage_2(self) -> Law:
+    def stage_2(self) -> NoiseDistribution:
         return self._law(self.question.stage_2_share)
 
     @property
-    def total_only(self) -> Law | None:
+    def total_only(self) -> NoiseDistribution | None:
         return self._law(Fraction(1)) if self.asked.is_large else None
 
     @property
@@ -347,7 +347,7 @@ def by_size(answer: Answer) -> list[dict[str, Any]]:
     return rows
 
 
-def _curve(law: Law, threshold: int, name: str) -> list[dict[str, Any]]:
+def _curve(law: NoiseDistribution, threshold: int, name: str) -> list[dict[str, Any]]:
     return [
         {
             "budget": name,

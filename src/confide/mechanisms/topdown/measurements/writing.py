@@ -37,7 +37,7 @@ from confide.mechanisms.topdown.measurements.layout import (
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
-from confide.noise import Law
+from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
@@ -233,7 +233,7 @@ class _Measured:
                 continue
             measure = next(planned)
             assert isinstance(measure.loss, ZCDP)
-            law: Law = measure.unbounded
+            law: NoiseDistribution = measure.unbounded
             result.append((law.variance(), str(law.parameter), str(measure.loss.rho)))
         return result
 

@@ -15,9 +15,8 @@ from typing import Any
 from confide.exact import Exact, positive
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, QueryShare, Strategy
 from confide.noise import DiscreteGaussian
-from confide.privacy import ZCDP
-from confide.releases.manifest import epsilons
-from confide.releases.plan import Plan, PlannedMeasurement, calibrate, loss_by_attribute, loss_by_move
+from confide.privacy import ZCDP, calibrate, epsilons
+from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
 
 DELTA = Fraction(1, 10**10)
 """The δ at which the certificates of the 2020 Census state ε."""

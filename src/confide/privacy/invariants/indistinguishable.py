@@ -27,9 +27,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from confide.arrays import Floats
 from confide.privacy.invariants.language import ANY, Invariants, Kind, World
 from confide.privacy.invariants.single_record import Facet, Need, facets, routes, single_record
 
@@ -49,7 +49,6 @@ from confide.privacy.invariants.single_record import Facet, Need, facets, routes
 # instead.
 
 
-Matrix = NDArray[np.float64]
 MOST_TARGETS = 24
 
 
@@ -66,7 +65,7 @@ class RecordClass:
     """For each facet that a bound fixes, whether the record has another value than A."""
 
 
-class Programme:
+class CoverProblem:
     """The smallest groups for one person A, whose class is the first. ``leaves``: for each closed bound, which way."""
 
     def __init__(self, classes: Sequence[RecordClass], leaves: Sequence[bool]):
@@ -83,8 +82,10 @@ class Programme:
 
     def _replaces(self, other: RecordClass) -> bool:
         a = self.classes[0]
-        kept = zip(self.leaves, a.bound, other.bound, strict=True)
-        return a.signature == other.signature and all(new >= old if leaves else new <= old for leaves, old, new in kept)
+        bounded = zip(self.leaves, a.bound, other.bound, strict=True)
+        return a.signature == other.signature and all(
+            new >= old if leaves else new <= old for leaves, old, new in bounded
+        )
 
     def refill(self, targets: Sequence[frozenset[int]]) -> int:
         """The fewest records whose gap can be filled with A in every target."""
@@ -103,15 +104,15 @@ def _cover(kinds: int, targets: tuple[frozenset[int], ...]) -> int:
 def _refill(classes: tuple[RecordClass, ...], leaves: tuple[bool, ...], targets: tuple[frozenset[int], ...]) -> int:
     kinds, number = len(classes), len(targets)
     equal = np.vstack([_counts(classes), np.ones((1, kinds))])  # the last row: as many records as before
-    kept = np.array([[float(item.bound[n]) for item in classes] for n in range(len(leaves))]).reshape(-1, kinds)
+    bounded = np.array([[float(item.bound[n]) for item in classes] for n in range(len(leaves))]).reshape(-1, kinds)
     low, high = np.where(leaves, 0.0, -np.inf), np.where(leaves, np.inf, 0.0)
-    rows: list[Matrix] = []
-    least: list[Matrix] = []
-    most: list[Matrix] = []
+    rows: list[Floats] = []
+    least: list[Floats] = []
+    most: list[Floats] = []
 
-    def add(taken: Matrix, at: int, filled: Matrix, a: Matrix, lower: Matrix, upper: Matrix) -> None:
-        block = np.zeros((len(taken), kinds * (1 + 2 * number)))
-        block[:, :kinds] = taken
+    def add(removed: Floats, at: int, filled: Floats, a: Floats, lower: Floats, upper: Floats) -> None:
+        block = np.zeros((len(removed), kinds * (1 + 2 * number)))
+        block[:, :kinds] = removed
         start = kinds * (1 + 2 * at)
         block[:, start : start + kinds] = filled
         block[:, start + kinds : start + 2 * kinds] = a
@@ -122,17 +123,17 @@ def _refill(classes: tuple[RecordClass, ...], leaves: tuple[bool, ...], targets:
     for at, target in enumerate(targets):
         zero, none = np.zeros(len(equal)), np.zeros((1, kinds))
         add(-equal, at, equal, equal, zero, zero)
-        if len(kept):
-            add(-kept, at, kept, kept, low, high)
-        chosen = np.array([[float(n in target) for n in range(kinds)]])
-        add(none, at, none, chosen, np.ones(1), np.ones(1))
-        add(none, at, none, 1 - chosen, np.zeros(1), np.zeros(1))
+        if len(bounded):
+            add(-bounded, at, bounded, bounded, low, high)
+        members = np.array([[float(n in target) for n in range(kinds)]])
+        add(none, at, none, members, np.ones(1), np.ones(1))
+        add(none, at, none, 1 - members, np.zeros(1), np.zeros(1))
     cost = np.zeros(kinds * (1 + 2 * number))
     cost[:kinds] = 1
     return _solve(cost, np.vstack(rows), np.concatenate(least), np.concatenate(most))
 
 
-def _counts(classes: Sequence[RecordClass]) -> Matrix:
+def _counts(classes: Sequence[RecordClass]) -> Floats:
     """One row for each unit of each published count: who is part of it."""
     width = len(classes[0].signature)
     units = dict.fromkeys((n, item.signature[n]) for item in classes for n in range(width))
@@ -140,7 +141,7 @@ def _counts(classes: Sequence[RecordClass]) -> Matrix:
     return np.array(rows).reshape(-1, len(classes))
 
 
-def _solve(cost: Matrix, rows: Matrix, least: Matrix, most: Matrix) -> int:
+def _solve(cost: Floats, rows: Floats, least: Floats, most: Floats) -> int:
     """The optimum; the first variable, A's own class, is at least one."""
     lower = np.zeros(len(cost))
     lower[0] = 1
@@ -173,7 +174,7 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class Group:
+class RecordGroup:
     """The size of the smallest group: where every bound has room, and in the situations where one has not."""
 
     mode: Mode
@@ -195,18 +196,20 @@ class Group:
         }
 
 
-def groups(invariants: Invariants) -> dict[Mode, Group]:
+def record_groups(invariants: Invariants) -> dict[Mode, RecordGroup]:
     """The smallest groups in all modes: the largest over all kinds of persons A."""
     world = invariants.world
     plain = {world.counted[kind]: kind for kind in world.kinds}
     sizes = [_sizes(invariants, Situation(kind)) for kind in plain.values()]
-    found: dict[tuple[str, ...], list[dict[Mode, int]]] = {}
+    exceptional: dict[tuple[str, ...], list[dict[Mode, int]]] = {}
     for when, situation in _situations(invariants):
-        found.setdefault(when, []).append(_sizes(invariants, situation))
+        exceptional.setdefault(when, []).append(_sizes(invariants, situation))
 
-    def group(mode: Mode) -> Group:
-        exceptions = tuple((when, max(each[mode] for each in many)) for when, many in found.items())
-        return Group(mode, max(each[mode] for each in sizes), exceptions)
+    def group(mode: Mode) -> RecordGroup:
+        exceptions = tuple(
+            (when, max(sizes_by_mode[mode] for sizes_by_mode in many)) for when, many in exceptional.items()
+        )
+        return RecordGroup(mode, max(sizes_by_mode[mode] for sizes_by_mode in sizes), exceptions)
 
     return {mode: group(mode) for mode in Mode}
 
@@ -219,8 +222,8 @@ def group_size(invariants: Invariants, mode: Mode, situation: Situation) -> int:
 def _sizes(invariants: Invariants, situation: Situation) -> dict[Mode, int]:
     world = invariants.world
     fixed = _fixed(world, situation)
-    asked = Programme(_classes(world, situation, fixed), tuple(need.leaves for need in sorted(situation.closed)))
-    classes = list(enumerate(asked.classes))
+    problem = CoverProblem(_classes(world, situation, fixed), tuple(need.leaves for need in sorted(situation.closed)))
+    classes = list(enumerate(problem.classes))
     signatures = dict.fromkeys(item.signature for _, item in classes if item.distance in (0, world.distances[-1]))
     targets = [frozenset(n for n, item in classes if item.signature == signature) for signature in signatures]
     other = [frozenset(n for n, item in classes if item.differs[number]) for number in range(len(fixed))]
@@ -228,33 +231,33 @@ def _sizes(invariants: Invariants, situation: Situation) -> dict[Mode, int]:
     if len(targets) > 1 and _bundled(invariants):
         bundle = [targets[0], frozenset(range(len(classes))) - targets[0]]
     return {
-        Mode.PRINTED: asked.cover([*bundle, *other]),
-        Mode.PRODUCT: asked.cover([*targets, *other]),
-        Mode.REFILL: asked.refill([*targets, *other]),
-        Mode.PAIRWISE: max(asked.pair(target) for target in (*targets, *other)),
+        Mode.PRINTED: problem.cover([*bundle, *other]),
+        Mode.PRODUCT: problem.cover([*targets, *other]),
+        Mode.REFILL: problem.refill([*targets, *other]),
+        Mode.PAIRWISE: max(problem.pair(target) for target in (*targets, *other)),
     }
 
 
 def _situations(invariants: Invariants) -> Iterator[tuple[tuple[str, ...], Situation]]:
     """Every situation in which a bound fixes something, in words and by person."""
-    seen = set()
+    situations = set()
     for answer in single_record(invariants).values():
         for stuck in answer.exceptions:
             for kind in sorted(stuck.who):
-                if (kind, stuck.closed) not in seen:
-                    seen.add((kind, stuck.closed))
+                if (kind, stuck.closed) not in situations:
+                    situations.add((kind, stuck.closed))
                     yield stuck.when, Situation(kind, stuck.closed)
 
 
 def _fixed(world: World, situation: Situation) -> list[Facet]:
     """The facets that a bound fixes for the person: with room everywhere they could be changed."""
-    found = []
+    fixed = []
     for facet in facets(world) if situation.closed else ():
         own = facet.value(situation.kind)
         ways = [route for value, many in routes(facet, situation.kind).items() if value != own for route in many]
         if facet.single(own) and ways and all(route & situation.closed for route in ways):
-            found.append(facet)
-    return found
+            fixed.append(facet)
+    return fixed
 
 
 def _bundled(invariants: Invariants) -> bool:

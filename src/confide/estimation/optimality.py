@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from confide.arrays import Floats
 from confide.errors import ConfideError, Finding, Place
-from confide.estimation.node_problem import Floats
 from confide.estimation.prepare import Prepared
 
 GAP = 1e-6
@@ -29,7 +29,7 @@ VIOLATION = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class OptimalityCertificate:
     """An objective, the proved bound on its distance to the optimum, and the largest violation of a constraint."""
 
     objective: float
@@ -70,7 +70,7 @@ def duality_gap(prepared: Prepared, x: Floats, multipliers: Floats, value: float
         sums = rows.sums(x)
         slack += float((up * np.where(up > 0, sums - rows.low, 0.0)).sum())
         slack += float((down * np.where(down > 0, rows.high - sums, 0.0)).sum())
-        slope = slope - rows.spread(up - down, x.shape)
+        slope = slope - rows.adjoint(up - down, x.shape)
     if prepared.sums is None:
         return slack + float(_steepest(prepared, x, slope, caps).sum())
     excess = x.sum(axis, keepdims=True) - prepared.sums
@@ -86,13 +86,13 @@ def duality_gap(prepared: Prepared, x: Floats, multipliers: Floats, value: float
     return slack + float(best.sum())
 
 
-def certify(prepared: Prepared, x: Floats, multipliers: Floats) -> Certificate:
+def certify(prepared: Prepared, x: Floats, multipliers: Floats) -> OptimalityCertificate:
     """The certificate of a point. A slightly negative gap is rounding, or the reward of a slight violation."""
     value = prepared.hessian.value(x)
     gap = duality_gap(prepared, x, multipliers, value)
     relative = abs(gap) / max(value + prepared.problem.scale, float(np.finfo(np.float64).tiny))
     limit = max(VIOLATION, 8.0 * float(np.finfo(np.float64).eps) * float(x.sum()))
-    return Certificate(value, gap, relative, prepared.problem.violation(x), limit)
+    return OptimalityCertificate(value, gap, relative, prepared.problem.violation(x), limit)
 
 
 # Whether a problem has a solution at all, and if not, which constraints clash: a linear program.

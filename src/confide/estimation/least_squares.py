@@ -16,10 +16,11 @@ import numpy as np
 import piqp
 import scipy.sparse as sp
 
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, Place
 from confide.estimation.active_set import active_set
-from confide.estimation.certificate import Certificate, InfeasibleError, certify, clashes
-from confide.estimation.node_problem import Floats, Integers, NodeProblem
+from confide.estimation.node_problem import NodeProblem
+from confide.estimation.optimality import InfeasibleError, OptimalityCertificate, certify, clashes
 from confide.estimation.prepare import Point, Prepared, prepare, project, reference_point, row_status
 
 # Problems with side rows: the sparse interior point method of PIQP, on the deviation from a reference point.
@@ -53,9 +54,9 @@ def _margins(prepared: Prepared, reference: Floats, number: Integers) -> _Margin
     row = group[pair] * units + child
     used = (variable >= 0) & (hessian.weights.ravel()[row] > 0)
     row, variable = row[used], variable[used]
-    kept, row = np.unique(row, return_inverse=True)
-    residual = (hessian.measured - hessian.margins(reference)).ravel()[kept]
-    return _Margins(row, variable, hessian.weights.ravel()[kept], residual)
+    measured_rows, row = np.unique(row, return_inverse=True)
+    residual = (hessian.measured - hessian.margins(reference)).ravel()[measured_rows]
+    return _Margins(row, variable, hessian.weights.ravel()[measured_rows], residual)
 
 
 def _matrix(parts: list[tuple[Integers, Integers, Floats]], shape: tuple[int, int]) -> sp.csc_matrix:
@@ -69,24 +70,28 @@ def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> P
     number = np.full(free.shape, -1, np.int64)
     number.T[free.T] = np.arange(int(free.sum()))
     count = int(free.sum())
+    # Variables: the deviations of the free cells, then one for each measured group, z = M d.
     margins = _margins(prepared, reference, number)
     extra = len(margins.weight)
     weights = np.concatenate([_ordered(hessian.diagonal, prepared), margins.weight])
     unit = float(weights.max(initial=0.0)) or 1.0
-    wanted = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
+    targets = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
     curvature = sp.diags_array(2.0 * weights / unit, format="csc")
-    linear = -2.0 * weights / unit * wanted
+    linear = -2.0 * weights / unit * targets
 
+    # Equations, one block after the other: z is the sum of its cells, ...
     ones = np.ones(count)
     parts = [(margins.row, margins.variable, np.ones(len(margins.row)))]
     parts.append((np.arange(extra), count + np.arange(extra), -np.ones(extra)))
     right, height = [np.zeros(extra)], extra
+    # ... cells add up to the parent sums, ...
     if prepared.sums is not None:
         block = np.broadcast_to(np.arange(prepared.sums.size).reshape(prepared.sums.shape), free.shape)
         present, block_row = np.unique(_ordered(block, prepared), return_inverse=True)
         parts.append((block_row + height, np.arange(count), ones))
         right.append((prepared.sums - reference.sum(prepared.axis, keepdims=True)).ravel()[present])
         height += len(present)
+    # ... and side rows with one bound are met; those with two become inequalities.
     equal = rows.low == rows.high
     variable = number.ravel()[rows.variable]
     place = np.where(equal, np.cumsum(equal) - 1 + height, np.cumsum(~equal) - 1)
@@ -97,6 +102,7 @@ def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> P
     height += int(equal.sum())
     equations = _matrix(parts, (height, count + extra))
 
+    # The objective is divided by its largest weight, so that the absolute tolerance means the same for all problems.
     solver = piqp.SparseSolver()
     settings = solver.settings
     settings.eps_abs, settings.eps_rel, settings.max_iter = TOLERANCE, 0.0, steps
@@ -113,6 +119,7 @@ def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> P
     status = solver.solve()
     result = solver.result
 
+    # Back to the point and to multipliers in our sign: positive at a lower bound.
     deviation = np.zeros(free.shape)
     deviation.T[free.T] = result.x[:count]
     multipliers = np.zeros(rows.count)
@@ -145,6 +152,7 @@ INNER = 300
 def _inner(prepared: Prepared, x: Floats, shift: Floats, penalty: float, tolerance: float, steps: int) -> Floats:
     """Minimises ``f + penalty/2 |distance of A x + shift to [low, high]|^2`` over the simplices."""
     rows = prepared.rows
+    # The step is one over a bound of the curvature: of H, and of A'A by its row and column sums.
     longest = float(np.bincount(rows.row, minlength=rows.count).max(initial=0)) if rows.count else 0.0
     overlap = float(np.bincount(rows.variable).max(initial=0)) if rows.count else 0.0
     slope_bound = 2.0 * prepared.hessian.largest() + penalty * longest * overlap
@@ -154,11 +162,12 @@ def _inner(prepared: Prepared, x: Floats, shift: Floats, penalty: float, toleran
         gradient = prepared.hessian.gradient(point)
         if rows.count:
             sums = rows.sums(point) + shift
-            gradient = gradient + rows.spread(penalty * (sums - np.clip(sums, rows.low, rows.high)), x.shape)
+            gradient = gradient + rows.adjoint(penalty * (sums - np.clip(sums, rows.low, rows.high)), x.shape)
         new = project(point - length * gradient, prepared.free, prepared.sums, prepared.axis)
         moved = new - x
         if float(np.abs(new - point).max(initial=0.0)) <= tolerance:
             return new
+        # The momentum points uphill: restart without it. Otherwise gather speed.
         if float(((point - new) * moved).sum()) > 0.0:
             point, speed = new, 1.0
         else:
@@ -177,14 +186,17 @@ def projected_gradient(prepared: Prepared, start: Floats, rounds: int = ROUNDS) 
     for number in range(1, rounds + 1):
         x = _inner(prepared, x, shift, penalty, tolerance, INNER)
         sums = rows.sums(x) + shift
+        # The shift is the scaled multiplier: what is missed is added, so the next round pushes harder.
         new_shift = sums - np.clip(sums, rows.low, rows.high)
         off = float(np.abs(new_shift - shift).max(initial=0.0))
         shift = new_shift
+        # Every third round the active set method tries to finish from here.
         if number % 3 == 0:
             multipliers = -penalty * shift
             polished = active_set(prepared, x, row_status(prepared, multipliers))
             if polished.finished and certify(prepared, polished.x, polished.multipliers).accepts():
                 return Point(polished.x, polished.multipliers, number, finished=True)
+        # Too slow: a larger penalty, with the shift scaled so that the multipliers stay.
         if off > 0.5 * missed:
             penalty, shift = penalty * 3.0, shift / 3.0
         missed = off
@@ -200,7 +212,7 @@ SMALL = 15_000
 """Up to this many variables the interior point method is the first fallback, above it projected gradients."""
 
 
-class Outcome(StrEnum):
+class SolveOutcome(StrEnum):
     """How an estimate came about. Every solve has exactly one."""
 
     FORCED = "forced"
@@ -218,9 +230,9 @@ class Outcome(StrEnum):
 class Attempt:
     """One method's try: what it handed in."""
 
-    method: Outcome
+    method: SolveOutcome
     steps: int
-    certificate: Certificate
+    certificate: OptimalityCertificate
     accepted: bool
 
 
@@ -228,8 +240,8 @@ class Attempt:
 class SolveReport:
     """What was done for one node: the outcome, its certificate, and every attempt in order."""
 
-    outcome: Outcome
-    certificate: Certificate
+    outcome: SolveOutcome
+    certificate: OptimalityCertificate
     attempts: tuple[Attempt, ...]
 
     @property
@@ -248,9 +260,24 @@ def quantised(x: Floats) -> Floats:
 
 
 def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
-    """The estimate x, (cells, children), and how it was found.
+    """The least-squares estimate of a node, and how it was found.
 
-    Raises :class:`InfeasibleError` if the constraints clash, with their names.
+    Args:
+        problem: A parent and its children, or the root.
+
+    Returns:
+        The estimate x, (cells, children), and the report: outcome, certificate, every attempt.
+
+    Raises:
+        InfeasibleError: The constraints clash; it names them.
+        UnsolvedError: No method found a feasible point, though one exists.
+
+    >>> from confide.estimation import MeasuredQuery, NodeProblem
+    >>> detailed = MeasuredQuery("detailed", np.arange(2), np.array([[6.0, 5.0], [1.0, 3.0]]), np.ones(2))
+    >>> x, report = solve(NodeProblem(np.array([10, 4]), np.ones((2, 2), bool), (detailed,)))
+    >>> x, report.outcome.value
+    (array([[5.5, 4.5],
+           [1. , 3. ]]), 'active set')
     """
     prepared = prepare(problem)
     x = _forced(prepared)
@@ -259,10 +286,10 @@ def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
         if not certificate.feasible:
             raise InfeasibleError(clashes(prepared) or [_unmet(certificate)])
         certificate = replace(certificate, gap=0.0, relative_gap=0.0)
-        return x, SolveReport(Outcome.FORCED, certificate, ())
+        return x, SolveReport(SolveOutcome.FORCED, certificate, ())
     start = reference_point(prepared)
     attempts: list[Attempt] = []
-    best: tuple[Floats, Certificate] | None = None
+    best: tuple[Floats, OptimalityCertificate] | None = None
     for method, run in _chain(prepared):
         point = run(prepared, start)
         x, certificate = _finish(prepared, point)
@@ -271,23 +298,25 @@ def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
             return x, SolveReport(method, certificate, tuple(attempts))
         if certificate.feasible and (best is None or certificate.objective < best[1].objective):
             best = x, certificate
-        if best is None and len(attempts) == 1 and (found := clashes(prepared)):
-            raise InfeasibleError(found)
+        if best is None and len(attempts) == 1 and (contradictions := clashes(prepared)):
+            raise InfeasibleError(contradictions)
     if best is None:
-        raise UnsolvedError(_unmet(min((tried.certificate for tried in attempts), key=lambda found: found.violation)))
-    return best[0], SolveReport(Outcome.INEXACT, best[1], tuple(attempts))
+        raise UnsolvedError(
+            _unmet(min((attempt.certificate for attempt in attempts), key=lambda certificate: certificate.violation))
+        )
+    return best[0], SolveReport(SolveOutcome.INEXACT, best[1], tuple(attempts))
 
 
-def _unmet(certificate: Certificate) -> Finding:
+def _unmet(certificate: OptimalityCertificate) -> Finding:
     what = "no method found a point that satisfies all constraints, though a linear program found none that clash"
     remedy = "report the problem: this is a failure of the solvers, not of the input"
     found, expected = f"a violation of {certificate.violation:.1e}", f"at most {certificate.limit:.1e}"
     return Finding("unsolved", what, Place(path="estimation"), found, expected, remedy)
 
 
-def _chain(prepared: Prepared) -> list[tuple[Outcome, Callable[[Prepared, Floats], Point]]]:
-    first = (Outcome.ACTIVE_SET, active_set)
-    inner, wide = (Outcome.INTERIOR_POINT, interior_point), (Outcome.PROJECTED_GRADIENT, projected_gradient)
+def _chain(prepared: Prepared) -> list[tuple[SolveOutcome, Callable[[Prepared, Floats], Point]]]:
+    first = (SolveOutcome.ACTIVE_SET, active_set)
+    inner, wide = (SolveOutcome.INTERIOR_POINT, interior_point), (SolveOutcome.PROJECTED_GRADIENT, projected_gradient)
     return [first, inner, wide] if int(prepared.free.sum()) <= SMALL else [first, wide, inner]
 
 
@@ -300,7 +329,7 @@ def _forced(prepared: Prepared) -> Floats | None:
     return np.where(prepared.free, prepared.sums, 0.0)
 
 
-def _finish(prepared: Prepared, point: Point) -> tuple[Floats, Certificate]:
+def _finish(prepared: Prepared, point: Point) -> tuple[Floats, OptimalityCertificate]:
     """Small values to 0. Where that leaves a visible error, the equations are solved once more for what is left."""
     x = np.where(point.x < SMALLEST, 0.0, point.x)
     certificate = certify(prepared, x, point.multipliers)

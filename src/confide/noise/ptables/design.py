@@ -9,10 +9,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from confide.errors import Finding, ParameterError, Place
-from confide.exact import Exact
-from confide.noise.ptables.max_entropy import Certificate, RowLaw, free_variance, solve_row
+from confide.noise.max_entropy import MaxEntropyRow, RowCertificate, RowProblem, free_variance, solve_row
 from confide.noise.ptables.ptable import DECIMAL, LookupRow, PTable, cumulated
-from confide.noise.ptables.ptable_settings import RowProblem, Settings, count_settings
+from confide.noise.ptables.ptable_settings import PTableSettings
 
 # Which variances a row can have at all: exactly, by a linear program with three rows.
 #
@@ -82,14 +81,14 @@ def _simplex(columns: list[Column], costs: list[Fraction], start: list[int], sta
     right: Column = (Fraction(1), _NONE, stay)
     basis = list(start)
     while True:
-        chosen = [columns[k] for k in basis]
+        basic = [columns[k] for k in basis]
         own = (costs[basis[0]], costs[basis[1]], costs[basis[2]])
-        weights = _solve(chosen, right)
-        prices = _solve([(c[0], c[1], c[2]) for c in zip(*chosen, strict=True)], own)
+        weights = _solve(basic, right)
+        prices = _solve([(c[0], c[1], c[2]) for c in zip(*basic, strict=True)], own)
         enters = next((k for k, c in enumerate(columns) if costs[k] < _product(prices, c) and k not in basis), None)
         if enters is None:
             return _product(weights, own)
-        moves = _solve(chosen, columns[enters])
+        moves = _solve(basic, columns[enters])
         ratios = [(weights[r] / moves[r], basis[r], r) for r in range(3) if moves[r] > 0]
         assert ratios, "probabilities are bounded"
         basis[min(ratios)[2]] = enters
@@ -97,12 +96,12 @@ def _simplex(columns: list[Column], costs: list[Fraction], start: list[int], sta
 
 def _solve(columns: list[Column], right: Column) -> Column:
     """The solution of a 3 by 3 system given by its columns, by Cramer's rule."""
-    whole = _determinant(columns)
+    determinant = _determinant(columns)
     one, two, three = columns
     return (
-        _determinant([right, two, three]) / whole,
-        _determinant([one, right, three]) / whole,
-        _determinant([one, two, right]) / whole,
+        _determinant([right, two, three]) / determinant,
+        _determinant([one, right, three]) / determinant,
+        _determinant([one, two, right]) / determinant,
     )
 
 
@@ -114,8 +113,8 @@ def _determinant(c: list[Column]) -> Fraction:
     )
 
 
-def _product(left: Column, right: Column) -> Fraction:
-    return sum((a * b for a, b in zip(left, right, strict=True)), _NONE)
+def _product(first: Column, right: Column) -> Fraction:
+    return sum((a * b for a, b in zip(first, right, strict=True)), _NONE)
 
 
 _ATTAINED = 1e-9
@@ -133,7 +132,7 @@ class DesignedRow:
     i: int
     step: int
     problem: RowProblem | None
-    solved: RowLaw | None
+    solved: MaxEntropyRow | None
     variance: float
     attained: bool | None
     largest_variance: float
@@ -149,11 +148,11 @@ class DesignedRow:
 
     @property
     def p(self) -> tuple[float, ...]:
-        return (1.0,) if self.solved is None else self.solved.p
+        return (1.0,) if self.solved is None else self.solved.probabilities
 
     @property
-    def certificate(self) -> Certificate:
-        return Certificate(0.0, 0.0, 0.0) if self.solved is None else self.solved.certificate
+    def certificate(self) -> RowCertificate:
+        return RowCertificate(0.0, 0.0, 0.0) if self.solved is None else self.solved.certificate
 
     @property
     def on_the_boundary(self) -> bool:
@@ -180,10 +179,11 @@ class DesignedRow:
     @property
     def active(self) -> list[str]:
         """The conditions that decide the law: those with a multiplier other than zero."""
-        found = None if self.solved is None else self.solved.multipliers
-        if found is None:
+        multipliers = None if self.solved is None else self.solved.multipliers
+        if multipliers is None:
             return ["variance"] if self.on_the_boundary else []
-        named = {"variance": found.b != 0, "stay": found.nu > 0, "monotone": any(m > _ATTAINED for m in found.mono)}
+        ties = any(m > _ATTAINED for m in multipliers.mono)
+        named = {"variance": multipliers.b != 0, "stay": multipliers.nu > 0, "monotone": ties}
         return [name for name, active in named.items() if active]
 
 
@@ -191,7 +191,7 @@ class DesignedRow:
 class Design:
     """A generated table: its settings and its rows."""
 
-    settings: Settings
+    settings: PTableSettings
     rows: tuple[DesignedRow, ...]
 
     @property
@@ -203,14 +203,14 @@ class Design:
     def certified(self) -> bool:
         return all(row.certificate.holds for row in self.rows)
 
-    def table(self, whole: int = DECIMAL) -> PTable:
-        """The table for lookups over ``whole`` keys: bounds cumulated and rounded, so the sum is exactly one."""
-        rows = tuple(LookupRow(row.i, row.units, cumulated(row.p, whole)) for row in self.rows)
-        return PTable(rows, whole, self.settings.step, self.settings.kind)
+    def table(self, modulus: int = DECIMAL) -> PTable:
+        """The table for lookups over ``modulus`` keys: bounds cumulated and rounded, so the sum is exactly one."""
+        rows = tuple(LookupRow(row.i, row.units, cumulated(row.p, modulus)) for row in self.rows)
+        return PTable(rows, modulus, self.settings.step, self.settings.kind)
 
     def findings(self) -> Iterator[Finding]:
         """Warnings: rows whose variance is not V, and rows with two values only."""
-        asked = float(self.settings.variance)
+        limit = float(self.settings.variance)
         for row in self.rows:
             if row.attained is False:
                 yield Finding(
@@ -218,7 +218,7 @@ class Design:
                     what=f"the noise of count {row.i} has a smaller variance than V",
                     where=Place(path=f"row {row.i}"),
                     found=f"{row.variance:.6g}",
-                    expected=f"V = {asked:g}; with these conditions the row has {row.largest_variance:.6g} at most",
+                    expected=f"V = {limit:g}; with these conditions the row has {row.largest_variance:.6g} at most",
                     remedy=_remedy(row),
                     severity="warning",
                 )
@@ -227,8 +227,8 @@ class Design:
                     code="variance-on-the-boundary",
                     what=f"V is the smallest that count {row.i} can have, which leaves two noise values",
                     where=Place(path=f"row {row.i}"),
-                    found=f"V = {asked:g}",
-                    expected=f"a V greater than {asked:g}, if every value is to be possible",
+                    found=f"V = {limit:g}",
+                    expected=f"a V greater than {limit:g}, if every value is to be possible",
                     remedy="take a larger V or a smaller js",
                     severity="warning",
                 )
@@ -244,40 +244,46 @@ class Design:
         }
 
 
-def generate(settings: Settings) -> Design:
-    """The table of maximum entropy with these settings; infeasible ones are refused."""
+def generate(settings: PTableSettings) -> Design:
+    """The table of maximum entropy with these settings; infeasible ones are refused.
+
+    Args:
+        settings: From :func:`~confide.noise.ptables.count_settings` or ``magnitude_settings``.
+
+    Returns:
+        The rows with their certificates; ``table()`` makes it one for lookups.
+
+    >>> from confide.noise.ptables import count_settings
+    >>> design = generate(count_settings(5, 2))
+    >>> design.certified, design.symmetric.i, round(design.rows[1].variance, 6)
+    (True, 5, 1.302474)
+    """
     ranges = feasible(settings)
     rows = [DesignedRow(0, settings.step, None, None, 0.0, None, 0.0, VarianceRange(Fraction(0), Fraction(0)))]
     square = settings.step**2
-    for place, (i, found) in enumerate(zip(settings.counts[1:], ranges, strict=True), start=1):
+    for place, (i, feasible_range) in enumerate(zip(settings.counts[1:], ranges, strict=True), start=1):
         problem = settings.problem(place)
-        solved = solve_row(problem, found.smallest * square)
+        solved = solve_row(problem, feasible_range.smallest * square)
         assert solved.certificate.holds, "a row that is not certified is not a table"
-        variance = math.fsum(p * v * v for p, v in zip(solved.p, problem.noise, strict=True)) / square
-        asked = float(settings.variance)
-        largest = float(found.largest) if settings.equality else free_variance(problem) / square
-        attained = variance >= asked * (1 - _ATTAINED)
-        rows.append(DesignedRow(i, settings.step, problem, solved, variance, attained, largest, found))
+        variance = math.fsum(p * v * v for p, v in zip(solved.probabilities, problem.noise, strict=True)) / square
+        limit = float(settings.variance)
+        largest = float(feasible_range.largest) if settings.equality else free_variance(problem) / square
+        attained = variance >= limit * (1 - _ATTAINED)
+        rows.append(DesignedRow(i, settings.step, problem, solved, variance, attained, largest, feasible_range))
     return Design(settings, tuple(rows))
 
 
-def symmetric_law(max_noise: int, variance: Exact) -> RowLaw:
-    """The law of the last row alone, on the values from ``-D`` to ``D``: what large counts get."""
-    settings = count_settings(max_noise, variance)
-    return solve_row(settings.problem(len(settings.counts) - 1), Fraction(0))
-
-
-def feasible(settings: Settings) -> tuple[VarianceRange, ...]:
+def feasible(settings: PTableSettings) -> tuple[VarianceRange, ...]:
     """The exact variance ranges of the rows above zero; refuses settings that some row cannot keep."""
     square = settings.step**2
     ranges = []
     for place in range(1, len(settings.counts)):
-        found = variance_range(settings.problem(place))
-        assert found is not None, "js is below D, so every row has values on both sides"
-        ranges.append(VarianceRange(found.smallest / square, found.largest / square))
+        feasible_range = variance_range(settings.problem(place))
+        assert feasible_range is not None, "js is below D, so every row has values on both sides"
+        ranges.append(VarianceRange(feasible_range.smallest / square, feasible_range.largest / square))
     needs = max(range(len(ranges)), key=lambda k: ranges[k].smallest)
     allows = min(range(len(ranges)), key=lambda k: ranges[k].largest)
-    low, high, asked = ranges[needs].smallest, ranges[allows].largest, settings.variance
+    low, high, limit = ranges[needs].smallest, ranges[allows].largest, settings.variance
     first, last = settings.counts[needs + 1], settings.counts[allows + 1]
     if settings.equality and low >= high:
         raise ParameterError(
@@ -288,7 +294,7 @@ def feasible(settings: Settings) -> tuple[VarianceRange, ...]:
                 "let the variance be a bound, or change D, js, pstay or the monotonicity",
             )
         )
-    if asked < low:
+    if limit < low:
         raise ParameterError(
             _infeasible(
                 f"no noise for count {first} has mean zero and a variance of V or less",
@@ -297,7 +303,7 @@ def feasible(settings: Settings) -> tuple[VarianceRange, ...]:
                 f"take V = {_text(low)} or more" + (f", or a js below {settings.js}" if settings.js else ""),
             )
         )
-    if settings.equality and asked >= high:
+    if settings.equality and limit >= high:
         below = f"V below {_text(high)}, which count {last} cannot reach"
         expected = f"{below}; the smallest feasible V is {_text(low)}" if low else below
         what = f"no noise for count {last} keeps the conditions and has a variance of V"
@@ -305,8 +311,8 @@ def feasible(settings: Settings) -> tuple[VarianceRange, ...]:
     return tuple(ranges)
 
 
-def _infeasible(what: str, settings: Settings, expected: str, remedy: str) -> Finding:
-    found = f"D = {settings.max_noise}, V = {_text(settings.variance)}, js = {settings.js}"
+def _infeasible(what: str, settings: PTableSettings, expected: str, remedy: str) -> Finding:
+    found = f"D = {settings.bound}, V = {_text(settings.variance)}, js = {settings.js}"
     return Finding("ptable-infeasible", what, Place(path="-V"), found, expected, remedy)
 
 
