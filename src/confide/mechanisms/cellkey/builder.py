@@ -23,10 +23,11 @@ from confide.engines import Engine
 from confide.engines.expressions import identifier
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place
 from confide.mechanisms.cellkey.counting import count_cells, perturb
-from confide.mechanisms.cellkey.output import people_rows, people_schema
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, Table, build
+from confide.mechanisms.cellkey.output import plain_rows, plain_schema
+from confide.mechanisms.cellkey.programme import CellKeyQuestion, build
 from confide.mechanisms.cellkey.records import check_keyed_records, coded_expressions
 from confide.mechanisms.cellkey.spec import CellKeyTable
+from confide.releases.tabular import QueryTable
 from confide.schema import Query, Recode, Schema
 
 NAME = "table"
@@ -38,7 +39,7 @@ MOST_VALUES = 12
 class Asked:
     """A table that was asked for, and whose records it counts."""
 
-    table: Table
+    table: QueryTable
     where: tuple[tuple[Recode, tuple[int, ...]], ...]
     """Variables with the groups that are counted; a record is counted if it is in one of them, for every variable."""
 
@@ -86,7 +87,7 @@ def build_table(
     """
     asked = understand(question.schema, variables, where, margins)
     # A table without margins is coded, and never counted: the variables of the filter.
-    only = Table("where", "where", Query(tuple(variable for variable, _ in asked.where)), ())
+    only = QueryTable("where", "where", Query(tuple(variable for variable, _ in asked.where)), ())
     coded = replace(question, tables=(asked.table, only))
     wrong = [finding for finding in check_keyed_records(engine, coded) if finding.severity == "error"]
     if wrong:
@@ -99,8 +100,8 @@ def build_table(
             query.name: perturb(sums, question.lookup, threshold)
             for query, sums in count_cells(replace(question, tables=(asked.table,)), file)
         }
-    schema = people_schema(asked.table, weighted=question.spec.data.weight is not None)
-    return pa.Table.from_batches(people_rows(asked.table, figures), schema)
+    schema = plain_schema(asked.table, weighted=question.spec.data.weight is not None)
+    return pa.Table.from_batches(plain_rows(asked.table, figures), schema)
 
 
 def _coded(engine: Engine, question: CellKeyQuestion, asked: Asked) -> str:

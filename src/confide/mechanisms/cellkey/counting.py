@@ -127,7 +127,7 @@ def coded_schema(question: CellKeyQuestion) -> pa.Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class PerturbedFigures:
     """What is published of a cross-classification: no true count, key or noise."""
 
     count: Integers
@@ -135,7 +135,7 @@ class Figures:
     """In millionths."""
 
 
-def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> Figures:
+def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> PerturbedFigures:
     """The published figures of every cell."""
     occupied = np.flatnonzero(sums.count)
     published = np.zeros_like(sums.count)
@@ -144,10 +144,10 @@ def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> Figures:
     if threshold is not None:
         published[published < threshold] = 0
     if sums.weight is None:
-        return Figures(published, None)
+        return PerturbedFigures(published, None)
     weighted = np.zeros_like(published)
     weighted[occupied] = _scaled(published[occupied], sums.weight[occupied], members)
-    return Figures(published, weighted)
+    return PerturbedFigures(published, weighted)
 
 
 def _scaled(published: Integers, weight: Integers, members: Integers) -> Integers:

@@ -16,17 +16,18 @@ import numpy.typing as npt
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.atomic_files import private_folder
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import Finding, ParameterError, Place
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey.counting import count_cells
 from confide.mechanisms.cellkey.lookups import expected_errors
-from confide.mechanisms.cellkey.output import Unlike, read_people, read_sdmx
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, describe
+from confide.mechanisms.cellkey.output import read_table
+from confide.mechanisms.cellkey.programme import CellKeyQuestion
 from confide.mechanisms.cellkey.records import write_coded
 from confide.mechanisms.cellkey.utility import POINTS, Compared, compared, joined
 from confide.releases.evaluate import require_sealed
 from confide.releases.progress import Progress
 from confide.releases.run import changed
+from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import cellkey_plots, plots
 from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
@@ -60,8 +61,8 @@ def evaluate(
             parts = []
             for margin in table.margins:
                 released = np.zeros(margin.cells, np.int64)
-                cells, counts = published[margin.name]
-                released[cells] = counts
+                rows = published[margin.name]
+                released[rows.cell] = rows.count
                 found = compared(_dense(truth[margin.name], margin.cells), released)
                 by_query[margin.name] = found
                 parts.append(found)
@@ -126,30 +127,16 @@ def _by_size(question: CellKeyQuestion, whole: Compared, threshold: int | None) 
         }
 
 
-def _released(question: CellKeyQuestion, release: Path) -> Iterable[tuple[Any, dict[str, tuple[Integers, Integers]]]]:
+def _released(question: CellKeyQuestion, release: Path) -> Iterable[tuple[QueryTable, dict[str, TableRows]]]:
     """Each table, and for each of its margins the cells that are listed, with their counts."""
-    described = describe(question.facts())
-    formats = question.spec.output.formats
-    for table, named in zip(question.tables, described.tables, strict=True):
-        plain = next((name for name in formats if name != "sdmx-csv"), None)
-        file = release / (f"sdmx/{table.name}.csv" if plain is None else f"tables/{table.name}.{plain}")
-        read = read_sdmx if plain is None else read_people
+    weighted = question.spec.data.weight is not None
+    for table in question.tables:
+        file, format_ = released_file(release, table.name, question.spec.output.formats)
         try:
-            placed = read(file, named, weighted=described.weighted)
-        except (Unlike, OSError) as problem:
-            raise ReleaseError(_unlike(file, problem)) from None
-        found = {}
-        for number, margin in enumerate(reversed(table.margins)):
-            rows = placed.of_margin(number)
-            found[margin.name] = (rows.cell, rows.count)
-        yield table, found
-
-
-def _unlike(file: Path, problem: Exception) -> Finding:
-    found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
-    remedy = "verify the release with `confide verify`, and restore it"
-    what = "a released table is not as the plan describes it"
-    return Finding("release-unlike", what, Place(file=file.name), found, "the table as it was sealed", remedy)
+            rows = read_table(file, format_, table.layout, weighted=weighted)
+        except (UnlikePlanError, OSError) as problem:
+            raise unlike_plan(file.name, problem) from None
+        yield table, {margin.name: rows.of_margin(number) for number, margin in enumerate(table.margins)}
 
 
 def _sparse(counts: Integers) -> tuple[Integers, Integers]:

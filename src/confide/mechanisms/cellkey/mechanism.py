@@ -24,8 +24,8 @@ from confide.engines.groups import write_parquet
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
-from confide.mechanisms.cellkey.counting import Figures, count_cells, perturb
-from confide.mechanisms.cellkey.output import people_rows, people_schema, sdmx_rows, sdmx_schema
+from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb
+from confide.mechanisms.cellkey.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
 from confide.mechanisms.cellkey.programme import CellKeyQuestion, prepare
 from confide.mechanisms.cellkey.records import check_keyed_records, write_coded
 from confide.mechanisms.cellkey.spec import CellKeySpec
@@ -35,6 +35,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Plan
+from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 
 BYTES_PER_CELL = 60
@@ -91,17 +92,12 @@ class CellKey:
 
     def publish(self, question: CellKeyQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
         output, weighted = question.spec.output, question.spec.data.weight is not None
-        plain = [name for name in output.formats if name != "sdmx-csv"]
         with job.progress.stage("Writing tables", len(question.tables)) as advance:
             for table in question.tables:
                 figures = {margin.name: _recall(job.workspace, margin.name) for margin in table.margins}
-                if plain:
-                    schema = people_schema(table, weighted=weighted)
-                    release.table(table.name, schema, people_rows(table, figures), plain, table.title)
-                if "sdmx-csv" in output.formats:
-                    schema = sdmx_schema(table, weighted=weighted)
-                    rows = sdmx_rows(table, figures, output.agency)
-                    release.text(f"sdmx/{table.name}", schema, rows, table.title, ",", quoted=True)
+                plain = plain_schema(table, weighted=weighted), plain_rows(table, figures)
+                sdmx = sdmx_schema(table, weighted=weighted), sdmx_rows(table, figures, output.agency)
+                publish(release, table.name, table.title, output.formats, plain, sdmx)
                 advance(1)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
@@ -113,7 +109,7 @@ def _file(workspace: Workspace, query: str) -> Path:
     return workspace.measured / (query.replace(":", ".").replace("*", "+") + ".parquet")
 
 
-def _keep(file: Path, figures: Figures) -> None:
+def _keep(file: Path, figures: PerturbedFigures) -> None:
     cells = np.flatnonzero(figures.count)
     columns = {"cell": pa.array(cells), "count": pa.array(figures.count[cells])}
     if figures.weighted is not None:
@@ -122,7 +118,7 @@ def _keep(file: Path, figures: Figures) -> None:
     write_parquet(table, file)
 
 
-def _recall(workspace: Workspace, query: str) -> Figures:
+def _recall(workspace: Workspace, query: str) -> PerturbedFigures:
     table = pq.read_table(_file(workspace, query))
     size, cells = int(table.schema.metadata[b"cells"]), table.column("cell").to_numpy()
     values = []
@@ -131,4 +127,4 @@ def _recall(workspace: Workspace, query: str) -> Figures:
             full = np.zeros(size, np.int64)
             full[cells] = table.column(name).to_numpy()
             values.append(full)
-    return Figures(values[0], values[1] if len(values) > 1 else None)
+    return PerturbedFigures(values[0], values[1] if len(values) > 1 else None)

@@ -18,17 +18,18 @@ import pyarrow.compute as pc
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import Finding, ParameterError, Place
 from confide.mechanisms.swapping.core import exact_levels, looked_at
 from confide.mechanisms.swapping.mechanism import moved_file, swap_of
-from confide.mechanisms.swapping.output import Described, ReadTable, Rows, Unlike, count_table, read_released
+from confide.mechanisms.swapping.output import AreaCounts, count_table, read_table
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People
-from confide.mechanisms.swapping.problem import SwappingQuestion, Table
+from confide.mechanisms.swapping.problem import SwappingQuestion
 from confide.mechanisms.swapping.records import read_people, variables_of
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, Swap, kept_in_blocks
 from confide.releases.evaluate import require_sealed
 from confide.releases.progress import Progress
 from confide.releases.run import changed
+from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import plots, swapping_plots
 from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
@@ -68,11 +69,11 @@ def evaluate(
     )
 
 
-def _compared(question: SwappingQuestion, people: People, table: Table, release: Path) -> Iterator[dict[str, Any]]:
+def _compared(question: SwappingQuestion, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
     released = _released(question, table, release)
     for place, (level, true) in enumerate(count_table(people, people.block, people.codes, table)):
-        published = _rows(question, released, level, place)
+        published = _of_level(question, released, level, place)
         for number, margin in enumerate(table.margins):
             one, other = _both(true, published, number, margin.cells)
             if not len(one):
@@ -88,7 +89,7 @@ def _compared(question: SwappingQuestion, people: People, table: Table, release:
             }
 
 
-def _stays(question: SwappingQuestion, table: Table, level: str, number: int) -> bool:
+def _stays(question: SwappingQuestion, table: QueryTable, level: str, number: int) -> bool:
     """Whether the release says that these counts are as they were."""
     variables = table.margins[number].variables
     carried = {variable.attribute.name for variable in variables} & set(question.settings.carry)
@@ -99,7 +100,7 @@ def _stays(question: SwappingQuestion, table: Table, level: str, number: int) ->
     return names in [[name] for name in kept] or (not names and SIZE in kept)
 
 
-def _both(true: Rows, published: Rows, number: int, cells: int) -> tuple[Integers, Integers]:
+def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> tuple[Integers, Integers]:
     """True and published counts of the cells of a margin that either has."""
     keys, counts = [], []
     for rows in (true, published):
@@ -115,27 +116,19 @@ def _both(true: Rows, published: Rows, number: int, cells: int) -> tuple[Integer
     return found[0], found[1]
 
 
-def _released(question: SwappingQuestion, table: Table, release: Path) -> ReadTable:
-    facts = next(values for values in question.facts()["tables"] if values["name"] == table.name)
-    file = next(iter(sorted((release / "tables").glob(f"{table.name}.*parquet"))), None)
-    file = file or next(iter(sorted((release / "tables").glob(f"{table.name}.*csv"))), None)
+def _released(question: SwappingQuestion, table: QueryTable, release: Path) -> TableRows:
+    file, format_ = released_file(release, table.name, question.spec.output.formats)
     try:
-        if file is None:
-            raise Unlike("no file")
-        return read_released(file, Described.read(facts))
-    except (Unlike, OSError, pa.ArrowException) as problem:
-        found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
-        remedy = "verify the release with `confide verify`, and restore it"
-        what = "a released table is not as the plan describes it"
-        place = Place(file=table.name)
-        raise ReleaseError("release-unlike", what, place, found, "the table as it was sealed", remedy) from None
+        return read_table(file, format_, table.layout)
+    except (UnlikePlanError, OSError, pa.ArrowException) as problem:
+        raise unlike_plan(table.name, problem) from None
 
 
-def _rows(question: SwappingQuestion, read: ReadTable, level: str, place: int) -> Rows:
-    of = read.level == place
+def _of_level(question: SwappingQuestion, rows: TableRows, level: str, place: int) -> AreaCounts:
     codes = pa.array(question.spine.level(level).codes, pa.string())
-    unit = pc.index_in(read.area.filter(pa.array(of)), codes).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Rows(unit, read.margin[of], read.cell[of], read.count[of])
+    on_level = rows.where(rows.level == place)
+    unit = pc.index_in(on_level.area, codes).to_numpy(zero_copy_only=False).astype(np.int64)
+    return AreaCounts(unit, on_level.margin, on_level.cell, on_level.count)
 
 
 def _kept(question: SwappingQuestion, people: People, swap: Swap | None) -> list[dict[str, Any]]:

@@ -18,21 +18,8 @@ from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import SwappingSpec
 from confide.releases.load_spec import LoadedSpec, find_sources
+from confide.releases.tabular import ALL, AREA, COUNT, LEVEL, QueryTable, incomplete_recode, placed, too_large
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
-
-ALL = "all"
-"""What stands in the column of a variable that a margin sums over."""
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """One table; ``margins`` has the total first and its own cross-classification last."""
-
-    name: str
-    title: str
-    query: Query
-    margins: tuple[Query, ...]
-    levels: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +31,7 @@ class SwappingQuestion:
     frame: Frame
     records: Source
     settings: SwapSettings
-    tables: tuple[Table, ...]
+    tables: tuple[QueryTable, ...]
 
     @property
     def spine(self) -> Spine:
@@ -90,14 +77,8 @@ class SwappingQuestion:
             },
             "in_households": bool(self.spec.data.in_households),
             "tables": [
-                {
-                    "name": table.name,
-                    "title": table.title,
-                    "levels": [*table.levels],
-                    "variables": {variable.attribute.name: variable.labels for variable in table.query.variables},
-                    "margins": {margin.name: margin.name for margin in table.margins},
-                    "codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables],
-                }
+                table.layout.as_dict()
+                | {"codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables]}
                 for table in self.tables
             ],
             "microdata": self._microdata() if self.spec.output.microdata else None,
@@ -118,7 +99,7 @@ class SwappingQuestion:
 MOST_CELLS = 1_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 HOUSEHOLD = "household"
-RESERVED = {"level", "area", "count", "block", HOUSEHOLD}
+RESERVED = {LEVEL, AREA, COUNT, "block", HOUSEHOLD}
 """Columns of our own."""
 
 
@@ -143,7 +124,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
         settings = _settings(loaded, spec)
     except ConfideError as error:
         findings += [_placed(loaded, finding) for finding in error.findings]
-    tables: list[Table] = []
+    tables: list[QueryTable] = []
     geography = spec.geography
     reserved = RESERVED | {geography.block, *(level.name for level in geography.levels)}
     reserved |= {area.name for area in geography.areas}
@@ -157,10 +138,9 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
                 query = _query(schema, part.variables, reserved)
                 margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
                 kept = tuple(margins) if part.margins == "all" else (query,)
-                tables.append(Table(part.name, part.title or part.name, query, kept, tuple(part.levels)))
+                tables.append(QueryTable(part.name, part.title or part.name, query, kept, tuple(part.levels)))
             except ConfideError as error:
-                where = loaded.place("tables", position, "variables")
-                findings += [replace(finding, where=where) for finding in error.findings]
+                findings += placed(error, loaded.place("tables", position, "variables"))
         if settings is not None:
             findings += _people(loaded, spec, schema, settings)
     if settings is not None and frame is not None:
@@ -203,17 +183,13 @@ def _placed(loaded: LoadedSpec, finding: Finding) -> Finding:
 def _query(schema: Schema, variables: Sequence[str], reserved: AbstractSet[str]) -> Query:
     query = schema.ordered_query(variables)
     if query.cells > MOST_CELLS:
-        found, expected = f"{query.cells:,} cells", f"at most {MOST_CELLS:,}"
-        raise ConfideError(
-                "table-too-large", "the table has too many cells for one area", found=found, expected=expected,
-                remedy="use coarser recodes, or split the table",
-            )  # fmt: skip
+        raise too_large(query.cells, MOST_CELLS, area=True)
     for variable in query.variables:
         name = variable.attribute.name
         if name in reserved or ALL in variable.labels:
             raise ConfideError(_reserved(name, reserved))
         if (variable.assignment == NO_GROUP).any():
-            raise ConfideError(_incomplete(variable.name, "a table and its margins would not agree"))
+            raise incomplete_recode(variable.name, ": a table and its margins would not agree")
     return query
 
 
@@ -226,9 +202,9 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
         where = loaded.place("swapping", "risk" if name in settings.risk else "profiles")
         try:
             if (schema.variable(name).assignment == NO_GROUP).any():
-                findings.append(replace(_incomplete(name, "households would be compared in part"), where=where))
+                findings += placed(incomplete_recode(name, ": households would be compared in part"), where)
         except ConfideError as error:
-            findings += [replace(finding, where=where) for finding in error.findings]
+            findings += placed(error, where)
     for name in settings.carry:
         if name not in by_name:
             what, where = f"the schema has no attribute {name!r}", loaded.place("swapping", "carry")
@@ -257,14 +233,4 @@ def _reserved(name: str, reserved: AbstractSet[str]) -> Finding:
         found=name,
         expected=f"a name other than {', '.join(sorted(reserved))}; no label {ALL!r}",
         remedy="rename it in the schema, and map the column in [data] columns",
-    )
-
-
-def _incomplete(name: str, why: str) -> Finding:
-    return Finding(
-        code="incomplete-recode",
-        what=f"the recode {name!r} leaves levels out: {why}",
-        found=name,
-        expected="a recode that puts every level into a group",
-        remedy="add a group for the rest to the schema file",
     )
