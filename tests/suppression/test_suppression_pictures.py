@@ -19,11 +19,11 @@ from confide.mechanisms.suppression import evaluate as suppression_figures
 from confide.mechanisms.suppression.attacker import Intervals
 from confide.mechanisms.suppression.evaluate import drawn, spread
 from confide.mechanisms.suppression.heuristic import heuristic
-from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL
 from confide.mechanisms.suppression.losses import Losses, lost_share
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
+from confide.releases.tabular import TOTAL_CODE
 from confide.report import plots, suppression_plots
 
 needs_plots = pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
@@ -166,8 +166,8 @@ def test_groups_that_lose_most_come_first_and_hidden_totals_are_not_told() -> No
 def test_totals_of_all_areas_are_a_line_of_their_own_where_no_level_has_them() -> None:
     programme, problem = posed(("county", "tract"))
     rows = told(Losses(programme, problem, pattern(programme, problem)).by_level(), "level")
-    assert list(rows) == [TOTAL_LABEL, "county", "tract"]
-    assert rows[TOTAL_LABEL] == by_hand(9, 0, 1, 3, 29, 4 * 29)
+    assert list(rows) == [TOTAL_CODE, "county", "tract"]
+    assert rows[TOTAL_CODE] == by_hand(9, 0, 1, 3, 29, 4 * 29)
 
 
 @settings(max_examples=30, deadline=None)
@@ -179,7 +179,7 @@ def test_losses_agree_with_the_lines_of_the_tables(flags: list[bool], which: int
     losses = Losses(programme, problem, hidden)
     levels: dict[str, set[int]] = {}
     groups: dict[tuple[str, str], set[int]] = {}
-    top = "state" if which == 0 else TOTAL_LABEL
+    top = "state" if which == 0 else TOTAL_CODE
     same = {"X": "county X", "Y": "county Y", "1": "tract 1", "2": "tract 2", "3": "county Y"}
     for table, numbers in zip(programme.tables, programme.linked.numbers, strict=True):
         for labels, at in zip(*table.lines, strict=True):
@@ -188,9 +188,9 @@ def test_losses_agree_with_the_lines_of_the_tables(flags: list[bool], which: int
             area = line.pop("area", "S")
             levels.setdefault(level, set()).add(cell)
             for name, label in line.items():
-                if label != TOTAL_LABEL:
+                if label != TOTAL_CODE:
                     groups.setdefault((name, label), set()).add(cell)
-            if level not in ("state", TOTAL_LABEL):
+            if level not in ("state", TOTAL_CODE):
                 groups.setdefault(("area", same[area]), set()).add(cell)
     found = {row["level"]: (row["cells"], row["hidden"]) for row in losses.by_level()}
     assert found == {name: (len(cells), int(hidden[list(cells)].sum())) for name, cells in levels.items()}

@@ -23,11 +23,12 @@ from confide.attacks.suppression.audit_description import (
     wrong,
 )
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
-from confide.mechanisms.suppression.output import Unlike, read_table
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.solving import Floats
 from confide.mechanisms.suppression.structure import ROOT, Dimension, Flags, Integers, Layout, link, tree
-from confide.mechanisms.suppression.verify import bounds, gathered, paths
+from confide.mechanisms.suppression.verify import bounds, gathered
+from confide.releases.tabular import UnlikePlanError, table_files
 
 # Files of suppressed tables as columns of texts and numbers, with a reason for each that cannot be read.
 
@@ -334,12 +335,13 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
     files = {file["path"] for file in manifest["files"]}
     read = []
     for table in programme.tables:
-        format_, path = next(iter(paths(table, files).items()), ("", ""))
+        format_, path = next(iter(table_files(table.name, files).items()), ("", ""))
         try:
             magnitude = question["value"] is not None
-            read.append(read_table(folder / path, table, magnitude=magnitude, sdmx=format_ == "sdmx-csv"))
-        except (Unlike, OSError) as error:
-            raise ReleaseError(_not_one(folder, str(error) if isinstance(error, Unlike) else "no file")) from None
+            read.append(read_table(folder / path, format_, table, magnitude=magnitude))
+        except (UnlikePlanError, OSError) as error:
+            found = str(error) if isinstance(error, UnlikePlanError) else "no file"
+            raise ReleaseError(_not_one(folder, found)) from None
     value, hidden, agree = gathered(programme, read)
     if not agree:
         raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))

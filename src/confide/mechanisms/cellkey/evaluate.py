@@ -16,7 +16,7 @@ import numpy.typing as npt
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.atomic_files import private_folder
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey.counting import count_cells
 from confide.mechanisms.cellkey.lookups import expected_errors
@@ -24,13 +24,12 @@ from confide.mechanisms.cellkey.output import read_table
 from confide.mechanisms.cellkey.programme import CellKeyQuestion
 from confide.mechanisms.cellkey.records import write_coded
 from confide.mechanisms.cellkey.utility import POINTS, Compared, compared, joined
-from confide.releases.evaluate import require_sealed
+from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.run import changed
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import cellkey_plots, plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.utility.metrics import bin_label, bin_of
 
@@ -44,10 +43,8 @@ def evaluate(
     question: CellKeyQuestion, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, for each table with its margins and for the programme as a whole."""
-    require_sealed(workspace)
-    begun = workspace.identity()
-    if begun is None or begun.records_fingerprint != records_fingerprint(question.records.path):
-        raise changed("the records are not those of the release", workspace)
+    fingerprint = records_fingerprint(question.records.path)
+    require_records(workspace, fingerprint, "the records are not those of the release")
     coded = private_folder(workspace.scratch) / "coded.parquet"
     with progress.stage("Counting records", 1) as advance:
         write_coded(engine, question, coded)
@@ -165,18 +162,12 @@ MOST_CURVES = 6
 
 def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: the noise belongs to the records."""
-    findings = no_maps(asked, "cellkey", "the cell key method")
-    if len(asked.runs) > 1:
-        what, found = "runs of one question on the same keyed records are the same release", f"{len(asked.runs)} runs"
-        place, remedy = Place(path="RUN"), "give one run; other record keys are other records"
-        findings.append(Finding("same-noise", what, place, found, "one run", remedy))
-    if findings:
-        raise ParameterError(findings)
-    run = asked.runs[0]
+    what = "runs of one question on the same keyed records are the same release"
+    refusal = Finding("same-noise", what, remedy="give one run; other record keys are other records")
+    run = only_run(asked, "cellkey", "the cell key method", refusal)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
-    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
-    page = write(run.workspace.dossier, numbers, _page(numbers, run.title, asked.question.spec.cellkey.threshold))
-    return Evaluated(Confidential(numbers), page)
+    threshold = asked.question.spec.cellkey.threshold
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, threshold))
 
 
 def _page(numbers: Row, title: str, threshold: int | None) -> str:

@@ -7,15 +7,19 @@ from fractions import Fraction
 from pathlib import Path
 
 from confide.engines import Engine
-from confide.engines.expressions import group_index, identifier, literal
+from confide.engines.expressions import identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    code_expressions,
+    count_rows,
+    integer_expression,
+    no_records,
+    wrong_type,
+)
 from confide.mechanisms.cellkey.counting import KEY, WEIGHT, WEIGHT_UNIT
 from confide.mechanisms.cellkey.programme import CellKeyQuestion
-from confide.schema import Attribute, identity
-
-ROWS_NAMED = 5
-MOST_BRANCHES = 50
-"""An attribute with more codes than this is looked up in a list."""
 
 
 def check_keyed_records(engine: Engine, question: CellKeyQuestion) -> list[Finding]:
@@ -32,25 +36,20 @@ def check_keyed_records(engine: Engine, question: CellKeyQuestion) -> list[Findi
         return wrong
     expressions = coded_expressions(engine, question)
     broken = {name: f"({expression}) IS NULL" for name, expression in expressions.items()}
-    counted = ", ".join(
-        f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS rule_{position}"
-        for position, condition in enumerate(broken.values())
-    )
     weights = f"sum(CAST({expressions[WEIGHT]} AS DECIMAL(38, 0)))" if data.weight else "0"
-    heavy = f"coalesce({weights}, 0) > {_heaviest(question)} AS too_heavy"
-    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(question)} THEN 1 ELSE 0 END), 0) AS lower_half"
-    text = f"SELECT count(*) AS rows_in_all, {counted}, {heavy}, {lower} FROM records"
-    counts = engine.sql(text, records=source).reveal("to count rows that break a rule").to_pylist()[0]
-    if not counts["rows_in_all"]:
-        what = "the file has no records"
-        return [Finding("no-records", what, Place(file=source.file), "0 rows", "at least one record", "give the file")]
-    findings = []
-    for position, (name, condition) in enumerate(broken.items()):
-        if counts[f"rule_{position}"]:
-            findings.append(_bad_rows(question, name, engine.first_rows(source, condition, ROWS_NAMED)))
-    if counts["too_heavy"]:
+    heavy = f"coalesce({weights}, 0) > {_heaviest(question)}"
+    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(question)} THEN 1 ELSE 0 END), 0)"
+    records, breaks, (too_heavy, lower_half) = count_rows(engine, source, [*broken.values()], [heavy, lower])
+    if not records:
+        return [no_records(source)]
+    findings = [
+        _bad_rows(question, name, engine.first_rows(source, condition, ROWS_NAMED))
+        for (name, condition), some in zip(broken.items(), breaks, strict=True)
+        if some
+    ]
+    if too_heavy:
         findings.append(_too_heavy(question))
-    if not findings and _uneven(question, counts["rows_in_all"], int(counts["lower_half"])):
+    if not findings and _uneven(question, records, int(lower_half)):
         findings.append(_not_drawn(question))
     return findings
 
@@ -66,21 +65,8 @@ def write_coded(engine: Engine, question: CellKeyQuestion, into: Path) -> None:
 def coded_expressions(engine: Engine, question: CellKeyQuestion) -> dict[str, str]:
     """SQL for each coded column, NULL where a record does not fit."""
     source, data = question.records, question.spec.data
-    kinds = engine.kinds(source)
-
-    def whole(name: str) -> str:
-        column = identifier(source.theirs(name))
-        return engine.integer_text(column) if kinds[source.theirs(name)] == "text" else f"TRY_CAST({column} AS BIGINT)"
-
-    result = {}
-    for attribute in question.attributes:
-        column = identifier(source.theirs(attribute.name))
-        if not attribute.is_integer and attribute.size > MOST_BRANCHES:
-            result[attribute.name] = _looked_up(attribute, f"CAST({column} AS VARCHAR)")
-            continue
-        value = whole(attribute.name) if attribute.is_integer else f"CAST({column} AS VARCHAR)"
-        result[attribute.name] = f"CAST({group_index(identity(attribute), value)} AS BIGINT)"
-    key, allowed = whole(data.record_key), question.record_keys
+    result = code_expressions(engine, source, question.attributes, listed=True)
+    key, allowed = integer_expression(engine, source, data.record_key), question.record_keys
     result[KEY] = f"CASE WHEN {key} BETWEEN {allowed[0]} AND {allowed[-1]} THEN {key} END"
     if data.weight is not None:
         weight = f"TRY_CAST({identifier(source.theirs(data.weight))} AS DECIMAL(18, 6))"
@@ -88,12 +74,6 @@ def coded_expressions(engine: Engine, question: CellKeyQuestion) -> dict[str, st
         millionths = f"CAST(CAST({weight} AS DECIMAL(38, 6)) * {WEIGHT_UNIT} AS BIGINT)"
         result[WEIGHT] = f"CASE WHEN {weight} >= 0 THEN {millionths} END"
     return result
-
-
-def _looked_up(attribute: Attribute, column: str) -> str:
-    """The number of a level, out of a list that the engine joins: with thousands of codes, branches take long."""
-    rows = ", ".join(f"({literal(level.code)}, {number})" for number, level in enumerate(attribute.levels))
-    return f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) WHERE listed.code = {column})"
 
 
 def _middle(question: CellKeyQuestion) -> int:
@@ -140,20 +120,13 @@ def _no_column(question: CellKeyQuestion, name: str) -> Finding:
 
 
 def _wrong_types(question: CellKeyQuestion, kinds: Mapping[str, str]) -> list[Finding]:
-    """Columns whose type cannot hold codes or keys: a conversion would round them without a word."""
+    """Columns whose type cannot hold codes or keys."""
     source, key = question.records, question.spec.data.record_key
-    whole = {attribute.name: attribute.is_integer for attribute in question.attributes} | {key: True}
+    integers = {attribute.name: attribute.is_integer for attribute in question.attributes} | {key: True}
     return [
-        Finding(
-            code="column-type",
-            what="the column's type cannot hold " + ("keys" if name == key else "the attribute's codes"),
-            where=Place(file=source.file, column=source.theirs(name)),
-            found=f"a column of kind {kinds[source.theirs(name)]!r}",
-            expected="whole numbers" if is_whole else "text",
-            remedy="write the column with the right type; codes and keys are never floating-point numbers",
-        )
-        for name, is_whole in whole.items()
-        if kinds[source.theirs(name)] == "other" or (not is_whole and kinds[source.theirs(name)] != "text")
+        wrong_type(source, name, kinds, "keys" if name == key else "the attribute's codes", integer=integer)
+        for name, integer in integers.items()
+        if kinds[source.theirs(name)] == "other" or (not integer and kinds[source.theirs(name)] != "text")
     ]
 
 
@@ -184,12 +157,5 @@ def _bad_rows(question: CellKeyQuestion, name: str, rows: list[int]) -> Finding:
     else:
         attribute = next(each for each in question.attributes if each.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
-    shown = ", ".join(f"{row:,}" for row in rows)
-    return Finding(
-        code="bad-record",
-        what=f"{what} (the first such rows: {shown})",
-        where=Place(file=source.file, column=source.theirs(ours), row=rows[0] if rows else None),
-        found=CONFIDENTIAL,
-        expected=expected,
-        remedy="correct the records, or the schema if that is wrong",
-    )
+    remedy = "correct the records, or the schema if that is wrong"
+    return bad_record(source, ours, what, expected, rows, remedy=remedy)

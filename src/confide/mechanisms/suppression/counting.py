@@ -16,19 +16,25 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.expressions import group_index, identifier
-from confide.errors import CONFIDENTIAL, Finding, Place
-from confide.inputs.records import check_columns, check_records, column_expressions
+from confide.engines.expressions import identifier
+from confide.errors import Finding, Place
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    check_codes,
+    check_records,
+    code_expressions,
+    column_expressions,
+    integer_expression,
+)
 from confide.mechanisms.suppression import problem as rules
 from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, Problem
 from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
-from confide.schema import identity
 
 BLOCK, NUMBER, VALUE = "block code", "n", "record value"
 EVERYBODY = "everybody"
-ROWS_NAMED = 5
 LARGEST_VALUE = 1 << 32
 
 
@@ -50,7 +56,7 @@ def check(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> 
         block, spine = question.spec.geography.block, question.frame.spine
         findings = check_records(engine, source, attributes, block, spine, frame)
     else:
-        findings = _without_areas(engine, question)
+        findings = check_codes(engine, source, attributes)
     if not findings and question.spec.data.value is not None:
         findings = _values(engine, question)
     return findings
@@ -206,36 +212,13 @@ def _blocks(question: SuppressionQuestion, codes: list[str]) -> Integers:
 
 def _expressions(engine: Engine, question: SuppressionQuestion) -> dict[str, str]:
     source, block = question.records, question.spec.geography.block
-    read = column_expressions(engine, source, question.attributes, block)
-    keys = {
-        attribute.name: f"CAST({group_index(identity(attribute), read[attribute.name])} AS BIGINT)"
-        for attribute in question.attributes
-    }
-    return keys if question.frame is None else keys | {BLOCK: read[block]}
+    keys = code_expressions(engine, source, question.attributes)
+    return keys if question.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
 
 
 def _value_expression(engine: Engine, question: SuppressionQuestion) -> str:
-    source = question.records
-    theirs = source.theirs(str(question.spec.data.value))
-    column = identifier(theirs)
-    whole = engine.integer_text(column) if engine.kinds(source)[theirs] == "text" else f"TRY_CAST({column} AS BIGINT)"
-    return f"CASE WHEN {whole} BETWEEN 0 AND {LARGEST_VALUE} THEN {whole} END"
-
-
-def _without_areas(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
-    """The columns and codes of records that are looked at without their blocks."""
-    source, attributes = question.records, question.attributes
-    if not attributes:
-        return []
-    findings = check_columns(engine, source, attributes, attributes[0].name)
-    if findings:
-        return list(dict.fromkeys(findings))
-    for name, expression in _expressions(engine, question).items():
-        rows = engine.first_rows(source, f"({expression}) IS NULL", ROWS_NAMED)
-        if rows:
-            attribute = next(each for each in attributes if each.name == name)
-            findings.append(_bad_row(question, name, "a code is not in the schema", attribute.describe_codes(), rows))
-    return findings
+    value = integer_expression(engine, question.records, str(question.spec.data.value))
+    return f"CASE WHEN {value} BETWEEN 0 AND {LARGEST_VALUE} THEN {value} END"
 
 
 def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
@@ -252,11 +235,5 @@ def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
         return [Finding("no-value", what, place, found, expected, remedy)]
     rows = engine.first_rows(source, f"({_value_expression(engine, question)}) IS NULL", ROWS_NAMED)
     expected = f"a whole number from 0 to {LARGEST_VALUE:,}"
-    return [_bad_row(question, name, "a value cannot be added up", expected, rows)] if rows else []
-
-
-def _bad_row(question: SuppressionQuestion, name: str, what: str, expected: str, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
-    place = Place(file=question.records.file, column=question.records.theirs(name), row=rows[0])
     remedy = "correct the records, or the schema if that is wrong"
-    return Finding("bad-record", f"{what} (the first such rows: {shown})", place, CONFIDENTIAL, expected, remedy)
+    return [bad_record(source, name, "a value cannot be added up", expected, rows, remedy=remedy)] if rows else []

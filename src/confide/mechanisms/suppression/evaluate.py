@@ -15,24 +15,23 @@ import numpy as np
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.suppression.attacker import Intervals
 from confide.mechanisms.suppression.counting import pose_problem
-from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL
 from confide.mechanisms.suppression.losses import MOST_GROUPS, Losses, lost_share
 from confide.mechanisms.suppression.mechanism import count
-from confide.mechanisms.suppression.output import Unlike, read_table
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.problem import Problem
-from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
+from confide.mechanisms.suppression.programme import SuppressionQuestion
 from confide.mechanisms.suppression.solving import Floats
 from confide.mechanisms.suppression.structure import Flags, Integers
-from confide.releases.evaluate import require_sealed
+from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.run import changed
+from confide.releases.tabular import TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import plots, suppression_plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.report.suppression_plots import Bar
 
@@ -125,10 +124,8 @@ def evaluate(
     question: SuppressionQuestion, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
-    require_sealed(workspace)
-    begun = workspace.identity()
-    if begun is None or begun.records_fingerprint != records_fingerprint(question.records.path):
-        raise changed("the records are not those of the release", workspace)
+    fingerprint = records_fingerprint(question.records.path)
+    require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
         problem = pose_problem(question, count(question, engine, workspace))
         advance(1)
@@ -161,26 +158,17 @@ def evaluate(
 
 def _released(question: SuppressionQuestion, release: Path) -> Flags:
     """Which distinct cells are hidden, read from the files."""
-    formats = question.spec.output.formats
-    sdmx = formats[0] == "sdmx-csv"
     linked = question.programme.linked
     hidden = np.ones(linked.structure.cells, np.bool_)
     for table, numbers in zip(question.programme.tables, linked.numbers, strict=True):
-        file = release / (f"sdmx/{table.name}.csv" if sdmx else f"tables/{table.name}.{formats[0]}")
+        file, format_ = released_file(release, table.name, question.spec.output.formats)
         try:
-            _, flags = read_table(file, table, magnitude=question.spec.data.value is not None, sdmx=sdmx)
-        except (Unlike, OSError) as problem:
-            raise ReleaseError(_unlike(table, file, problem)) from None
+            _, flags = read_table(file, format_, table, magnitude=question.spec.data.value is not None)
+        except (UnlikePlanError, OSError) as problem:
+            raise unlike_plan(file.name, problem) from None
         own = table.layout.listed_cells
         hidden[numbers[own]] = flags[own]
     return hidden
-
-
-def _unlike(table: Table, file: Path, problem: Exception) -> Finding:
-    found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
-    remedy = "verify the release with `confide verify`, and restore it"
-    what = f"the released table {table.name!r} is not as the plan describes it"
-    return Finding("release-unlike", what, Place(file=file.name), found, "the table as it was sealed", remedy)
 
 
 # What the pictures of the dossier of suppressed cells show, and what is said below them.
@@ -216,7 +204,7 @@ def bar(name: str, row: Row) -> Bar:
 
 def _lost(numbers: Row) -> dict[str, str]:
     whole = numbers["programme"]
-    levels = [bar("all areas" if row["level"] == TOTAL_LABEL else row["level"], row) for row in numbers["levels"]]
+    levels = [bar("all areas" if row["level"] == TOTAL_CODE else row["level"], row) for row in numbers["levels"]]
     crossings = [bar(_crossed(row["crossed"]), row) for row in numbers["crossings"]]
     tables = sorted(numbers["suppressed"], key=lost_share, reverse=True)
     shown = [bar(row["name"], row) for row in tables[:MOST_TABLES]]
@@ -293,18 +281,11 @@ Row = Mapping[str, Any]
 
 def evaluate_suppression(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: nothing is drawn."""
-    findings = no_maps(asked, "suppression", "cell suppression")
-    if len(asked.runs) > 1:
-        what, found = "runs of one question on the same records are the same release", f"{len(asked.runs)} runs"
-        findings.append(Finding("same-pattern", what, Place(path="RUN"), found, "one run", "give one run"))
-    if findings:
-        raise ParameterError(findings)
-    run = asked.runs[0]
+    what = "runs of one question on the same records are the same release"
+    run = only_run(asked, "suppression", "cell suppression", Finding("same-pattern", what, remedy="give one run"))
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
-    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
     titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
-    page = _page(numbers, run.title, titles)
-    return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, page))
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, titles))
 
 
 def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:

@@ -18,13 +18,8 @@ import numpy as np
 from confide.errors import SpecError
 from confide.geography import Geolevel
 from confide.mechanisms.suppression.structure import ROOT, Dimension, Flags, Integers
+from confide.releases.tabular import AREA, TOTAL_CODE
 from confide.schema import Recode
-
-TOTAL_LABEL = "_T"
-"""What stands for a variable that is summed over, as in SDMX."""
-
-AREA = "area"
-LEVEL = "level"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +59,7 @@ class Variable:
         found: list[tuple[str, str, int]] = []
         seen = set()
         if not (self.areas and any(ROOT in each.codes for each in chosen)):
-            found.append((TOTAL_LABEL, TOTAL_LABEL, ROOT))
+            found.append((TOTAL_CODE, TOTAL_CODE, ROOT))
             seen.add(ROOT)
         for each in chosen:
             for label, code in zip(each.labels, each.codes.tolist(), strict=True):
@@ -129,7 +124,7 @@ def _variable(
     name: str, groupings: Sequence[tuple[str, Sequence[str], Integers]], *, prefixed: bool, areas: bool = False
 ) -> Variable:
     """The tree of groupings that nest, coarse first; each says for every smallest code its group."""
-    codes, parent = [TOTAL_LABEL], [-1]
+    codes, parent = [TOTAL_CODE], [-1]
     above = np.zeros(len(groupings[0][2]), np.int64)
     made = []
     for grouping, labels, group in groupings:

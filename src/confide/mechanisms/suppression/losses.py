@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL, Variable
+from confide.mechanisms.suppression.hierarchies import Variable
 from confide.mechanisms.suppression.problem import Problem
 from confide.mechanisms.suppression.programme import Programme, Table
 from confide.mechanisms.suppression.structure import ROOT, Flags, Integers
+from confide.releases.tabular import TOTAL_CODE
 
 MOST_GROUPS = 10
 """Of each variable, so many groups are told: those that lose most."""
@@ -86,8 +87,8 @@ class Losses:
             for grouping in chosen:
                 on_level.setdefault(grouping.name, []).append(numbers[listed & np.isin(code, grouping.codes)])
             if not any(ROOT in grouping.codes for grouping in chosen):
-                on_level.setdefault(TOTAL_LABEL, []).append(numbers[listed & (code == ROOT)])
-        for name in (TOTAL_LABEL, *(grouping.name for grouping in area.groupings)):
+                on_level.setdefault(TOTAL_CODE, []).append(numbers[listed & (code == ROOT)])
+        for name in (TOTAL_CODE, *(grouping.name for grouping in area.groupings)):
             cells = np.unique(np.concatenate(on_level.get(name, [np.zeros(0, np.int64)])))
             if len(cells):
                 yield {"level": name} | self.of(cells)

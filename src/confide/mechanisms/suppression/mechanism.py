@@ -24,7 +24,7 @@ from confide.errors import Finding
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check, pose_problem, read_truth, write_grouped
-from confide.mechanisms.suppression.output import people_rows, people_schema, sdmx_rows, sdmx_schema
+from confide.mechanisms.suppression.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
 from confide.mechanisms.suppression.programme import SuppressionQuestion, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.statement import in_words, protection_in_words, rules_in_words
@@ -35,6 +35,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Plan
+from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 
 BYTES_PER_CELL = 100
@@ -99,17 +100,14 @@ class Suppression:
         release: ReleaseWriter,
     ) -> None:
         output, magnitude = question.spec.output, question.spec.data.value is not None
-        plain = [name for name in output.formats if name != "sdmx-csv"]
         figures, hidden = recall(job.workspace)
         programme = question.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
-                if plain:
-                    rows = people_rows(table, figures[at], hidden[at], magnitude=magnitude)
-                    release.table(table.name, people_schema(table, magnitude=magnitude), rows, plain, table.title)
-                if "sdmx-csv" in output.formats:
-                    rows = sdmx_rows(table, figures[at], hidden[at], output.agency)
-                    release.text(f"sdmx/{table.name}", sdmx_schema(table), rows, table.title, ",", quoted=True)
+                values = table, figures[at], hidden[at]
+                plain = plain_schema(table, magnitude=magnitude), plain_rows(*values, magnitude=magnitude)
+                sdmx = sdmx_schema(table), sdmx_rows(*values, output.agency)
+                publish(release, table.name, table.title, output.formats, plain, sdmx)
                 advance(1)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -15,10 +15,11 @@ from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
 from confide.inputs.frame import Frame, LevelRule, read_frame
-from confide.mechanisms.suppression.hierarchies import AREA, LEVEL, Variable, of_attribute, of_levels, read_variable
+from confide.mechanisms.suppression.hierarchies import Variable, of_attribute, of_levels, read_variable
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import Flags, Integers, Layout, Linked, link
 from confide.releases.load_spec import LoadedSpec, find_source
+from confide.releases.tabular import AREA, LEVEL, placed, reserved_name
 from confide.schema import Attribute, Schema
 
 MOST_CELLS = 500_000
@@ -153,14 +154,15 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
                 recode = schema.variable(name)
                 used.setdefault(recode.attribute.name, {})[name] = recode
         except ConfideError as error:
-            findings += [replace(each, where=loaded.place("tables", position, "variables")) for each in error.findings]
+            findings += placed(error, loaded.place("tables", position, "variables"))
     variables: dict[str, Variable] = {}
     wanted = {level for part in spec.tables for level in part.levels}
     if frame is not None and wanted:
         variables[AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
     for attribute in schema.attributes:
         if attribute.name in used:
-            findings += _reserved(attribute)
+            if attribute.name.lower() in RESERVED:
+                findings += reserved_name(attribute.name, RESERVED).findings
             try:
                 variables[attribute.name] = of_attribute(list(used[attribute.name].values()))
             except ConfideError as error:
@@ -185,15 +187,6 @@ def _table(name: str, title: str, asked: list[str], levels: list[str], variables
             chosen.append(variable)
             listed.append(of_variable)
     return Table(name, title or name, tuple(chosen), tuple(listed))
-
-
-def _reserved(attribute: Attribute) -> list[Finding]:
-    if attribute.name.lower() not in RESERVED:
-        return []
-    what = f"an attribute cannot be called {attribute.name!r}: tables have a column of that name"
-    expected = "a name other than " + ", ".join(sorted(RESERVED))
-    remedy = "rename the attribute in the schema, and map it in [data] columns"
-    return [Finding("reserved-name", what, found=attribute.name, expected=expected, remedy=remedy)]
 
 
 # From a spec to its question: schema, frame and tables, with every problem of them at once.

@@ -9,6 +9,7 @@ the files; that each has its full protection is proved when the release is made 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ import numpy as np
 
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import Attacker
-from confide.mechanisms.suppression.output import Unlike, read_table
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.programme import Programme, Table, described
 from confide.mechanisms.suppression.solving import Floats
 from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.releases import tabular
 from confide.releases.mechanism import Check
 
-DOCUMENT = "statement.html"
+TableContent = tuple[Integers, Flags]
+"""The figures of a table's cells, and which of them are suppressed."""
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
@@ -30,46 +33,34 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     question = manifest["plan"]["question"]
     programme = described(question)
     files = {file["path"] for file in manifest["files"]}
-    known = {path for table in programme.tables for path in paths(table, files).values()} | {DOCUMENT}
-    detail = ", ".join(sorted(files - known)) or "every file is a table of the plan, or the statement"
-    yield Check("no other files", files <= known, detail)
-    formats = {tuple(paths(table, files)) for table in programme.tables}
-    shown = ", ".join(sorted(set().union(*formats))) or "no file of any table is in the release"
-    yield Check("every table in every format", len(formats) == 1 and () not in formats, shown)
-    read: list[tuple[Integers, Flags]] = []
+    names = [table.name for table in programme.tables]
+    yield tabular.no_other_files(names, files)
+    yield tabular.every_format(names, files)
+    read: list[TableContent] = []
     for table in programme.tables:
         yield from _table(folder, files, table, read, magnitude=question["value"] is not None)
     if len(read) == len(programme.tables):
         yield from _together(programme, read, question)
 
 
-def paths(table: Table, files: set[str]) -> dict[str, str]:
-    """The files of a table by their format."""
-    wanted = {format_: f"tables/{table.name}.{format_}" for format_ in ("parquet", "csv")}
-    wanted["sdmx-csv"] = f"sdmx/{table.name}.csv"
-    return {format_: path for format_, path in wanted.items() if path in files}
-
-
 def _table(
-    folder: Path, files: set[str], table: Table, read: list[tuple[Integers, Flags]], *, magnitude: bool
+    folder: Path, files: set[str], table: Table, read: list[TableContent], *, magnitude: bool
 ) -> Iterator[Check]:
-    found: dict[str, tuple[Integers, Flags]] = {}
-    problem = ""
-    for format_, path in paths(table, files).items():
-        try:
-            found[format_] = read_table(folder / path, table, magnitude=magnitude, sdmx=format_ == "sdmx-csv")
-        except Unlike as error:
-            problem = problem or f"{format_}: {error}"
+    if not tabular.table_files(table.name, files):
+        return  # said of all tables together
+    reading = partial(read_table, table=table, magnitude=magnitude)
+    contents, problem = tabular.read_formats(folder, table.name, files, reading)
     yield Check(f"{table.name}: columns, labels and statuses", not problem, problem or f"{len(table.lines[0]):,} rows")
-    if problem or not found:
-        return
-    first, *others = found.values()
-    same = all(np.array_equal(first[0], each[0]) and np.array_equal(first[1], each[1]) for each in others)
-    yield Check(f"{table.name}: the same in every format", same, ", ".join(found))
-    read.append(first)
+    if not problem:
+        yield tabular.same_formats(table.name, contents, _same_content)
+        read.append(next(iter(contents.values())))
 
 
-def gathered(programme: Programme, read: list[tuple[Integers, Flags]]) -> tuple[Floats, Flags, bool]:
+def _same_content(one: TableContent, other: TableContent) -> bool:
+    return np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
+
+
+def gathered(programme: Programme, read: list[TableContent]) -> tuple[Floats, Flags, bool]:
     """The figures of all distinct cells and which are hidden, and whether tables agree about both."""
     linked = programme.linked
     value, hidden = np.zeros(linked.structure.cells), np.ones(linked.structure.cells, np.bool_)
@@ -91,7 +82,7 @@ def bounds(programme: Programme, question: Mapping[str, Any]) -> Floats:
     return low
 
 
-def _together(programme: Programme, read: list[tuple[Integers, Flags]], question: dict[str, Any]) -> Iterator[Check]:
+def _together(programme: Programme, read: list[TableContent], question: dict[str, Any]) -> Iterator[Check]:
     linked = programme.linked
     value, hidden, agree = gathered(programme, read)
     yield Check("the same cell is the same in every table", agree, f"{int(linked.listed.sum()):,} distinct cells")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import Finding
 from confide.mechanisms.swapping.core import exact_levels, looked_at
 from confide.mechanisms.swapping.mechanism import moved_file, swap_of
 from confide.mechanisms.swapping.output import AreaCounts, count_table, read_table
@@ -26,13 +26,12 @@ from confide.mechanisms.swapping.people import ADULTS, SIZE, People
 from confide.mechanisms.swapping.problem import SwappingQuestion
 from confide.mechanisms.swapping.records import read_people, variables_of
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, Swap, kept_in_blocks
-from confide.releases.evaluate import require_sealed
+from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.run import changed
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import plots, swapping_plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.utility import tally
 
@@ -43,10 +42,7 @@ def evaluate(
     question: SwappingQuestion, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, what stays counted again, and the swap itself."""
-    require_sealed(workspace)
-    begun = workspace.identity()
-    if begun is None or begun.records_fingerprint != question.fingerprint():
-        raise changed("records or settings are not those of the release", workspace)
+    require_records(workspace, question.fingerprint(), "records or settings are not those of the release")
     with progress.stage("Reading records", 1) as advance:
         people = read_people(question, engine)
         advance(1)
@@ -126,7 +122,7 @@ def _released(question: SwappingQuestion, table: QueryTable, release: Path) -> T
 
 def _of_level(question: SwappingQuestion, rows: TableRows, level: str, place: int) -> AreaCounts:
     codes = pa.array(question.spine.level(level).codes, pa.string())
-    on_level = rows.where(rows.level == place)
+    on_level = rows.on_level(place)
     unit = pc.index_in(on_level.area, codes).to_numpy(zero_copy_only=False).astype(np.int64)
     return AreaCounts(unit, on_level.margin, on_level.cell, on_level.count)
 
@@ -183,18 +179,11 @@ KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults"}
 
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier."""
-    findings = no_maps(asked, "swapping", "swapped data")
-    if len(asked.runs) > 1:
-        what, found = "swapped data are evaluated one run at a time", f"{len(asked.runs)} runs"
-        findings.append(Finding("one-run", what, Place(path="RUN"), found, "one run", "give one run"))
-    if findings:
-        raise ParameterError(findings)
-    run = asked.runs[0]
+    refusal = Finding("one-run", "swapped data are evaluated one run at a time", remedy="give one run")
+    run = only_run(asked, "swapping", "swapped data", refusal)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
-    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
     levels = [level.name for level in asked.question.spine.levels]
-    page = write(run.workspace.dossier, numbers, _page(numbers, run.title, levels))
-    return Evaluated(Confidential(numbers), page)
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, levels))
 
 
 def _page(numbers: Row, title: str, levels: list[str]) -> str:

@@ -9,15 +9,22 @@ import pyarrow.compute as pc
 
 from confide.engines import Engine
 from confide.engines.atomic_files import private_folder
-from confide.engines.expressions import group_index, identifier, literal
+from confide.engines.expressions import identifier, literal
 from confide.engines.groups import write_parquet
-from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.errors import Finding
 from confide.inputs.frame import missing_columns, wrong_code_types
-from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    blocks_table,
+    check_columns,
+    check_records,
+    code_expressions,
+    column_expressions,
+)
 from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.problem import SwappingQuestion
 from confide.releases.mechanism import Job
-from confide.schema import identity
 
 Integers = npt.NDArray[np.int64]
 
@@ -75,8 +82,8 @@ def read_people(question: SwappingQuestion, engine: Engine) -> People:
     column = f"CAST({identifier(records.theirs(question.spec.data.household))} AS VARCHAR)"
     # By position: an attribute may have any name, also one that we would give.
     attributes = "".join(
-        f", CAST({group_index(identity(attribute), read[attribute.name])} AS BIGINT) AS attribute_{position}"
-        for position, attribute in enumerate(question.attributes)
+        f", {number} AS attribute_{position}"
+        for position, number in enumerate(code_expressions(engine, records, question.attributes).values())
     )
     text = (
         f"SELECT CASE WHEN {_inside(question, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
@@ -116,13 +123,6 @@ def _inside(question: SwappingQuestion, read: dict[str, str]) -> str:
 
 
 def _bad(question: SwappingQuestion, code: str, what: str, expected: str, rows: list[int]) -> Finding:
-    column = question.records.theirs(question.spec.data.household)
-    shown = ", ".join(f"{row:,}" for row in rows)
-    return Finding(
-        code=code,
-        what=f"{what} (the first such rows: {shown})",
-        where=Place(file=question.records.file, column=column, row=rows[0]),
-        found=CONFIDENTIAL,
-        expected=expected,
-        remedy="correct the records; who lives in no household is told by [data] in_households",
-    )
+    remedy = "correct the records; who lives in no household is told by [data] in_households"
+    household = question.spec.data.household
+    return bad_record(question.records, household, what, expected, rows, code=code, remedy=remedy)

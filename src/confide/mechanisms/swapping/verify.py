@@ -82,7 +82,7 @@ def _table(
     yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.count):,} cells")
     if not ordered:
         return
-    by_level = {level: rows.where(rows.level == place) for place, level in enumerate(table.levels)}
+    by_level = {level: rows.on_level(place) for place, level in enumerate(table.levels)}
     yield _adds_up(table, by_level)
     yield _levels_agree(table, by_level, spine)
     yield from _repeated(table, by_level, shared)

@@ -14,15 +14,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.errors import ParameterError
 from confide.mechanisms.tables.mechanism import counts_file, dense_counts, margin_counts, summed_axes
-from confide.mechanisms.tables.programme import Programme, Table
+from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
 from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report import plots
-from confide.report.dossier import BANNER, OVER_KEYS, PAGE, Evaluated, Evaluating, no_maps, write, write_numbers
+from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, refuse_maps, reveal, write, write_over_keys
 from confide.report.render import render
 from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
 
@@ -54,7 +53,7 @@ class EvaluatedCells:
         } | self.sums.as_dict()
 
 
-def evaluate(programme: Programme, plan: Plan, workspace: Workspace) -> Confidential[list[EvaluatedCells]]:
+def evaluate(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Confidential[list[EvaluatedCells]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator."""
     require_sealed(workspace)
     rows = []
@@ -70,7 +69,12 @@ def evaluate(programme: Programme, plan: Plan, workspace: Workspace) -> Confiden
 
 
 def _evaluate_level(
-    programme: Programme, plan: Plan, workspace: Workspace, table: Table, level: str, counts: np.ndarray[Any, Any]
+    programme: TablesProblem,
+    plan: Plan,
+    workspace: Workspace,
+    table: MeasuredTable,
+    level: str,
+    counts: np.ndarray[Any, Any],
 ) -> list[EvaluatedCells]:
     geolevel = programme.spine.level(level)
     file = counts_file(workspace, table, geolevel)
@@ -132,25 +136,20 @@ FIXED = frozenset({"cells", "noise_margin", "promised_share_within_margin", "pro
 
 def evaluate_tables(asked: Evaluating) -> Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
-    if findings := no_maps(asked, "tables", "tables"):
-        raise ParameterError(findings)
+    refuse_maps(asked, "tables", "tables")
     results = []
     with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
         for run in asked.runs:
             cells = evaluate(asked.question, asked.plan, run.workspace)
             advance(1)
-            rows = cells.reveal("the dossier is the curator's own report on the truth")
+            rows = reveal(cells)
             results.append({"cells": [row.as_dict() for row in rows]})
             write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title))
             advance(1)
-    page = asked.runs[0].workspace.dossier / PAGE
     if len(results) == 1:
-        return Evaluated(Confidential(results[0]), page)
+        return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
     # "cells" is the list here, and in each of its rows a number that every key shares.
-    combined = combine([result["cells"] for result in results], FIXED)
-    numbers = {"runs": [run.name for run in asked.runs], "cells": combined}
-    write_numbers(asked.runs[0].workspace.dossier / OVER_KEYS, numbers, compact=True)
-    return Evaluated(Confidential(numbers), page)
+    return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], FIXED)})
 
 
 def _page(rows: Sequence[EvaluatedCells], plan: Plan, title: str) -> str:

@@ -28,8 +28,8 @@ from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
 from confide.inputs.records import blocks_table, check_columns, check_records, column_expressions
 from confide.mechanisms.tables import verify as verification
-from confide.mechanisms.tables.output import TableLayout
-from confide.mechanisms.tables.programme import Programme, Table, build_tables, plan_programme
+from confide.mechanisms.tables.output import NoisyTable
+from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, build_tables, plan_programme
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.releases.folder import ReleaseWriter
@@ -108,7 +108,7 @@ class Tables:
     name = "tables"
     spec = TablesSpec
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Programme:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
         spec = loaded.spec
         assert isinstance(spec, TablesSpec)
         sources, findings = find_sources(loaded)
@@ -133,23 +133,23 @@ class Tables:
         if findings:
             raise SpecError(findings)
         assert schema is not None
-        return Programme(spec, schema, frame, sources["records"], tuple(tables))
+        return TablesProblem(spec, schema, frame, sources["records"], tuple(tables))
 
-    def plan(self, question: Programme) -> Plan:
+    def plan(self, question: TablesProblem) -> Plan:
         return plan_programme(question)
 
-    def bytes_needed(self, question: Programme, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, question: TablesProblem, plan: Plan) -> int:  # noqa: ARG002
         return plan.counts * BYTES_PER_COUNT
 
-    def records_file(self, question: Programme) -> Path:
+    def records_file(self, question: TablesProblem) -> Path:
         return question.records.path
 
-    def check_records(self, question: Programme, job: Job) -> list[Finding]:
+    def check_records(self, question: TablesProblem, job: Job) -> list[Finding]:
         frame = _write_frame(question, job.workspace.scratch)
         block = question.spec.geography.block
         return check_records(job.engine, question.records, question.attributes, block, question.spine, frame)
 
-    def tabulate(self, question: Programme, job: Job) -> None:
+    def tabulate(self, question: TablesProblem, job: Job) -> None:
         """Counts the records once for each table at the blocks, then adds up along the geography."""
         frame = _write_frame(question, job.workspace.counts)
         block = question.spec.geography.block
@@ -168,7 +168,7 @@ class Tables:
                         job.engine.write(_roll_up(table, level), into, counts=detailed, frame=frame)
                     advance(1)
 
-    def measure(self, question: Programme, plan: Plan, job: Job, noise: NoiseSource) -> None:
+    def measure(self, question: TablesProblem, plan: Plan, job: Job, noise: NoiseSource) -> None:
         plan.check_measured(
             (level.name, question.query_key(table, margin))
             for table in question.tables
@@ -188,17 +188,17 @@ class Tables:
                         advance=advance,
                     )
 
-    def statistics(self, question: Programme, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def statistics(self, question: TablesProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """Nothing: what is published is what was measured."""
         return {}
 
-    def publish(self, question: Programme, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, question: TablesProblem, plan: Plan, job: Job, release: ReleaseWriter) -> None:
         steps = sum(len(table.parts(level)) for table in question.tables for level in table.levels)
         with job.progress.stage("Writing tables", steps) as advance:
             for table in question.tables:
-                layout = TableLayout(question, plan, table)
+                layout = NoisyTable(question, plan, table)
 
-                def batches(table: Table = table, layout: TableLayout = layout) -> Iterator[pa.RecordBatch]:
+                def batches(table: MeasuredTable = table, layout: NoisyTable = layout) -> Iterator[pa.RecordBatch]:
                     for level in table.levels:
                         for first in table.parts(level):
                             counts = read_measured(job.workspace, table, level, first)
@@ -211,23 +211,25 @@ class Tables:
         return verification.verify(folder, manifest)
 
 
-def counts_file(workspace: Workspace, table: Table, level: Geolevel) -> Path:
+def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
     """Where the true counts of a table on a level are."""
     return workspace.counts / f"{table.name}.{level.name}.parquet"
 
 
-def measured_folder(workspace: Workspace, table: Table, level: Geolevel) -> Path:
+def measured_folder(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
     """Where the measurements of a table on a level are, one file for each part."""
     return workspace.measured / table.name / level.name
 
 
-def read_measured(workspace: Workspace, table: Table, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
+def read_measured(workspace: Workspace, table: MeasuredTable, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
     """The measurements of one part."""
     file = measured_folder(workspace, table, level) / f"{first:08d}.parquet"
     return np.asarray(pq.read_table(file).column(COUNT).to_numpy())
 
 
-def _measure_part(programme: Programme, plan: Plan, noise: NoiseSource, table: Table, level: Geolevel) -> MeasurePart:
+def _measure_part(
+    programme: TablesProblem, plan: Plan, noise: NoiseSource, table: MeasuredTable, level: Geolevel
+) -> MeasurePart:
     margins = []
     for margin in table.margins:
         query = programme.query_key(table, margin)
@@ -238,7 +240,7 @@ def _measure_part(programme: Programme, plan: Plan, noise: NoiseSource, table: T
     return MeasurePart(table.query.shape, level.units, table.units_per_part, tuple(margins))
 
 
-def _roll_up(table: Table, level: Geolevel) -> str:
+def _roll_up(table: MeasuredTable, level: Geolevel) -> str:
     """The block counts added up to the units of a level. A part is known by its first unit."""
     unit = "frame.block" if level.name == "block" else f'frame."unit_{level.name}"'
     part = f"{unit} - {unit} % {table.units_per_part}"
@@ -248,7 +250,7 @@ def _roll_up(table: Table, level: Geolevel) -> str:
     )
 
 
-def _write_frame(question: Programme, folder: Path) -> Path:
+def _write_frame(question: TablesProblem, folder: Path) -> Path:
     path = private_folder(folder) / "frame.parquet"
     write_parquet(blocks_table(question.spine), path)
     return path

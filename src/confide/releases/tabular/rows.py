@@ -129,6 +129,11 @@ class TableRows:
         """The rows of one margin, if margins are in order."""
         return self.where(slice(*np.searchsorted(self.margin, (number, number + 1))))
 
+    def on_level(self, place: int) -> TableRows:
+        """The rows of one level, by its place among the levels of the table."""
+        assert self.level is not None
+        return self.where(self.level == place)
+
     def in_order(self) -> bool:
         """Whether each cell stands once, in order: level by level, by the codes of areas, by margin, by cell."""
         keys = [self.margin, self.cell]

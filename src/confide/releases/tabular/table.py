@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.errors import ConfideError, Finding, Place
-from confide.schema import Query
+from confide.schema import Query, Recode
 from confide.schema.schema import TOTAL
 
 Integers = npt.NDArray[np.int64]
@@ -196,7 +196,8 @@ def projected(larger: Margin | Query, margin: Margin | Query, cells: Integers) -
     kept = {variable.name for variable in margin.variables}
     places = np.unravel_index(cells, larger.shape) if larger.shape else ()
     result: Integers = np.zeros(len(cells), np.int64)
-    for variable, place in zip(larger.variables, places, strict=True):
+    variables: Sequence[TableVariable | Recode] = larger.variables
+    for variable, place in zip(variables, places, strict=True):
         if variable.name in kept:
             result = result * variable.size + place
     return result
