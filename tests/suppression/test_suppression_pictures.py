@@ -207,7 +207,7 @@ def test_losses_agree_with_the_lines_of_the_tables(flags: list[bool], which: int
 def test_widths_are_held_against_what_was_asked_for() -> None:
     """2 beside 9, 8 beside 7, all four hidden: the 2 may be 0 to 10. Asked: up to 4, and 3 wide."""
     linked, problem = two_way([[2, 9], [8, 7]])
-    hidden = heuristic(problem).hidden
+    hidden = heuristic(problem).suppressed
     found = problem.attacker(hidden).intervals()
     row = spread(problem, found, hidden & problem.levels.primary)
     assert (row["cells"], row["protected"], row["known_exactly"]) == (1, 1, 0)

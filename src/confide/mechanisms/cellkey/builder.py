@@ -22,10 +22,9 @@ import pyarrow as pa
 from confide.engines import Engine
 from confide.engines.expressions import identifier
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place
-from confide.mechanisms.cellkey.counting import count_cells, perturb
+from confide.mechanisms.cellkey.counting import check_keyed_records, coded_expressions, count_cells, perturb
 from confide.mechanisms.cellkey.output import plain_rows, plain_schema
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, build
-from confide.mechanisms.cellkey.records import check_keyed_records, coded_expressions
+from confide.mechanisms.cellkey.programme import CellKeyProblem, build
 from confide.mechanisms.cellkey.spec import CellKeyTable
 from confide.releases.tabular import QueryTable
 from confide.schema import Query, Recode, Schema
@@ -36,7 +35,7 @@ MOST_VALUES = 12
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableRequest:
     """A table that was asked for, and whose records it counts."""
 
     table: QueryTable
@@ -49,7 +48,7 @@ def understand(
     variables: Sequence[str],
     where: Mapping[str, str | Sequence[str]] | None = None,
     margins: Literal["all", "none"] = "all",
-) -> Asked:
+) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
     findings: list[Finding] = []
     table = None
@@ -67,11 +66,11 @@ def understand(
             findings += [replace(found, where=Place(path=f"where {name}")) for found in error.findings]
     if findings or table is None:
         raise ParameterError(findings)
-    return Asked(table, tuple(chosen))
+    return TableRequest(table, tuple(chosen))
 
 
 def build_table(
-    question: CellKeyQuestion,
+    question: CellKeyProblem,
     engine: Engine,
     variables: Sequence[str],
     where: Mapping[str, str | Sequence[str]] | None = None,
@@ -104,7 +103,7 @@ def build_table(
     return pa.Table.from_batches(plain_rows(asked.table, figures), schema)
 
 
-def _coded(engine: Engine, question: CellKeyQuestion, asked: Asked) -> str:
+def _coded(engine: Engine, question: CellKeyProblem, asked: TableRequest) -> str:
     """SQL for the coded records that the filter leaves."""
     expressions = coded_expressions(engine, question)
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in expressions.items())

@@ -24,10 +24,9 @@ from confide.engines.groups import write_parquet
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
-from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb
+from confide.mechanisms.cellkey.counting import PerturbedFigures, check_keyed_records, count_cells, perturb, write_coded
 from confide.mechanisms.cellkey.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, prepare
-from confide.mechanisms.cellkey.records import check_keyed_records, write_coded
+from confide.mechanisms.cellkey.programme import CellKeyProblem, prepare
 from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.mechanisms.cellkey.statement import in_words, noise_facts, single_count
 from confide.privacy import Definition, Neighbours
@@ -47,23 +46,23 @@ class CellKey:
     name = "cellkey"
     spec = CellKeySpec
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyQuestion:  # noqa: ARG002
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:  # noqa: ARG002
         return prepare(loaded)
 
-    def plan(self, question: CellKeyQuestion) -> Plan:
+    def plan(self, question: CellKeyProblem) -> Plan:
         """No measurement and no loss; the question has everything else."""
         return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), (), question.facts(), accounted=False)
 
-    def fingerprint(self, question: CellKeyQuestion) -> str:
+    def fingerprint(self, question: CellKeyProblem) -> str:
         return records_fingerprint(question.records.path)
 
-    def bytes_needed(self, question: CellKeyQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, question: CellKeyProblem, plan: Plan) -> int:  # noqa: ARG002
         return BYTES_PER_CELL * sum(margin.cells for table in question.tables for margin in table.margins)
 
-    def check_inputs(self, question: CellKeyQuestion, job: Job) -> list[Finding]:
+    def check_inputs(self, question: CellKeyProblem, job: Job) -> list[Finding]:
         return [*question.warnings, *check_keyed_records(job.engine, question)]
 
-    def make(self, question: CellKeyQuestion, job: Job) -> None:
+    def make(self, question: CellKeyProblem, job: Job) -> None:
         """Counts every cross-classification and perturbs it. True counts and keys are not kept."""
         folder = private_folder(job.workspace.measured)
         distinct = [query for query, _ in question.counted()]
@@ -79,10 +78,10 @@ class CellKey:
                 _keep(folder / _file(job.workspace, query.name).name, figures)
                 advance(1)
 
-    def statistics(self, question: CellKeyQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def statistics(self, question: CellKeyProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         return {}
 
-    def stated(self, question: CellKeyQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
+    def stated(self, question: CellKeyProblem, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
         table = question.ptable
         words = in_words(table, question.spec.cellkey.threshold)
         return {
@@ -90,7 +89,7 @@ class CellKey:
             "noise": noise_facts(table),
         }
 
-    def publish(self, question: CellKeyQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
+    def publish(self, question: CellKeyProblem, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
         output, weighted = question.spec.output, question.spec.data.weight is not None
         with job.progress.stage("Writing tables", len(question.tables)) as advance:
             for table in question.tables:

@@ -27,7 +27,7 @@ RESERVED = {"count", "weighted", "total", "dataflow", "obs_value", "obs_value_we
 
 
 @dataclass(frozen=True, eq=False)
-class CellKeyQuestion:
+class CellKeyProblem:
     """Everything that decides the release but the records and their keys."""
 
     spec: CellKeySpec
@@ -143,7 +143,7 @@ def never_published(ptable: PTable) -> int:
 # From a spec to its question: schema, perturbation table and tables, with every problem of them at once.
 
 
-def prepare(loaded: LoadedSpec) -> CellKeyQuestion:
+def prepare(loaded: LoadedSpec) -> CellKeyProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, CellKeySpec)
@@ -169,7 +169,7 @@ def prepare(loaded: LoadedSpec) -> CellKeyQuestion:
         raise SpecError(findings)
     matrix = None if isinstance(ptable, PTable) else ptable
     law = ptable if isinstance(ptable, PTable) else ptable.by_byte
-    return CellKeyQuestion(spec, schema, records, law, tuple(tables), tuple(warnings), matrix)
+    return CellKeyProblem(spec, schema, records, law, tuple(tables), tuple(warnings), matrix)
 
 
 def _ptable(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable:
@@ -243,7 +243,7 @@ class PerturbedTables:
 
 
 def describe(question: Mapping[str, Any]) -> PerturbedTables:
-    """The tables of a plan's ``question``, which :meth:`CellKeyQuestion.facts` made."""
+    """The tables of a plan's ``question``, which :meth:`CellKeyProblem.facts` made."""
     ptable, threshold = question["ptable"], question["threshold"] or 0
     return PerturbedTables(
         tuple(Table.read(values) for values in question["tables"]),

@@ -90,7 +90,7 @@ def _same_figures(one: TableRows, other: TableRows) -> bool:
 
 def _near(described: PerturbedTables, table: Table, figures: Mapping[str, TableRows]) -> Check:
     """Every cell against its parts by one variable more; variables that leave somebody out do not add up."""
-    compared, wrong = 0, 0
+    comparisons, wrong = 0, 0
     for margin in table.margins:
         for variable in table.variables:
             larger = Margin(tuple(each for each in table.variables if each in margin.variables or each is variable))
@@ -101,9 +101,9 @@ def _near(described: PerturbedTables, table: Table, figures: Mapping[str, TableR
             group = projected(larger, margin, figures[larger.name].cell)
             parts_low, parts_high = _range(described, figures[larger.name], group, margin.cells, variable.size)
             wrong += int(((parts_low > high) | (low > parts_high)).sum())
-            compared += margin.cells
+            comparisons += margin.cells
     bound = int(described.largest_noise)
-    detail = f"{compared:,} cells against the sums of their parts"
+    detail = f"{comparisons:,} cells against the sums of their parts"
     detail += f", of which {wrong:,} are too far" if wrong else f": nowhere further than noise of {bound}"
     return Check(f"{table.name}: noise within its bound", not wrong, detail)
 

@@ -21,8 +21,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from confide.mechanisms.suppression.solving import DoesNotAddUpError, Floats, minimise
-from confide.mechanisms.suppression.structure import Flags, Integers, Structure
+from confide.mechanisms.suppression.structure import DoesNotAddUpError, Flags, Floats, Integers, Structure, minimise
 
 # Bounds carried through equations: what each leaves to one cell, given the bounds of the others.
 
@@ -118,7 +117,7 @@ class Attacker:
 
     structure: Structure
     value: Floats
-    hidden: Flags
+    suppressed: Flags
     low: Floats
     high: Floats
     integer: bool = False
@@ -164,10 +163,10 @@ class Attacker:
 
     def parts(self) -> Iterator[_Part]:
         """The hidden cells in parts that have no equation in common."""
-        cells = np.flatnonzero(self.hidden)
+        cells = np.flatnonzero(self.suppressed)
         if not len(cells):
             return
-        known = np.where(self.hidden, 0.0, self.value)
+        known = np.where(self.suppressed, 0.0, self.value)
         rhs = -(self.structure.matrix @ known)
         matrix = sparse.csr_array(self.structure.matrix[:, cells])
         used = np.diff(matrix.indptr) > 0

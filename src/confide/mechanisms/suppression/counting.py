@@ -28,8 +28,8 @@ from confide.inputs.records import (
     integer_expression,
 )
 from confide.mechanisms.suppression import problem as rules
-from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, Problem
-from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
+from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
 
@@ -49,7 +49,7 @@ class Truth:
     contributions: Contributions | None = field(repr=False, default=None)
 
 
-def check(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> list[Finding]:
+def check(engine: Engine, question: SuppressionProblem, frame: Path | None) -> list[Finding]:
     """Every problem of the records."""
     source, attributes = question.records, question.attributes
     if frame is not None and question.frame is not None:
@@ -62,7 +62,7 @@ def check(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> 
     return findings
 
 
-def write_grouped(engine: Engine, question: SuppressionQuestion, into: Path) -> None:
+def write_grouped(engine: Engine, question: SuppressionProblem, into: Path) -> None:
     """The records as numbers of levels, with their block: how many there are of each kind, or each with its value."""
     keys = _expressions(engine, question)
     if question.spec.data.value is None:
@@ -77,7 +77,7 @@ def write_grouped(engine: Engine, question: SuppressionQuestion, into: Path) -> 
     )
 
 
-def read_truth(question: SuppressionQuestion, grouped: Path) -> Truth:
+def read_truth(question: SuppressionProblem, grouped: Path) -> Truth:
     """The figures of every cell of the linked structure."""
     rows = pq.read_table(grouped)
     columns = {name: rows.column(name) for name in rows.column_names}
@@ -106,7 +106,7 @@ def read_truth(question: SuppressionQuestion, grouped: Path) -> Truth:
     return Truth(joined(linked, values), count, who, Contributions(count, largest))
 
 
-def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
+def pose_problem(question: SuppressionProblem, truth: Truth) -> PatternProblem:
     """Primary rules, bounds and weights, as the spec has them."""
     part = question.spec.suppression
     linked = question.programme.linked
@@ -126,7 +126,7 @@ def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
     )
 
 
-def primary_levels(question: SuppressionQuestion, truth: Truth) -> Levels:
+def primary_levels(question: SuppressionProblem, truth: Truth) -> Levels:
     """The cells that are primary by any rule, with the largest protection levels."""
     part = question.spec.suppression
     levels = Levels.none(len(truth.value))
@@ -150,7 +150,11 @@ def _ranged(few: Levels, value: Integers, percent: Fraction) -> Levels:
 
 
 def _leaves(
-    question: SuppressionQuestion, table: Table, levels: dict[str, Integers], units: Integers | None, rows: int
+    question: SuppressionProblem,
+    table: HierarchicalTable,
+    levels: dict[str, Integers],
+    units: Integers | None,
+    rows: int,
 ) -> list[Integers]:
     """For each variable of a table the finest code of every row."""
     found = []
@@ -168,14 +172,14 @@ def _leaves(
     return found or [np.zeros(rows, np.int64)]
 
 
-def _added(table: Table, leaf: list[Integers], amount: Integers) -> Integers:
+def _added(table: HierarchicalTable, leaf: list[Integers], amount: Integers) -> Integers:
     whole = np.zeros(table.layout.shape or (1,), np.int64)
     np.add.at(whole, tuple(leaf), amount)
     # Codes with parts are sums: a record was counted at the finest one alone.
     return add_up(table.layout.dimensions, whole).reshape(-1)
 
 
-def _largest(table: Table, leaf: list[Integers], value: Integers, top: int) -> Integers:
+def _largest(table: HierarchicalTable, leaf: list[Integers], value: Integers, top: int) -> Integers:
     """The largest contributions of every cell: each record contributes to all cells that its own is a part of."""
     largest = np.zeros((table.layout.cells, top), np.int64)
     if not table.variables:
@@ -204,24 +208,24 @@ def _chains(parent: tuple[int, ...]) -> Integers:
     return np.column_stack(columns[:-1])
 
 
-def _blocks(question: SuppressionQuestion, codes: list[str]) -> Integers:
+def _blocks(question: SuppressionProblem, codes: list[str]) -> Integers:
     assert question.frame is not None
     number = {code: at for at, code in enumerate(question.frame.spine.blocks.codes)}
     return np.array([number[code] for code in codes], np.int64)
 
 
-def _expressions(engine: Engine, question: SuppressionQuestion) -> dict[str, str]:
+def _expressions(engine: Engine, question: SuppressionProblem) -> dict[str, str]:
     source, block = question.records, question.spec.geography.block
     keys = code_expressions(engine, source, question.attributes)
     return keys if question.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
 
 
-def _value_expression(engine: Engine, question: SuppressionQuestion) -> str:
+def _value_expression(engine: Engine, question: SuppressionProblem) -> str:
     value = integer_expression(engine, question.records, str(question.spec.data.value))
     return f"CASE WHEN {value} BETWEEN 0 AND {LARGEST_VALUE} THEN {value} END"
 
 
-def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
+def _values(engine: Engine, question: SuppressionProblem) -> list[Finding]:
     source, name = question.records, str(question.spec.data.value)
     kinds = engine.kinds(source)
     theirs = source.theirs(name)

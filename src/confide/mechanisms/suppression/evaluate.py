@@ -22,10 +22,9 @@ from confide.mechanisms.suppression.counting import pose_problem
 from confide.mechanisms.suppression.losses import MOST_GROUPS, Losses, lost_share
 from confide.mechanisms.suppression.mechanism import count
 from confide.mechanisms.suppression.output import read_table
-from confide.mechanisms.suppression.problem import Problem
-from confide.mechanisms.suppression.programme import SuppressionQuestion
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.programme import SuppressionProblem
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers
 from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
 from confide.releases.tabular import TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
@@ -54,7 +53,7 @@ MOST_DRAWN = 80
 """So many intervals can be told apart on a picture."""
 
 
-def spread(problem: Problem, found: Intervals, chosen: Flags) -> dict[str, Any]:
+def spread(problem: PatternProblem, found: Intervals, chosen: Flags) -> dict[str, Any]:
     """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for."""
     cells = np.flatnonzero(chosen)
     value, low, high = problem.value[cells], found.low[cells], found.high[cells]
@@ -80,7 +79,7 @@ def spread(problem: Problem, found: Intervals, chosen: Flags) -> dict[str, Any]:
 
 
 def drawn(
-    problem: Problem, found: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
+    problem: PatternProblem, found: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
 ) -> list[dict[str, Any]]:
     """Some of the intervals for a picture, from the narrowest to the widest, evenly spaced in that order.
 
@@ -108,7 +107,7 @@ def drawn(
     ]
 
 
-def _asked(problem: Problem, cells: Integers) -> tuple[Floats, Floats, Floats]:
+def _asked(problem: PatternProblem, cells: Integers) -> tuple[Floats, Floats, Floats]:
     """The ends and the width that intervals of cells must have at least."""
     value, levels = problem.value[cells], problem.levels.taken(cells)
     low, high = np.maximum(value - levels.lower, problem.low[cells]), value + levels.upper
@@ -121,7 +120,7 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 
 def evaluate(
-    question: SuppressionQuestion, workspace: Workspace, engine: Engine, progress: Progress
+    question: SuppressionProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
     fingerprint = records_fingerprint(question.records.path)
@@ -129,11 +128,11 @@ def evaluate(
     with progress.stage("Counting records", 1) as advance:
         problem = pose_problem(question, count(question, engine, workspace))
         advance(1)
-    hidden = _released(question, workspace.release)
+    suppressed = _released(question, workspace.release)
     with progress.stage("Attacking", 1) as advance:
-        found = problem.attacker(hidden).intervals()
+        found = problem.attacker(suppressed).intervals()
         advance(1)
-    losses = Losses(question.programme, problem, hidden)
+    losses = Losses(question.programme, problem, suppressed)
     listed, primary = question.programme.linked.listed, problem.levels.primary
     magnitude = question.spec.data.value is not None
     return Confidential(
@@ -147,19 +146,19 @@ def evaluate(
             "margins": list(losses.by_margin()),
             "groups": list(losses.by_group()),
             "intervals": {
-                "primary": spread(problem, found, hidden & primary),
-                "complementary": spread(problem, found, hidden & listed & ~primary),
-                "drawn": drawn(problem, found, hidden & primary, relative=magnitude),
+                "primary": spread(problem, found, suppressed & primary),
+                "complementary": spread(problem, found, suppressed & listed & ~primary),
+                "drawn": drawn(problem, found, suppressed & primary, relative=magnitude),
                 "relative": magnitude,
             },
         }
     )
 
 
-def _released(question: SuppressionQuestion, release: Path) -> Flags:
+def _released(question: SuppressionProblem, release: Path) -> Flags:
     """Which distinct cells are hidden, read from the files."""
     linked = question.programme.linked
-    hidden = np.ones(linked.structure.cells, np.bool_)
+    suppressed = np.ones(linked.structure.cells, np.bool_)
     for table, numbers in zip(question.programme.tables, linked.numbers, strict=True):
         file, format_ = released_file(release, table.name, question.spec.output.formats)
         try:
@@ -167,8 +166,8 @@ def _released(question: SuppressionQuestion, release: Path) -> Flags:
         except (UnlikePlanError, OSError) as problem:
             raise unlike_plan(file.name, problem) from None
         own = table.layout.listed_cells
-        hidden[numbers[own]] = flags[own]
-    return hidden
+        suppressed[numbers[own]] = flags[own]
+    return suppressed
 
 
 # What the pictures of the dossier of suppressed cells show, and what is said below them.

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from confide.mechanisms.suppression.hierarchies import Variable
-from confide.mechanisms.suppression.problem import Problem
-from confide.mechanisms.suppression.programme import Programme, Table
+from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, Variable
 from confide.mechanisms.suppression.structure import ROOT, Flags, Integers
 from confide.releases.tabular import TOTAL_CODE
 
@@ -27,9 +26,9 @@ MOST_GROUPS = 10
 class Losses:
     """A pattern on the tables of a programme. ``hidden`` has a flag for every distinct cell."""
 
-    programme: Programme
-    problem: Problem
-    hidden: Flags
+    programme: SuppressionProgramme
+    problem: PatternProblem
+    suppressed: Flags
 
     def of(self, cells: Integers) -> dict[str, Any]:
         """How many of some distinct cells, and how much of all that they count, are hidden.
@@ -37,7 +36,7 @@ class Losses:
         ``empty`` cells are those whose figure is zero. They add nothing to a sum, and a published zero is easily had:
         shares that are to say what users lose are best taken over the others, as :func:`lost_share` does.
         """
-        value, gone = self.problem.value[cells], self.hidden[cells]
+        value, gone = self.problem.value[cells], self.suppressed[cells]
         primary = self.problem.levels.primary[cells]
         empty, whole = value == 0, max(1, int(value.sum()))
         return {
@@ -125,7 +124,7 @@ class Losses:
             for part in np.split(pairs, starts[1:]) if len(pairs) else ():
                 code = int(part[0, 0])
                 total = own[code]
-                size = None if self.hidden[total] else int(self.problem.value[total])
+                size = None if self.suppressed[total] else int(self.problem.value[total])
                 row = {"variable": variable.name, "group": variable.tree.codes[code], "areas": variable.areas}
                 rows.append(row | {"groups": len(starts), "size": size} | self.of(part[:, 1]))
             rows.sort(key=lambda row: (-lost_share(row), -row["value"]))
@@ -147,7 +146,7 @@ class Losses:
         return np.unique(np.concatenate(pairs), axis=0), own
 
     @cached_property
-    def _tables(self) -> list[tuple[Table, Flags, Integers, Integers]]:
+    def _tables(self) -> list[tuple[HierarchicalTable, Flags, Integers, Integers]]:
         """Each table with its listed cells, the codes of its cells and their numbers."""
         linked = self.programme.linked
         return [

@@ -25,7 +25,7 @@ from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check, pose_problem, read_truth, write_grouped
 from confide.mechanisms.suppression.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.suppression.programme import SuppressionQuestion, prepare
+from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.statement import in_words, protection_in_words, rules_in_words
 from confide.mechanisms.suppression.structure import Flags, Integers
@@ -47,23 +47,23 @@ class Suppression:
     name = "suppression"
     spec = SuppressionSpec
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
         return prepare(loaded, engine)
 
-    def plan(self, question: SuppressionQuestion) -> Plan:
+    def plan(self, question: SuppressionProblem) -> Plan:
         """No measurement and no loss; the question has everything else."""
         return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), (), question.facts(), accounted=False)
 
-    def fingerprint(self, question: SuppressionQuestion) -> str:
+    def fingerprint(self, question: SuppressionProblem) -> str:
         return records_fingerprint(question.records.path)
 
-    def bytes_needed(self, question: SuppressionQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, question: SuppressionProblem, plan: Plan) -> int:  # noqa: ARG002
         return BYTES_PER_CELL * sum(table.layout.cells for table in question.programme.tables)
 
-    def check_inputs(self, question: SuppressionQuestion, job: Job) -> list[Finding]:
+    def check_inputs(self, question: SuppressionProblem, job: Job) -> list[Finding]:
         return check(job.engine, question, _frame_file(question, job.workspace))
 
-    def make(self, question: SuppressionQuestion, job: Job) -> None:
+    def make(self, question: SuppressionProblem, job: Job) -> None:
         """Counts, decides what is hidden, and keeps what is published. True figures of hidden cells are not kept."""
         kept = private_folder(job.workspace.measured) / "published.parquet"
         if kept.exists():
@@ -74,13 +74,13 @@ class Suppression:
         problem = pose_problem(question, truth)
         with job.progress.stage("Protecting cells", int(problem.levels.primary.sum())) as advance:
             safe = solve(problem, question.programme.linked, method=question.spec.suppression.method, advance=advance)
-        hidden = safe.pattern.hidden
-        write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=hidden)}), kept)
+        suppressed = safe.pattern.suppressed
+        write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=suppressed)}), kept)
 
-    def statistics(self, question: SuppressionQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def statistics(self, question: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         return {}
 
-    def stated(self, question: SuppressionQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
+    def stated(self, question: SuppressionProblem, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
         facts = question.facts()
         return {
             "privacy": {
@@ -94,17 +94,17 @@ class Suppression:
 
     def publish(
         self,
-        question: SuppressionQuestion,
+        question: SuppressionProblem,
         plan: Plan,  # noqa: ARG002
         job: Job,
         release: ReleaseWriter,
     ) -> None:
         output, magnitude = question.spec.output, question.spec.data.value is not None
-        figures, hidden = recall(job.workspace)
+        figures, suppressed = recall(job.workspace)
         programme = question.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
-                values = table, figures[at], hidden[at]
+                values = table, figures[at], suppressed[at]
                 plain = plain_schema(table, magnitude=magnitude), plain_rows(*values, magnitude=magnitude)
                 sdmx = sdmx_schema(table), sdmx_rows(*values, output.agency)
                 publish(release, table.name, table.title, output.formats, plain, sdmx)
@@ -114,7 +114,7 @@ class Suppression:
         return verification.verify(folder, manifest)
 
 
-def count(question: SuppressionQuestion, engine: Engine, workspace: Workspace) -> Truth:
+def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) -> Truth:
     """The true figures of all cells."""
     grouped = private_folder(workspace.scratch) / "grouped.parquet"
     write_grouped(engine, question, grouped)
@@ -124,12 +124,12 @@ def count(question: SuppressionQuestion, engine: Engine, workspace: Workspace) -
 def recall(workspace: Workspace) -> tuple[Integers, Flags]:
     """The published figures, and which cells are hidden, as they were decided."""
     column = pq.read_table(workspace.measured / "published.parquet").column("figure").combine_chunks()
-    hidden: Flags = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    suppressed: Flags = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
     figures: Integers = np.asarray(column.fill_null(0).to_numpy(), np.int64)
-    return figures, hidden
+    return figures, suppressed
 
 
-def _frame_file(question: SuppressionQuestion, workspace: Workspace) -> Path | None:
+def _frame_file(question: SuppressionProblem, workspace: Workspace) -> Path | None:
     if question.frame is None:
         return None
     path = private_folder(workspace.scratch) / "frame.parquet"

@@ -11,7 +11,7 @@ so that sum_i min(c_i, level) x_i >= level is demanded. This holds whatever the 
 a weak inequality, never a wrong one.
 
 Rounds of master and sub-problems go on until nothing is broken: first with fractions, which is cheap, then with whole
-x. In the end whole-number movements must prove the pattern (:mod:`confide.mechanisms.suppression.movements`); if
+x. In the end whole-number movements must prove the pattern (:mod:`confide.mechanisms.suppression.flows`); if
 they cannot, a cell outside it must be hidden, and the rounds go on.
 """
 
@@ -19,15 +19,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import optimize, sparse
 
-from confide.mechanisms.suppression.heuristic import Protection, heuristic
-from confide.mechanisms.suppression.problem import NOBODY, Pattern, Problem
-from confide.mechanisms.suppression.solving import Floats, minimise
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.errors import ParameterError
+from confide.mechanisms.suppression.heuristic import Advance, Protection, heuristic, protect
+from confide.mechanisms.suppression.problem import NOBODY, Levels, Pattern, PatternProblem
+from confide.mechanisms.suppression.structure import (
+    Flags,
+    Floats,
+    Integers,
+    LinkedTables,
+    Structure,
+    TableDimensions,
+    minimise,
+    simple_tables,
+)
 
 SMALL = 1e-6
 CLEAN = 1e-9
@@ -50,7 +59,7 @@ class Task:
 class _Master:
     """The inequalities so far, each: coefficients · x >= side."""
 
-    problem: Problem
+    problem: PatternProblem
     rows: list[Floats] = field(default_factory=list)
     sides: list[float] = field(default_factory=list)
 
@@ -88,7 +97,7 @@ class _Master:
                 self.demand(coefficients, 0.0)
 
 
-def tasks(problem: Problem) -> list[Task]:
+def tasks(problem: PatternProblem) -> list[Task]:
     """Everything that is to be protected."""
     found = []
     persons = sorted(set(problem.persons.tolist()) - {NOBODY})
@@ -101,7 +110,7 @@ def tasks(problem: Problem) -> list[Task]:
     return found
 
 
-def optimal(problem: Problem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
+def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
     """The cheapest safe pattern; or the best found in that time, and how much cheaper another one could be."""
     until = time.monotonic() + seconds
     if begin is None:
@@ -123,7 +132,7 @@ def optimal(problem: Problem, *, seconds: float = 60.0, begin: Pattern | None = 
 
 
 def _whole_rounds(
-    problem: Problem, master: _Master, asked: list[Task], begin: Pattern, bound: float, until: float
+    problem: PatternProblem, master: _Master, asked: list[Task], begin: Pattern, bound: float, until: float
 ) -> Pattern:
     proofs = _Proofs(problem)
     for _ in range(ROUNDS):
@@ -133,24 +142,24 @@ def _whole_rounds(
             break
         bound = max(bound, solved[1])
         x = np.rint(solved[0])
-        hidden: Flags = x > 1 / 2
+        suppressed: Flags = x > 1 / 2
         broken = list(_broken(problem, asked, x, proofs))
         if not broken:
-            proof = Protection(problem, hidden)
+            proof = Protection(problem, suppressed)
             if not proof.complete(new=False):
-                cost = problem.cost(hidden)
-                return Pattern(hidden, cost, "optimal", min(bound, cost))
+                cost = problem.cost(suppressed)
+                return Pattern(suppressed, cost, "optimal", min(bound, cost))
             # Safe against fractions but not against whole numbers: so is every pattern within it.
-            broken = [((~hidden).astype(np.float64), 1.0)]
+            broken = [((~suppressed).astype(np.float64), 1.0)]
         for coefficients, side in broken:
             master.demand(coefficients, side)
-    return Pattern(begin.hidden, begin.cost, "optimal", min(bound, begin.cost))
+    return Pattern(begin.suppressed, begin.cost, "optimal", min(bound, begin.cost))
 
 
 class _Proofs:
     """Movements that sub-problems found: where all they move is hidden again, nothing need be solved again."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PatternProblem) -> None:
         self._persons = problem.persons
         self._of_cell: dict[int, list[tuple[frozenset[int], frozenset[int], float]]] = {}
 
@@ -158,24 +167,24 @@ class _Proofs:
         persons = frozenset(self._persons[moved].tolist())
         self._of_cell.setdefault(cell, []).append((frozenset(moved.tolist()), persons - {NOBODY}, by))
 
-    def serve(self, task: Task, hidden: frozenset[int]) -> bool:
+    def serve(self, task: Task, suppressed: frozenset[int]) -> bool:
         proved = self._of_cell.get(task.cell, ())
-        known = [by for moved, persons, by in proved if task.known not in persons and moved <= hidden]
+        known = [by for moved, persons, by in proved if task.known not in persons and moved <= suppressed]
         reach = sum(max([0.0, *(sign * by for by in known)]) for sign in task.signs)
         return reach >= task.level * (1 - SMALL)
 
 
 def _broken(
-    problem: Problem, asked: list[Task], x: Floats, proofs: _Proofs | None = None
+    problem: PatternProblem, asked: list[Task], x: Floats, proofs: _Proofs | None = None
 ) -> Iterator[tuple[Floats, float]]:
     """The inequalities that x breaks, at most one for each task. With ``proofs``, x are whole numbers."""
     cells = np.flatnonzero(x > SMALL)
     matrix = problem.structure.matrix[:, cells]
     used = np.diff(matrix.indptr) > 0
     system = _System(problem, cells, matrix[used], np.flatnonzero(used), x, proofs)
-    hidden = frozenset(cells.tolist())
+    suppressed = frozenset(cells.tolist())
     for task in asked:
-        if proofs is not None and proofs.serve(task, hidden):
+        if proofs is not None and proofs.serve(task, suppressed):
             continue
         reached, coefficients = 0.0, np.zeros(len(x))
         for sign in task.signs:
@@ -191,7 +200,7 @@ def _broken(
 class _System:
     """The sub-problems of one x: the cells that may move, and the equations that they are in."""
 
-    problem: Problem
+    problem: PatternProblem
     cells: Integers
     matrix: sparse.csr_array
     rows: Integers
@@ -239,3 +248,119 @@ class _System:
         if task.known != NOBODY:
             coefficients[self.problem.persons == task.known] = 0.0
         return np.minimum(coefficients, task.level)
+
+
+# The modular way: every simple sub-table solved by itself, from coarse to fine, and back where a margin was hidden.
+#
+# A hierarchical table falls into simple sub-tables: one code with parts of each variable, and these parts. Each is
+# small enough for integer programming. What is hidden in one sub-table is hidden in all that have the cell, and must be
+# protected there; a margin that a finer one had to hide sends its coarser ones back to the queue (de Wolf, "HiTaS: a
+# heuristic approach to cell suppression in hierarchical tables", 2002). Linked tables take their turns in the same
+# queue.
+#
+# Sub-tables that are safe one by one need not be safe together. So in the end every primary cell is protected in the
+# whole structure, by further cells if need be, and what is not needed is published again
+# (:mod:`confide.mechanisms.suppression.heuristic`).
+
+
+MARGIN = 1_000.0
+"""How much dearer the margins of a sub-table are than its inner cells: hidden only where nothing else will do."""
+
+SECONDS = 5.0
+"""How long one sub-table may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class _SubTable:
+    cells: Integers
+    structure: Structure
+    inner: Flags
+
+
+def modular(
+    problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
+) -> Pattern:
+    """A safe pattern. Sub-tables for which no time is left are left to the last step."""
+    protection = modular_protection(problem, linked, seconds=seconds, advance=advance)
+    return Pattern(protection.suppressed, problem.cost(protection.suppressed), "modular")
+
+
+def modular_protection(
+    problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
+) -> Protection:
+    """The same, with the movements that prove it."""
+    until = time.monotonic() + seconds
+    tables = [
+        sub for table, numbers in zip(linked.tables, linked.numbers, strict=True) for sub in _subs(table, numbers)
+    ]
+    parts = [_sub_table(problem.structure, *each) for each in tables]
+    where: dict[int, set[int]] = {}
+    for number, part in enumerate(parts):
+        for cell in part.cells.tolist():
+            where.setdefault(cell, set()).add(number)
+    suppressed, levels = problem.begun.copy(), problem.levels
+    waiting = {number for cell in np.flatnonzero(suppressed).tolist() for number in where.get(cell, ())}
+    while waiting and time.monotonic() < until:
+        number = min(waiting)
+        waiting.remove(number)
+        new, levels = _solve(problem, parts[number], suppressed, levels)
+        suppressed[new] = True
+        waiting |= {other for cell in new.tolist() for other in where[cell] if other != number}
+    return protect(problem, begin=suppressed, advance=advance)
+
+
+def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels) -> tuple[Integers, Levels]:
+    """The cells of a sub-table that must be hidden besides, with protection levels as wide as what they protect."""
+    cells = part.cells
+    own = levels.taken(cells)
+    begun = suppressed[cells]
+    if not begun.any() or not part.structure.rows:
+        return np.zeros(0, np.int64), levels
+    needed = Levels(begun & ~problem.unlisted[cells], own.lower, own.upper, own.sliding)
+    small = replace(
+        problem,
+        structure=part.structure,
+        value=problem.value[cells],
+        levels=needed,
+        weight=problem.weight[cells] * np.where(part.inner, 1.0, MARGIN),
+        low=problem.low[cells],
+        keep=problem.keep[cells] & ~begun,
+        unlisted=problem.unlisted[cells],
+        single=problem.single[cells],
+        who=None if problem.who is None else problem.who[cells],
+        inhabited=None if problem.inhabited is None else problem.inhabited[cells],
+    )
+    try:
+        found = optimal(small, seconds=SECONDS)
+    except ParameterError:
+        return np.zeros(0, np.int64), levels  # not to be protected within the sub-table: the last step looks further
+    new = cells[found.suppressed & ~begun]
+    sliding = levels.sliding.copy()
+    sliding[new] = max(1, int(own.sliding.max()))
+    return new, Levels(levels.primary, levels.lower, levels.upper, sliding)
+
+
+def _subs(table: TableDimensions, numbers: Integers) -> list[tuple[Integers, Flags]]:
+    """The simple sub-tables of a table: the numbers of their cells, and which of these are inner cells."""
+    found = []
+    shaped = numbers.reshape(table.shape or (1,))
+    for codes in simple_tables(table):
+        places = [[code, *dimension.children[code]] for code, dimension in zip(codes, table.dimensions, strict=True)]
+        cells = shaped[np.ix_(*places)] if places else shaped
+        inner = np.ones(cells.shape, np.bool_)
+        for axis in range(cells.ndim):
+            first: list[slice | int] = [slice(None)] * cells.ndim
+            first[axis] = 0
+            inner[tuple(first)] = False
+        found.append((cells.reshape(-1), inner.reshape(-1)))
+    return found
+
+
+def _sub_table(structure: Structure, cells: Integers, inner: Flags) -> _SubTable:
+    distinct, first = np.unique(cells, return_index=True)
+    rows = structure.rows_of(distinct)
+    matrix = structure.matrix[rows]
+    inside = np.zeros(structure.cells)
+    inside[distinct] = 1.0
+    whole = np.rint(abs(matrix) @ inside).astype(np.int64) == np.diff(matrix.indptr)
+    return _SubTable(distinct, structure.sub(distinct, rows[whole]), inner[first])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from confide.mechanisms.suppression.programme import Table
+from confide.mechanisms.suppression.programme import HierarchicalTable
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.releases import tabular
 from confide.releases.tabular import COUNT, OBSERVATION, SDMX, TOTAL_CODE, UnlikePlanError, figure_column, text_column
@@ -24,7 +24,7 @@ NORMAL, MISSING = "A", "Q"
 """Codes of the SDMX list of observation status: a normal value, a missing one that is suppressed."""
 
 
-def plain_schema(table: Table, *, magnitude: bool) -> pa.Schema:
+def plain_schema(table: HierarchicalTable, *, magnitude: bool) -> pa.Schema:
     """The columns of a table for its readers."""
     columns = [text_column(name, f"{name}; {TOTAL_CODE}: all together") for name in table.columns]
     what = "the sum of the records' values" if magnitude else "records"
@@ -32,25 +32,27 @@ def plain_schema(table: Table, *, magnitude: bool) -> pa.Schema:
     return pa.schema([*columns, figure, text_column(STATUS, f"{PUBLISHED} or {SUPPRESSED}")])
 
 
-def sdmx_schema(table: Table) -> pa.Schema:
+def sdmx_schema(table: HierarchicalTable) -> pa.Schema:
     """The columns of SDMX-CSV."""
     figure = figure_column(OBSERVATION, gaps=True)
     return tabular.sdmx_schema(table.columns, figure, text_column(OBSERVATION_STATUS, ""))
 
 
-def plain_rows(table: Table, figures: Integers, suppressed: Flags, *, magnitude: bool) -> Iterator[pa.RecordBatch]:
+def plain_rows(
+    table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool
+) -> Iterator[pa.RecordBatch]:
     """The rows of a table; ``figures`` and ``suppressed`` are those of its layout's cells."""
     values = _values(table, figures, suppressed, PUBLISHED, SUPPRESSED)
     yield tabular.plain_rows(plain_schema(table, magnitude=magnitude), _labels(table), values)
 
 
-def sdmx_rows(table: Table, figures: Integers, suppressed: Flags, agency: str) -> Iterator[pa.RecordBatch]:
+def sdmx_rows(table: HierarchicalTable, figures: Integers, suppressed: Flags, agency: str) -> Iterator[pa.RecordBatch]:
     """The same rows as SDMX-CSV."""
     values = _values(table, figures, suppressed, NORMAL, MISSING)
     yield tabular.sdmx_rows(sdmx_schema(table), agency, table.name, _labels(table), values)
 
 
-def read_table(path: Path, format_: str, table: Table, *, magnitude: bool) -> tuple[Integers, Flags]:
+def read_table(path: Path, format_: str, table: HierarchicalTable, *, magnitude: bool) -> tuple[Integers, Flags]:
     """The figures and flags of a written table, for the cells of its layout; cells that are not listed are suppressed.
 
     Raises :class:`UnlikePlanError`.
@@ -84,12 +86,14 @@ def read_table(path: Path, format_: str, table: Table, *, magnitude: bool) -> tu
     return figures, suppressed
 
 
-def _labels(table: Table) -> list[pa.Array]:
+def _labels(table: HierarchicalTable) -> list[pa.Array]:
     labels, _ = table.lines
     return [pa.array([label[at] for label in labels], pa.string()) for at in range(len(table.columns))]
 
 
-def _values(table: Table, figures: Integers, suppressed: Flags, normal: str, missing: str) -> list[pa.Array]:
+def _values(
+    table: HierarchicalTable, figures: Integers, suppressed: Flags, normal: str, missing: str
+) -> list[pa.Array]:
     _, cells = table.lines
     status = np.where(suppressed[cells], missing, normal).tolist()
     return [pa.array(figures[cells], pa.int64(), mask=suppressed[cells]), pa.array(status, pa.string())]

@@ -16,8 +16,7 @@ from scipy.sparse import csgraph
 from confide.errors import CONFIDENTIAL, NOWHERE, ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.attacker import Attacker
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import Flags, Integers, Structure
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
 
 # Primary rules: which cells would disclose something, and how far an attacker must be kept from their values.
 #
@@ -173,7 +172,7 @@ LARGEST = 1 << 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Problem:
+class PatternProblem:
     """The cell suppression problem of a structure. All values are whole numbers of at least ``low``. Confidential."""
 
     structure: Structure
@@ -249,28 +248,28 @@ class Problem:
         zero that somebody contributes to does."""
         return self.value != 0 if self.inhabited is None else self.inhabited
 
-    def cost(self, hidden: Flags) -> float:
+    def cost(self, suppressed: Flags) -> float:
         """What is paid for hiding cells that are not primary."""
-        return float(self.weight[hidden & ~self.begun].sum())
+        return float(self.weight[suppressed & ~self.begun].sum())
 
-    def attacker(self, hidden: Flags) -> Attacker:
+    def attacker(self, suppressed: Flags) -> Attacker:
         """Somebody who has seen the tables without the hidden cells."""
         value = self.value.astype(np.float64)
-        return Attacker(self.structure, value, hidden, self.low.astype(np.float64), self.high)
+        return Attacker(self.structure, value, suppressed, self.low.astype(np.float64), self.high)
 
-    def needs(self) -> list[Need]:
+    def needs(self) -> list[ProtectionNeed]:
         """What every primary cell must be able to do, the highest totals and the largest distances first."""
         levels = self.levels
         parts = np.bincount(self.structure.total, minlength=self.structure.cells)
         found = []
         for cell in np.flatnonzero(levels.primary).tolist():
             lower = min(int(levels.lower[cell]), int(self.value[cell] - self.low[cell]))
-            found.append(Need(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
+            found.append(ProtectionNeed(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
         return sorted(found, key=lambda need: (not parts[need.cell], -need.upper - need.lower, need.cell))
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ProtectionNeed:
     """A cell whose value must be able to fall by ``lower``, to rise by ``upper`` and to do both by ``sliding``, for all
     that an attacker knows."""
 
@@ -296,7 +295,7 @@ def weights(value: Integers, kind: Weights) -> Floats:
 class Pattern:
     """Which cells are hidden, and how good that is known to be."""
 
-    hidden: Flags
+    suppressed: Flags
     cost: float
     method: str
     bound: float | None = None

@@ -20,12 +20,19 @@ import numpy.typing as npt
 
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
-from confide.mechanisms.suppression.modular import modular_protection
-from confide.mechanisms.suppression.optimal import optimal
-from confide.mechanisms.suppression.problem import Levels, Pattern, Problem, Weights, threshold, weights
-from confide.mechanisms.suppression.structure import Dimension, Flags, Integers, Layout, Linked, flat, link
+from confide.mechanisms.suppression.optimal import modular_protection, optimal
+from confide.mechanisms.suppression.problem import Levels, Pattern, PatternProblem, Weights, threshold, weights
+from confide.mechanisms.suppression.structure import (
+    Dimension,
+    Flags,
+    Integers,
+    LinkedTables,
+    TableDimensions,
+    flat,
+    link,
+)
 
-__all__ = ["Method", "Suppressed", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
+__all__ = ["Method", "SuppressionResult", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
 
 Method = Literal["auto", "optimal", "modular", "heuristic"]
 Zeros = Literal["published", "secondary", "primary"]
@@ -38,14 +45,14 @@ OPTIMAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suppressed:
+class SuppressionResult:
     """Which cells of which tables stay published, and the pattern behind it."""
 
     published: Mapping[str, Flags]
     """For each table a flag for every cell, in the shape of the table."""
     pattern: Pattern
-    problem: Problem
-    linked: Linked
+    problem: PatternProblem
+    linked: LinkedTables
 
     @property
     def cells(self) -> int:
@@ -53,9 +60,9 @@ class Suppressed:
         return int(self.linked.listed.sum())
 
     @property
-    def hidden(self) -> int:
+    def suppressed(self) -> int:
         """Distinct listed cells that are hidden."""
-        return int((self.pattern.hidden & self.linked.listed).sum())
+        return int((self.pattern.suppressed & self.linked.listed).sum())
 
 
 def suppress_tables(
@@ -67,10 +74,10 @@ def suppress_tables(
     method: Method = "auto",
     singletons: bool = True,
     lower: int = 0,
-) -> Suppressed:
+) -> SuppressionResult:
     """Protects tables of counts together, by the threshold rule. Each table has its dimensions and its counts with all
     totals, in the shape of the dimensions; cells with the same codes in several tables are one cell."""
-    layouts = [Layout(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
+    layouts = [TableDimensions(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
     counts = [_shaped(layout, np.asarray(counts)) for layout, (_, counts) in zip(layouts, tables.values(), strict=True)]
     linked = link(layouts)
     value = joined(linked, counts)
@@ -79,14 +86,14 @@ def suppress_tables(
     problem = pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
     pattern = solve(problem, linked, method=method).pattern
     published = {
-        layout.name: ~pattern.hidden[numbers].reshape(layout.shape)
+        layout.name: ~pattern.suppressed[numbers].reshape(layout.shape)
         for layout, numbers in zip(layouts, linked.numbers, strict=True)
     }
-    return Suppressed(published, pattern, problem, linked)
+    return SuppressionResult(published, pattern, problem, linked)
 
 
 def pose(
-    linked: Linked,
+    linked: LinkedTables,
     value: Integers,
     levels: Levels,
     *,
@@ -96,7 +103,7 @@ def pose(
     keep: Flags | None = None,
     who: Integers | None = None,
     inhabited: Flags | None = None,
-) -> Problem:
+) -> PatternProblem:
     """The problem of linked tables. Where zeros are always published, everybody knows that what is hidden is not zero,
     and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all (``inhabited``), is
     known from the records alone."""
@@ -113,20 +120,22 @@ def pose(
         np.where(unlisted, 0, levels.sliding),
     )
     structure = linked.structure
-    return Problem(
+    return PatternProblem(
         structure, value, on_list, weights(value, weight), low, kept, unlisted, single & ~unlisted, who, inhabited
     )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Safe:
+class ProvedPattern:
     """A pattern with its proof."""
 
     pattern: Pattern
     protection: Protection
 
 
-def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance: Advance | None = None) -> Safe:
+def solve(
+    problem: PatternProblem, linked: LinkedTables, *, method: Method = "auto", advance: Advance | None = None
+) -> ProvedPattern:
     """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell; a pattern
     that is not raises."""
     cells = int(linked.listed.sum())
@@ -135,14 +144,14 @@ def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance:
         chosen = "optimal" if cells <= SMALL_TABLE else "modular" if cells <= MEDIUM_TABLE else "heuristic"
     if chosen == "optimal":
         pattern = optimal(problem, seconds=OPTIMAL_SECONDS)
-        protection = Protection(problem, pattern.hidden)
+        protection = Protection(problem, pattern.suppressed)
         protection.complete(new=False, advance=advance)
     else:
         if chosen == "modular":
             protection = modular_protection(problem, linked, advance=advance)
         else:
             protection = protect(problem, advance=advance)
-        pattern = Pattern(protection.hidden, problem.cost(protection.hidden), chosen)
+        pattern = Pattern(protection.suppressed, problem.cost(protection.suppressed), chosen)
     if not protection.safe():
         raise ConfideError(
             "pattern-not-proved",
@@ -150,7 +159,7 @@ def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance:
             expected="a movement in whole numbers for every primary cell",
             remedy="try another method, and report it",
         )
-    return Safe(pattern, protection)
+    return ProvedPattern(pattern, protection)
 
 
 def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Integers:
@@ -171,7 +180,7 @@ def add_up(dimensions: Sequence[Dimension], whole: Integers) -> Integers:
     return whole
 
 
-def joined(linked: Linked, counts: Sequence[Integers]) -> Integers:
+def joined(linked: LinkedTables, counts: Sequence[Integers]) -> Integers:
     """The values of all distinct cells; tables must agree on cells that they share."""
     value = np.zeros(linked.structure.cells, np.int64)
     for numbers, of_table in zip(linked.numbers, counts, strict=True):
@@ -183,7 +192,7 @@ def joined(linked: Linked, counts: Sequence[Integers]) -> Integers:
     return value
 
 
-def _shaped(layout: Layout, counts: npt.NDArray[np.int64]) -> Integers:
+def _shaped(layout: TableDimensions, counts: npt.NDArray[np.int64]) -> Integers:
     if counts.shape != layout.shape or counts.dtype.kind not in "iu":
         what = f"the counts of {layout.name!r} do not fit its dimensions"
         expected = f"whole numbers in the shape {layout.shape}, totals with them"

@@ -18,9 +18,8 @@ import numpy as np
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import Attacker
 from confide.mechanisms.suppression.output import read_table
-from confide.mechanisms.suppression.programme import Programme, Table, described
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers
 from confide.releases import tabular
 from confide.releases.mechanism import Check
 
@@ -44,7 +43,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
 
 
 def _table(
-    folder: Path, files: set[str], table: Table, read: list[TableContent], *, magnitude: bool
+    folder: Path, files: set[str], table: HierarchicalTable, read: list[TableContent], *, magnitude: bool
 ) -> Iterator[Check]:
     if not tabular.table_files(table.name, files):
         return  # said of all tables together
@@ -60,21 +59,21 @@ def _same_content(one: TableContent, other: TableContent) -> bool:
     return np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
 
 
-def gathered(programme: Programme, read: list[TableContent]) -> tuple[Floats, Flags, bool]:
+def gathered(programme: SuppressionProgramme, read: list[TableContent]) -> tuple[Floats, Flags, bool]:
     """The figures of all distinct cells and which are hidden, and whether tables agree about both."""
     linked = programme.linked
-    value, hidden = np.zeros(linked.structure.cells), np.ones(linked.structure.cells, np.bool_)
+    value, suppressed = np.zeros(linked.structure.cells), np.ones(linked.structure.cells, np.bool_)
     each = [
         (numbers[table.listed_cells], figures[table.listed_cells], flags[table.listed_cells])
         for table, numbers, (figures, flags) in zip(linked.tables, linked.numbers, read, strict=True)
     ]
     for at, figures, flags in each:
-        value[at], hidden[at] = figures, flags
-    agree = all(bool((value[at] == figures).all() and (hidden[at] == flags).all()) for at, figures, flags in each)
-    return value, hidden, agree
+        value[at], suppressed[at] = figures, flags
+    agree = all(bool((value[at] == figures).all() and (suppressed[at] == flags).all()) for at, figures, flags in each)
+    return value, suppressed, agree
 
 
-def bounds(programme: Programme, question: Mapping[str, Any]) -> Floats:
+def bounds(programme: SuppressionProgramme, question: Mapping[str, Any]) -> Floats:
     """What everybody knows of a hidden cell: not below zero, or not zero either where zeros are always published."""
     low = np.zeros(programme.linked.structure.cells)
     if question["suppression"]["zeros"] == "published":
@@ -82,32 +81,34 @@ def bounds(programme: Programme, question: Mapping[str, Any]) -> Floats:
     return low
 
 
-def _together(programme: Programme, read: list[TableContent], question: dict[str, Any]) -> Iterator[Check]:
+def _together(programme: SuppressionProgramme, read: list[TableContent], question: dict[str, Any]) -> Iterator[Check]:
     linked = programme.linked
-    value, hidden, agree = gathered(programme, read)
+    value, suppressed, agree = gathered(programme, read)
     yield Check("the same cell is the same in every table", agree, f"{int(linked.listed.sum()):,} distinct cells")
-    complete = np.asarray(abs(linked.structure.matrix) @ hidden.astype(np.float64)) == 0
-    sums = (linked.structure.matrix @ np.where(hidden, 0.0, value))[complete]
+    complete = np.asarray(abs(linked.structure.matrix) @ suppressed.astype(np.float64)) == 0
+    sums = (linked.structure.matrix @ np.where(suppressed, 0.0, value))[complete]
     detail = f"{int(complete.sum()):,} sums of published cells alone"
     yield Check("published cells add up", not sums.any(), detail)
     threshold = question["suppression"]["threshold"]
     if threshold is not None and question["value"] is None:
-        shown = linked.listed & ~hidden & (value > 0) & (value <= threshold)
+        shown = linked.listed & ~suppressed & (value > 0) & (value <= threshold)
         yield Check("no small count is published", not shown.any(), f"none from 1 to {threshold:,}")
     if agree and not sums.any():
-        yield from _attack(programme, value, hidden, question)
+        yield from _attack(programme, value, suppressed, question)
 
 
-def _attack(programme: Programme, value: Floats, hidden: Flags, question: dict[str, Any]) -> Iterator[Check]:
+def _attack(
+    programme: SuppressionProgramme, value: Floats, suppressed: Flags, question: dict[str, Any]
+) -> Iterator[Check]:
     linked, part = programme.linked, question["suppression"]
     low = bounds(programme, question)
     try:
-        attacker = Attacker(linked.structure, value, hidden, low, np.full(len(value), np.inf), integer=True)
+        attacker = Attacker(linked.structure, value, suppressed, low, np.full(len(value), np.inf), integer=True)
         found = attacker.intervals()
     except ConfideError as error:
         yield Check("hidden cells can have figures", False, error.findings[0].what)
         return
-    listed = hidden & linked.listed
+    listed = suppressed & linked.listed
     exact = listed & (found.high <= found.low)
     detail = f"{int(listed.sum()):,} hidden cells, {found.programmes:,} programmes solved"
     detail += f", of which {int(exact.sum()):,} are known exactly" if exact.any() else ": none is known exactly"

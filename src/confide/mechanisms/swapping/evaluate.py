@@ -23,8 +23,7 @@ from confide.mechanisms.swapping.core import exact_levels, looked_at
 from confide.mechanisms.swapping.mechanism import moved_file, swap_of
 from confide.mechanisms.swapping.output import AreaCounts, count_table, read_table
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People
-from confide.mechanisms.swapping.problem import SwappingQuestion
-from confide.mechanisms.swapping.records import read_people, variables_of
+from confide.mechanisms.swapping.problem import SwappingProblem, read_people, variables_of
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, Swap, kept_in_blocks
 from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
@@ -39,7 +38,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def evaluate(
-    question: SwappingQuestion, workspace: Workspace, engine: Engine, progress: Progress
+    question: SwappingProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, what stays counted again, and the swap itself."""
     require_records(workspace, question.fingerprint(), "records or settings are not those of the release")
@@ -65,7 +64,7 @@ def evaluate(
     )
 
 
-def _compared(question: SwappingQuestion, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
+def _compared(question: SwappingProblem, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
     released = _released(question, table, release)
     for place, (level, true) in enumerate(count_table(people, people.block, people.codes, table)):
@@ -85,7 +84,7 @@ def _compared(question: SwappingQuestion, people: People, table: QueryTable, rel
             }
 
 
-def _stays(question: SwappingQuestion, table: QueryTable, level: str, number: int) -> bool:
+def _stays(question: SwappingProblem, table: QueryTable, level: str, number: int) -> bool:
     """Whether the release says that these counts are as they were."""
     variables = table.margins[number].variables
     carried = {variable.attribute.name for variable in variables} & set(question.settings.carry)
@@ -112,7 +111,7 @@ def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> t
     return found[0], found[1]
 
 
-def _released(question: SwappingQuestion, table: QueryTable, release: Path) -> TableRows:
+def _released(question: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
     file, format_ = released_file(release, table.name, question.spec.output.formats)
     try:
         return read_table(file, format_, table.layout)
@@ -120,14 +119,14 @@ def _released(question: SwappingQuestion, table: QueryTable, release: Path) -> T
         raise unlike_plan(table.name, problem) from None
 
 
-def _of_level(question: SwappingQuestion, rows: TableRows, level: str, place: int) -> AreaCounts:
+def _of_level(question: SwappingProblem, rows: TableRows, level: str, place: int) -> AreaCounts:
     codes = pa.array(question.spine.level(level).codes, pa.string())
     on_level = rows.on_level(place)
     unit = pc.index_in(on_level.area, codes).to_numpy(zero_copy_only=False).astype(np.int64)
     return AreaCounts(unit, on_level.margin, on_level.cell, on_level.count)
 
 
-def _kept(question: SwappingQuestion, people: People, swap: Swap | None) -> list[dict[str, Any]]:
+def _kept(question: SwappingProblem, people: People, swap: Swap | None) -> list[dict[str, Any]]:
     """What is said to stay in every block, from who moved and from the records."""
     if swap is None:
         return []
@@ -136,7 +135,7 @@ def _kept(question: SwappingQuestion, people: People, swap: Swap | None) -> list
     return [kept.as_dict() for kept in kept_in_blocks(people, question.settings, swap, named)]
 
 
-def _swap(question: SwappingQuestion, people: People, swap: Swap) -> dict[str, Any]:
+def _swap(question: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:
     moved = swap.moved
     after = people.block_of[swap.partner]
     return {

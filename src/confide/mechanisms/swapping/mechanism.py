@@ -36,8 +36,7 @@ from confide.mechanisms.swapping.output import (
     table_schema,
 )
 from confide.mechanisms.swapping.people import People
-from confide.mechanisms.swapping.problem import SwappingQuestion, prepare
-from confide.mechanisms.swapping.records import check_people, read_people, variables_of
+from confide.mechanisms.swapping.problem import SwappingProblem, check_people, prepare, read_people, variables_of
 from confide.mechanisms.swapping.spec import SwappingSpec
 from confide.mechanisms.swapping.statement import in_words, noise_facts
 from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
@@ -51,7 +50,7 @@ from confide.releases.run import changed
 from confide.releases.workspace import Workspace
 
 Integers = npt.NDArray[np.int64]
-BYTES_PER_BYTE = 25
+BYTES_PER_RECORD_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
 
 
@@ -62,24 +61,24 @@ class Swapping:
     spec = SwappingSpec
     keyed: Literal[True] = True
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         return prepare(loaded, engine)
 
-    def plan(self, question: SwappingQuestion) -> Plan:
+    def plan(self, question: SwappingProblem) -> Plan:
         """No measurement and no loss; what may be a secret is not in it."""
         spine = tuple(level.name for level in question.spine.levels)
         return Plan(self.name, Neighbours.CHANGE_ONE, Definition.ZCDP, (), spine, question.facts(), accounted=False)
 
-    def fingerprint(self, question: SwappingQuestion) -> str:
+    def fingerprint(self, question: SwappingProblem) -> str:
         return question.fingerprint()
 
-    def bytes_needed(self, question: SwappingQuestion, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_BYTE * question.records.path.stat().st_size
+    def bytes_needed(self, question: SwappingProblem, plan: Plan) -> int:  # noqa: ARG002
+        return BYTES_PER_RECORD_BYTE * question.records.path.stat().st_size
 
-    def check_inputs(self, question: SwappingQuestion, job: Job) -> list[Finding]:
+    def check_inputs(self, question: SwappingProblem, job: Job) -> list[Finding]:
         return check_people(question, job)
 
-    def make(self, question: SwappingQuestion, job: Job) -> None:
+    def make(self, question: SwappingProblem, job: Job) -> None:
         """Swaps. What is kept is where everybody is afterwards, and how the swap went."""
         folder = private_folder(job.workspace.measured)
         if moved_file(job.workspace).exists():
@@ -100,15 +99,15 @@ class Swapping:
             write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
             advance(1)
 
-    def statistics(self, question: SwappingQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def statistics(self, question: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """Nothing: how many households moved, and how many found no partner, would tell the rate."""
         return {}
 
-    def stated(self, question: SwappingQuestion, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
+    def stated(self, question: SwappingProblem, plan: Plan) -> Mapping[str, Any]:  # noqa: ARG002
         words = in_words(question.facts()["swapping"])
         return {"privacy": {"loss": None, "in_words": words}, "noise": noise_facts()}
 
-    def publish(self, question: SwappingQuestion, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
+    def publish(self, question: SwappingProblem, plan: Plan, job: Job, release: ReleaseWriter) -> None:  # noqa: ARG002
         people, block, codes = swapped(question, job.workspace, job.engine)
         formats = question.spec.output.formats
         with job.progress.stage("Writing tables", len(question.tables) + 1) as advance:
@@ -156,7 +155,7 @@ def moved_file(workspace: Workspace) -> Path:
 
 
 def swapped(
-    question: SwappingQuestion, workspace: Workspace, engine: Engine
+    question: SwappingProblem, workspace: Workspace, engine: Engine
 ) -> tuple[People, Integers, dict[str, Integers]]:
     """People as they were, and block and codes of each as they are after the swap of a run."""
     people = read_people(question, engine)
@@ -181,7 +180,7 @@ def recall_tally(workspace: Workspace) -> dict[str, Any]:
 
 
 def _tally(
-    question: SwappingQuestion, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
+    question: SwappingProblem, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
 ) -> dict[str, Any]:
     named = looked_at(question.settings, values, age)
     return {

@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.mechanisms.swapping.people import People, combined
-from confide.mechanisms.swapping.problem import HOUSEHOLD, SwappingQuestion
+from confide.mechanisms.swapping.problem import HOUSEHOLD, SwappingProblem
 from confide.releases.tabular import (
     COUNT,
     QueryTable,
@@ -95,7 +95,7 @@ def table_schema(table: QueryTable) -> pa.Schema:
     return plain_schema(table.layout, figure_column(COUNT, "swapped records; what is not listed is 0"))
 
 
-def table_rows(question: SwappingQuestion, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
+def table_rows(question: SwappingProblem, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
     """The rows of a table on one level."""
     schema, codes = table_schema(table), pa.array(question.spine.level(level).codes, pa.string())
     layout = table.layout
@@ -106,7 +106,7 @@ def table_rows(question: SwappingQuestion, table: QueryTable, level: str, rows: 
         yield plain_rows(schema, [*geography, *labels], [pa.array(rows.count[part])])
 
 
-def microdata_schema(question: SwappingQuestion) -> pa.Schema:
+def microdata_schema(question: SwappingProblem) -> pa.Schema:
     """The columns of the swapped records."""
     household = pa.field(
         HOUSEHOLD, pa.int64(), metadata={"description": "a number of this file alone; none outside of households"}
@@ -124,7 +124,7 @@ def microdata_schema(question: SwappingQuestion) -> pa.Schema:
 
 
 def microdata_rows(
-    question: SwappingQuestion, people: People, block: Integers, codes: Mapping[str, Integers]
+    question: SwappingProblem, people: People, block: Integers, codes: Mapping[str, Integers]
 ) -> Iterator[pa.RecordBatch]:
     """The swapped records."""
     schema = microdata_schema(question)

@@ -8,22 +8,43 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from confide.documents import load_schema
 from confide.engines import Engine, Source
+from confide.engines.atomic_files import private_folder
+from confide.engines.expressions import identifier, literal
+from confide.engines.groups import write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import AreaRule, Frame, LevelRule, read_frame
-from confide.inputs.records import records_fingerprint
+from confide.inputs.frame import AreaRule, Frame, LevelRule, missing_columns, read_frame, wrong_code_types
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    blocks_table,
+    check_columns,
+    check_records,
+    code_expressions,
+    column_expressions,
+    records_fingerprint,
+)
 from confide.mechanisms.swapping.core import check_levels, exact_levels
+from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import SwappingSpec
 from confide.releases.load_spec import LoadedSpec, find_sources
+from confide.releases.mechanism import Job
 from confide.releases.tabular import ALL, AREA, COUNT, LEVEL, QueryTable, incomplete_recode, placed, too_large
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
+Integers = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
-class SwappingQuestion:
+class SwappingProblem:
     """Everything that decides the release but the records and the key."""
 
     spec: SwappingSpec
@@ -103,7 +124,7 @@ RESERVED = {LEVEL, AREA, COUNT, "block", HOUSEHOLD}
 """Columns of our own."""
 
 
-def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
+def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SwappingSpec)
@@ -147,7 +168,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
         findings += [_placed(loaded, finding) for finding in check_levels(frame.spine, settings)]
     if findings or schema is None or frame is None or settings is None:
         raise SpecError(findings)
-    return SwappingQuestion(spec, schema, frame, sources["records"], settings, tuple(tables))
+    return SwappingProblem(spec, schema, frame, sources["records"], settings, tuple(tables))
 
 
 def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
@@ -234,3 +255,105 @@ def _reserved(name: str, reserved: AbstractSet[str]) -> Finding:
         expected=f"a name other than {', '.join(sorted(reserved))}; no label {ALL!r}",
         remedy="rename it in the schema, and map the column in [data] columns",
     )
+
+
+# The records of a run: checked for households, and read as people in whole numbers.
+
+
+def check_people(question: SwappingProblem, job: Job) -> list[Finding]:
+    """Every problem of the records: codes, blocks, households without an id or in two blocks."""
+    engine, records, block = job.engine, question.records, question.spec.geography.block
+    household = question.spec.data.household
+    findings = missing_columns(engine, records, [household], confidential=True)
+    if findings:
+        return findings + check_columns(engine, records, question.attributes, block)
+    findings = wrong_code_types(engine, records, [household])
+    frame = private_folder(job.workspace.scratch) / "frame.parquet"
+    write_parquet(blocks_table(question.spine), frame)
+    findings += check_records(engine, records, question.attributes, block, question.spine, frame)
+    return findings or _households(question, engine)
+
+
+def _households(question: SwappingProblem, engine: Engine) -> list[Finding]:
+    records, column = question.records, question.records.theirs(question.spec.data.household)
+    read = column_expressions(engine, records, question.attributes, question.spec.geography.block)
+    inside, name = _inside(question, read), identifier(column)
+    text = f"CAST({name} AS VARCHAR)"
+    findings = []
+    lacking = f"{inside} AND coalesce({text}, '') = ''"
+    rows = engine.first_rows(records, lacking, ROWS_NAMED)
+    if rows:
+        what, expected = "a record of a household has no household id", "an id in every record of a household"
+        findings.append(_bad(question, "no-household", what, expected, rows))
+    torn = (
+        f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
+        f"HAVING count(DISTINCT {read[question.spec.geography.block]}) > 1)"
+    )
+    rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
+    if rows:
+        what, expected = "members of one household lie in different blocks", "one block for all members of a household"
+        findings.append(_bad(question, "household-in-two-blocks", what, expected, rows))
+    for carried in () if findings else question.settings.carry:
+        differs = (
+            f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
+            f"HAVING count(DISTINCT {read[carried]}) > 1)"
+        )
+        rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
+        if rows:
+            what = f"members of one household differ in {carried!r}, which is to be exchanged with the place"
+            expected = "one value for all members of a household"
+            findings.append(_bad(question, "carried-differs", what, expected, rows))
+    return findings
+
+
+def read_people(question: SwappingProblem, engine: Engine) -> People:
+    """Everybody, in whole numbers: of each attribute the position of its level."""
+    records, block = question.records, question.spec.geography.block
+    read = column_expressions(engine, records, question.attributes, block)
+    column = f"CAST({identifier(records.theirs(question.spec.data.household))} AS VARCHAR)"
+    # By position: an attribute may have any name, also one that we would give.
+    attributes = "".join(
+        f", {number} AS attribute_{position}"
+        for position, number in enumerate(code_expressions(engine, records, question.attributes).values())
+    )
+    text = (
+        f"SELECT CASE WHEN {_inside(question, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
+        "FROM records"
+    )
+    table = engine.sql(text, records=records).reveal("to swap households and to count people")
+    codes = {
+        attribute.name: table.column(f"attribute_{position}").combine_chunks().to_numpy(zero_copy_only=False)
+        for position, attribute in enumerate(question.attributes)
+    }
+    known = pa.array(question.spine.blocks.codes, pa.string())
+    place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), known)
+    people, _, _ = arrange(
+        question.spine,
+        table.column("id").combine_chunks().cast(pa.string()),
+        place.to_numpy(zero_copy_only=False).astype(np.int64),
+        {name: column.astype(np.int64) for name, column in codes.items()},
+    )
+    return people
+
+
+def variables_of(question: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
+    """The groups of every variable that the settings name, and ages where adults are told by them."""
+    values = {
+        name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in question.variables.items()
+    }
+    if not question.settings.needs_age:
+        return values, None
+    named = {attribute.name: attribute for attribute in question.attributes}[question.spec.data.age]
+    ages = np.array([int(level.code) for level in named.levels], np.int64)
+    return values, ages[people.codes[named.name]]
+
+
+def _inside(question: SwappingProblem, read: dict[str, str]) -> str:
+    tests = [f"{read[name]} = {literal(code)}" for name, code in question.spec.data.in_households.items()]
+    return "(" + (" AND ".join(tests) or "TRUE") + ")"
+
+
+def _bad(question: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
+    remedy = "correct the records; who lives in no household is told by [data] in_households"
+    household = question.spec.data.household
+    return bad_record(question.records, household, what, expected, rows, code=code, remedy=remedy)

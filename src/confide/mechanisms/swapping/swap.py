@@ -55,7 +55,7 @@ class Swap:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCount:
     """A count that is said to stay in every block, and in how many blocks it did not."""
 
     name: str
@@ -71,13 +71,13 @@ HOUSEHOLDS = "households"
 
 def kept_in_blocks(
     people: People, settings: SwapSettings, swap: Swap, values: Mapping[str, Integers]
-) -> Iterator[Kept]:
+) -> Iterator[KeptCount]:
     """Every count that is said to stay, counted again before and after. ``values`` are the groups of
     every variable that the settings name."""
     blocks = people.spine.blocks.units
     before = np.bincount(people.block_of, minlength=blocks)
     after = np.bincount(people.block_of[swap.partner], minlength=blocks)
-    yield Kept(HOUSEHOLDS, blocks, int((before != after).sum()))
+    yield KeptCount(HOUSEHOLDS, blocks, int((before != after).sum()))
     new = swap.block(people)
     for name in settings.kept:
         counted = values[name] == 1 if name == ADULTS else np.ones(len(new), np.bool_)
@@ -86,7 +86,7 @@ def kept_in_blocks(
         first, second = (
             np.bincount((place * number + groups)[counted], minlength=blocks * number) for place in (people.block, new)
         )
-        yield Kept(name, blocks, int((first != second).reshape(blocks, number).any(axis=1).sum()))
+        yield KeptCount(name, blocks, int((first != second).reshape(blocks, number).any(axis=1).sum()))
 
 
 # What a swap draws, from keyed streams alone: exponential variables, choices, orders and roundings.

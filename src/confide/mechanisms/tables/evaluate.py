@@ -29,7 +29,7 @@ DEFAULT_MARGIN = Fraction(19, 20)
 
 
 @dataclass(frozen=True)
-class EvaluatedCells:
+class CellErrors:
     """The error of the cells of one margin of one table on one level, whose true counts are of one size class."""
 
     table: str
@@ -53,7 +53,7 @@ class EvaluatedCells:
         } | self.sums.as_dict()
 
 
-def evaluate(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Confidential[list[EvaluatedCells]]:
+def evaluate(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Confidential[list[CellErrors]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator."""
     require_sealed(workspace)
     rows = []
@@ -75,7 +75,7 @@ def _evaluate_level(
     table: MeasuredTable,
     level: str,
     counts: np.ndarray[Any, Any],
-) -> list[EvaluatedCells]:
+) -> list[CellErrors]:
     geolevel = programme.spine.level(level)
     file = counts_file(workspace, table, geolevel)
     probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
@@ -97,7 +97,7 @@ def _evaluate_level(
                 key = (margin.name, size_class)
                 sums[key] = sums.get(key, ErrorSums()) + part
     return [
-        EvaluatedCells(
+        CellErrors(
             table.name,
             level,
             query,
@@ -152,7 +152,7 @@ def evaluate_tables(asked: Evaluating) -> Evaluated:
     return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], FIXED)})
 
 
-def _page(rows: Sequence[EvaluatedCells], plan: Plan, title: str) -> str:
+def _page(rows: Sequence[CellErrors], plan: Plan, title: str) -> str:
     by_level = [
         _summary(part) | {"table": table, "level": level}
         for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
@@ -205,16 +205,14 @@ def _figures(
     ]
 
 
-def _grouped(
-    rows: Sequence[EvaluatedCells], key: Callable[[EvaluatedCells], Hashable]
-) -> dict[Any, list[EvaluatedCells]]:
-    groups: dict[Any, list[EvaluatedCells]] = {}
+def _grouped(rows: Sequence[CellErrors], key: Callable[[CellErrors], Hashable]) -> dict[Any, list[CellErrors]]:
+    groups: dict[Any, list[CellErrors]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
 
 
-def _summary(rows: Sequence[EvaluatedCells]) -> dict[str, Any]:
+def _summary(rows: Sequence[CellErrors]) -> dict[str, Any]:
     sums = ErrorSums()
     for row in rows:
         sums = sums + row.sums

@@ -21,9 +21,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from confide.mechanisms.suppression.problem import NOBODY, Problem
-from confide.mechanisms.suppression.solving import Floats, is_whole, minimise
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.problem import NOBODY, PatternProblem
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers, is_whole, minimise
 
 FREE = 1e-3
 """What it costs to move a cell that is hidden already, relative to the cheapest that is not."""
@@ -38,14 +37,14 @@ MOST_REGIONS = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Movement:
+class FeasibleFlow:
     """A movement: the cells that move and by how much."""
 
     cells: Integers
     by: Integers
 
-    def times(self, factor: int) -> Movement:
-        return Movement(self.cells, self.by * factor)
+    def times(self, factor: int) -> FeasibleFlow:
+        return FeasibleFlow(self.cells, self.by * factor)
 
     @cached_property
     def of_cell(self) -> dict[int, int]:
@@ -53,24 +52,24 @@ class Movement:
         return dict(zip(self.cells.tolist(), self.by.tolist(), strict=True))
 
 
-class Movements:
+class FeasibleFlows:
     """Movements found so far, by the cells that they move."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: PatternProblem):
         self.problem = problem
-        self._found: dict[int, Movement] = {}
+        self._found: dict[int, FeasibleFlow] = {}
         self._of_cell: dict[int, set[int]] = {}
         self._next = 0
 
-    def __iter__(self) -> Iterator[Movement]:
+    def __iter__(self) -> Iterator[FeasibleFlow]:
         return iter(self._found.values())
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def add(self, movement: Movement) -> None:
+    def add(self, flow: FeasibleFlow) -> None:
         """A movement, as far as it can go, and its opposite."""
-        for way in (movement, movement.times(-1)):
+        for way in (flow, flow.times(-1)):
             furthest = self._furthest(way)
             if furthest:
                 self._found[self._next] = way.times(furthest)
@@ -78,7 +77,7 @@ class Movements:
                     self._of_cell.setdefault(cell, set()).add(self._next)
                 self._next += 1
 
-    def moving(self, cell: int, *, without: int | None = None) -> Iterator[Movement]:
+    def moving(self, cell: int, *, without: int | None = None) -> Iterator[FeasibleFlow]:
         """The movements that move a cell; those that leave another alone, if one is named."""
         skipped = self._of_cell.get(without, set()) if without is not None else set()
         return (self._found[number] for number in self._of_cell.get(cell, ()) if number not in skipped)
@@ -106,31 +105,31 @@ class Movements:
                 if other != cell:
                     self._of_cell[other].discard(number)
 
-    def prove(self, hidden: Flags) -> bool:
+    def prove(self, suppressed: Flags) -> bool:
         """Whether every movement is one: whole numbers that add up, no value below its bound, nothing else moved."""
         low, value = self.problem.low, self.problem.value
         matrix = self.problem.structure.matrix.astype(np.int64)
         for each in self:
             moved = np.zeros(len(value), np.int64)
             moved[each.cells] = each.by
-            if (matrix @ moved).any() or (value + moved < low).any() or (moved.astype(np.bool_) & ~hidden).any():
+            if (matrix @ moved).any() or (value + moved < low).any() or (moved.astype(np.bool_) & ~suppressed).any():
                 return False
         return True
 
-    def _furthest(self, movement: Movement) -> int:
-        falling = movement.by < 0
-        room = self.problem.value[movement.cells] - self.problem.low[movement.cells]
-        return int((room[falling] // -movement.by[falling]).min(initial=FURTHEST))
+    def _furthest(self, flow: FeasibleFlow) -> int:
+        falling = flow.by < 0
+        room = self.problem.value[flow.cells] - self.problem.low[flow.cells]
+        return int((room[falling] // -flow.by[falling]).min(initial=FURTHEST))
 
 
-class Regions:
+class FlowRegions:
     """Neighbourhoods of a cell, from small to large, within which movements are looked for.
 
     The smallest has the cell, its siblings in every dimension, theirs, and all that these are made of: totals above
     them stay. The next ones let totals along one dimension move, with what that entails.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: PatternProblem):
         self._structure = problem.structure
         totals = sparse.csr_array(
             (np.ones(self._structure.rows), (np.arange(self._structure.rows), self._structure.total)),
@@ -199,11 +198,18 @@ class Regions:
 
 
 def cheapest(
-    problem: Problem, region: Integers, cell: int, by: int, hidden: Flags, *, known: int = NOBODY, new: bool = True
-) -> Movement | None:
+    problem: PatternProblem,
+    region: Integers,
+    cell: int,
+    by: int,
+    suppressed: Flags,
+    *,
+    known: int = NOBODY,
+    new: bool = True,
+) -> FeasibleFlow | None:
     """The cheapest movement within a region that moves a cell by so much; what the person ``known`` knows stays as it
     is, and so does what is not hidden unless ``new``. None if there is none."""
-    movable = hidden[region] | (np.bool_(new) & ~problem.keep[region])
+    movable = suppressed[region] | (np.bool_(new) & ~problem.keep[region])
     if known != NOBODY:
         movable &= problem.persons[region] != known
     if problem.value[cell] + by < problem.low[cell]:
@@ -229,7 +235,7 @@ def cheapest(
         shape=(len(rows), 2 * len(cells)),
     )
     least = float(problem.weight.min(initial=1.0))
-    price = np.where(hidden[cells], FREE * least, problem.weight[cells])
+    price = np.where(suppressed[cells], FREE * least, problem.weight[cells])
     low, cost = np.zeros(2 * len(cells)), np.concatenate([price, price])
     room = (problem.value[cells] - problem.low[cells]).astype(np.float64)
     high = np.concatenate([np.full(len(cells), np.inf), room])
@@ -240,14 +246,14 @@ def cheapest(
         solved = minimise(cost, both, rhs, low, np.minimum(high, FURTHEST), integer=True, seconds=SECONDS)
         if solved is None or not is_whole(solved.values):
             return None
-    return _movement(solved.values, cells, cell, by)
+    return _flow(solved.values, cells, cell, by)
 
 
-def _movement(values: Floats, cells: Integers, cell: int, by: int) -> Movement:
+def _flow(values: Floats, cells: Integers, cell: int, by: int) -> FeasibleFlow:
     whole = np.rint(values).astype(np.int64)
     moved = np.append(whole[: len(cells)] - whole[len(cells) :], by)
     at = np.flatnonzero(moved)
-    return Movement(np.append(cells, cell)[at], moved[at])
+    return FeasibleFlow(np.append(cells, cell)[at], moved[at])
 
 
 def _able(row: Integers, column: Integers, cells: int, rows: int) -> Flags:
