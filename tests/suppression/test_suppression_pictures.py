@@ -17,7 +17,7 @@ from suppression_kit import is_safe, two_way
 from confide import api
 from confide.mechanisms.suppression import evaluate as suppression_figures
 from confide.mechanisms.suppression.attacker import Intervals
-from confide.mechanisms.suppression.evaluate import drawn, spread
+from confide.mechanisms.suppression.evaluate import drawn, interval_statistics
 from confide.mechanisms.suppression.heuristic import heuristic
 from confide.mechanisms.suppression.losses import Losses, lost_share
 from confide.mechanisms.suppression.problem import threshold
@@ -209,7 +209,7 @@ def test_widths_are_held_against_what_was_asked_for() -> None:
     linked, problem = two_way([[2, 9], [8, 7]])
     hidden = heuristic(problem).suppressed
     found = problem.attacker(hidden).intervals()
-    row = spread(problem, found, hidden & problem.levels.primary)
+    row = interval_statistics(problem, found, hidden & problem.levels.primary)
     assert (row["cells"], row["protected"], row["known_exactly"]) == (1, 1, 0)
     assert row["width"]["0.5"] == pytest.approx(10)
     assert row["width_by_figure"]["0.5"] == pytest.approx(5)
@@ -232,10 +232,10 @@ def test_protected_means_at_least_as_wide_as_asked(seed: int) -> None:
     _, problem = two_way(rng.integers(0, 14, (4, 5)), lower=1)
     hidden = problem.levels.primary | (rng.random(len(problem.value)) < 0.4)
     found = problem.attacker(hidden).intervals()
-    row = spread(problem, found, problem.levels.primary)
+    row = interval_statistics(problem, found, problem.levels.primary)
     assert (row["protected"] == row["cells"]) == is_safe(problem, hidden)
     for cell in np.flatnonzero(problem.levels.primary):
-        each = spread(problem, found, np.arange(len(hidden)) == cell)
+        each = interval_statistics(problem, found, np.arange(len(hidden)) == cell)
         if each["protected"] and each["width_by_asked"]:
             assert each["width_by_asked"]["0.5"] >= 1 - 1e-6
 

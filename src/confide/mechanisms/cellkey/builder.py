@@ -55,7 +55,7 @@ def understand(
     try:
         table = build(CellKeyTable(name=NAME, variables=list(variables), margins=margins), schema)
     except ConfideError as error:
-        findings += [replace(found, where=Place(path="variables")) for found in error.findings]
+        findings += [replace(finding, where=Place(path="variables")) for finding in error.findings]
     chosen = []
     for name, values in (where or {}).items():
         try:
@@ -63,7 +63,7 @@ def understand(
             wanted = [values] if isinstance(values, str) else values
             chosen.append((variable, tuple(_group(variable, value) for value in wanted)))
         except ConfideError as error:
-            findings += [replace(found, where=Place(path=f"where {name}")) for found in error.findings]
+            findings += [replace(finding, where=Place(path=f"where {name}")) for finding in error.findings]
     if findings or table is None:
         raise ParameterError(findings)
     return TableRequest(table, tuple(chosen))
@@ -84,32 +84,32 @@ def build_table(
     the label (or code) of one group or of several; others are not counted. Coded records lie in a private folder, below
     ``scratch`` if it is given, while they are counted.
     """
-    asked = understand(question.schema, variables, where, margins)
+    request = understand(question.schema, variables, where, margins)
     # A table without margins is coded, and never counted: the variables of the filter.
-    only = QueryTable("where", "where", Query(tuple(variable for variable, _ in asked.where)), ())
-    coded = replace(question, tables=(asked.table, only))
+    only = QueryTable("where", "where", Query(tuple(variable for variable, _ in request.where)), ())
+    coded = replace(question, tables=(request.table, only))
     wrong = [finding for finding in check_keyed_records(engine, coded) if finding.severity == "error"]
     if wrong:
         raise InputError(wrong)
     with tempfile.TemporaryDirectory(prefix="confide-table-", dir=scratch) as folder:
         file = Path(folder) / CODED
-        engine.write(_coded(engine, coded, asked), file, records=question.records)
+        engine.write(_coded(engine, coded, request), file, records=question.records)
         threshold = question.spec.cellkey.threshold
         figures = {
             query.name: perturb(sums, question.lookup, threshold)
-            for query, sums in count_cells(replace(question, tables=(asked.table,)), file)
+            for query, sums in count_cells(replace(question, tables=(request.table,)), file)
         }
-    schema = plain_schema(asked.table, weighted=question.spec.data.weight is not None)
-    return pa.Table.from_batches(plain_rows(asked.table, figures), schema)
+    schema = plain_schema(request.table, weighted=question.spec.data.weight is not None)
+    return pa.Table.from_batches(plain_rows(request.table, figures), schema)
 
 
-def _coded(engine: Engine, question: CellKeyProblem, asked: TableRequest) -> str:
+def _coded(engine: Engine, question: CellKeyProblem, request: TableRequest) -> str:
     """SQL for the coded records that the filter leaves."""
     expressions = coded_expressions(engine, question)
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in expressions.items())
     text = f"SELECT {columns} FROM records"
     conditions = []
-    for variable, groups in asked.where:
+    for variable, groups in request.where:
         levels = np.flatnonzero(np.isin(variable.assignment, groups)).tolist()
         conditions.append(f"{identifier(variable.attribute.name)} IN ({', '.join(map(str, levels))})")
     return f"SELECT * FROM ({text}) AS coded WHERE {' AND '.join(conditions)}" if conditions else text
@@ -124,11 +124,11 @@ def _group(variable: Recode, value: str) -> int:
             if str(level.code) == value:
                 return place
     labels = [repr(label) for label in variable.labels[:MOST_VALUES]]
-    rest = len(variable.labels) - len(labels)
+    others = len(variable.labels) - len(labels)
     raise ParameterError(
         "unknown-value",
         f"{variable.name!r} has no group {value!r}",
         found=value,
-        expected="one of " + ", ".join(labels) + (f" and {rest} more" if rest else ""),
+        expected="one of " + ", ".join(labels) + (f" and {others} more" if others else ""),
         remedy="write the label as it stands in the schema, or the code of an attribute",
     )

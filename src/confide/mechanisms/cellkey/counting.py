@@ -62,11 +62,11 @@ class CellSums:
 
     def summed(self, larger: Query, query: Query, keys: int) -> CellSums:
         """The sums of ``query`` out of those of a larger cross-classification."""
-        kept = {variable.name for variable in query.variables}
-        gone = tuple(at for at, variable in enumerate(larger.variables) if variable.name not in kept)
+        names = {variable.name for variable in query.variables}
+        axes = tuple(at for at, variable in enumerate(larger.variables) if variable.name not in names)
         parts = [
-            None if each is None else each.reshape(larger.shape or (1,)).sum(axis=gone).reshape(-1)
-            for each in (self.count, self.key, self.weight)
+            None if sums is None else sums.reshape(larger.shape or (1,)).sum(axis=axes).reshape(-1)
+            for sums in (self.count, self.key, self.weight)
         ]
         count, key, weight = parts
         assert count is not None
@@ -96,8 +96,8 @@ def count_cells(question: CellKeyProblem, coded: Path) -> Iterator[tuple[Query, 
 
 def _same_people(query: Query, larger: Query) -> bool:
     """Whether the variables that are summed over leave nobody out."""
-    kept = {variable.name for variable in query.variables}
-    return all((v.assignment != NO_GROUP).all() for v in larger.variables if v.name not in kept)
+    names = {variable.name for variable in query.variables}
+    return all((v.assignment != NO_GROUP).all() for v in larger.variables if v.name not in names)
 
 
 def _nobody(query: Query, *, weighted: bool) -> CellSums:
@@ -165,9 +165,9 @@ def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> PerturbedF
 
 def _scaled(published: Integers, weight: Integers, members: Integers) -> Integers:
     """published · weight / members to the nearest whole number, without leaving whole numbers."""
-    whole, rest = np.divmod(weight, members)
-    halves = (2 * rest * published + members) // (2 * members)
-    scaled: Integers = published * whole + halves
+    quotient, remainder = np.divmod(weight, members)
+    halves = (2 * remainder * published + members) // (2 * members)
+    scaled: Integers = published * quotient + halves
     return scaled
 
 
@@ -307,7 +307,7 @@ def _bad_rows(question: CellKeyProblem, name: str, rows: list[int]) -> Finding:
     elif name == WEIGHT:
         what, expected = "a weight is not one", "a number of at least zero; decimals beyond the sixth are rounded"
     else:
-        attribute = next(each for each in question.attributes if each.name == name)
+        attribute = next(candidate for candidate in question.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
     remedy = "correct the records, or the schema if that is wrong"
     return bad_record(source, ours, what, expected, rows, remedy=remedy)

@@ -98,8 +98,8 @@ def deviation_quantiles(
 
     def quantile(hundredths: int) -> float:
         # Whole numbers up to the last step: (n - 1) q in floating point can fall short of a whole number.
-        whole, rest = divmod((cells - 1) * hundredths, 100)
-        return at(whole) if not rest else at(whole) + (at(whole + 1) - at(whole)) * rest / 100
+        place, fraction = divmod((cells - 1) * hundredths, 100)
+        return at(place) if not fraction else at(place) + (at(place + 1) - at(place)) * fraction / 100
 
     shares = [(point, (zeros + int(np.searchsorted(ordered, point, side="right"))) / cells) for point in points]
     return DeviationQuantiles(
@@ -202,29 +202,29 @@ def evaluate(
                 released = np.zeros(margin.cells, np.int64)
                 rows = published[margin.name]
                 released[rows.cell] = rows.count
-                found = compare_cells(_dense(truth[margin.name], margin.cells), released)
-                by_query[margin.name] = found
-                parts.append(found)
-            whole = join_cells(parts)
-            tables.append({"name": table.name, "title": table.title} | _told(question, whole, threshold))
+                cells = compare_cells(_dense(truth[margin.name], margin.cells), released)
+                by_query[margin.name] = cells
+                parts.append(cells)
+            together = join_cells(parts)
+            tables.append({"name": table.name, "title": table.title} | _accuracy(question, together, threshold))
             advance(1)
     programme = join_cells(list(by_query.values()))
     return Confidential(
         {
             "units": "cells",
             "accuracy": [_headline(row) for row in tables],
-            "programme": _told(question, programme, threshold),
+            "programme": _accuracy(question, programme, threshold),
             "tables": tables,
             "sizes": list(_by_size(question, programme, threshold)),
         }
     )
 
 
-def _told(question: CellKeyProblem, whole: ComparedCells, threshold: int | None) -> dict[str, Any]:
-    occupied = whole.true > 0
-    error, zero = expected_errors(question.lookup, whole.true[occupied], threshold)
-    return whole.as_dict() | {
-        "mean_truth": float(whole.true[occupied].mean()) if occupied.any() else None,
+def _accuracy(question: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> dict[str, Any]:
+    occupied = cells.true > 0
+    error, zero = expected_errors(question.lookup, cells.true[occupied], threshold)
+    return cells.as_dict() | {
+        "mean_truth": float(cells.true[occupied].mean()) if occupied.any() else None,
         "expected_mean_absolute_deviation": float(error.mean()) if len(error) else None,
         "expected_false_zeros": float(zero.sum()),
     }
@@ -232,22 +232,22 @@ def _told(question: CellKeyProblem, whole: ComparedCells, threshold: int | None)
 
 def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
     """A table as a line on a terminal: cells with somebody in them."""
-    found = row["without_empty"]["AD"]
+    deviation = row["without_empty"]["AD"]
     return {
         "geography": row["name"],
         "query": "cells",
         "cell": "table",
         "areas": row["cells"] - row["empty_cells"],
         "mean_truth": row["mean_truth"] or 0.0,
-        "mean_absolute_error": found["mean"] if found else 0.0,
+        "mean_absolute_error": deviation["mean"] if deviation else 0.0,
         "noise_alone": {"mean_absolute_error": row["expected_mean_absolute_deviation"] or 0.0},
     }
 
 
-def _by_size(question: CellKeyProblem, whole: ComparedCells, threshold: int | None) -> Iterable[dict[str, Any]]:
+def _by_size(question: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> Iterable[dict[str, Any]]:
     """Cells with somebody in them by their true count, each distinct cross-classification once."""
-    at = np.flatnonzero(whole.true)
-    true, published = whole.true[at], whole.published[at]
+    at = np.flatnonzero(cells.true)
+    true, published = cells.true[at], cells.published[at]
     error, zero = expected_errors(question.lookup, true, threshold)
     classes = bin_of(SIZES, true)
     for number in np.unique(classes).tolist():

@@ -81,18 +81,18 @@ def read_truth(question: SuppressionProblem, grouped: Path) -> Truth:
     """The figures of every cell of the linked structure."""
     rows = pq.read_table(grouped)
     columns = {name: rows.column(name) for name in rows.column_names}
-    whole = np.arange(rows.num_rows)
+    row = np.arange(rows.num_rows)
     programme = question.programme
     value = columns[VALUE].to_numpy().astype(np.int64) if VALUE in columns else None
-    number = np.ones(len(whole), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
+    number = np.ones(len(row), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
     levels = {name: column.to_numpy() for name, column in columns.items() if name not in (BLOCK, NUMBER, VALUE)}
     units = _blocks(question, columns[BLOCK].to_pylist()) if BLOCK in columns else None
     numbers, values, tops, sums = [], [], [], []
     top = max(2, question.spec.suppression.dominance.n if question.spec.suppression.dominance else 2)
     for table in programme.tables:
-        leaf = _leaves(question, table, levels, units, len(whole))
+        leaf = _leaves(question, table, levels, units, len(row))
         numbers.append(_added(table, leaf, number))
-        sums.append(_added(table, leaf, number * whole))
+        sums.append(_added(table, leaf, number * row))
         if value is not None:
             values.append(_added(table, leaf, value))
             tops.append(_largest(table, leaf, value, top))
@@ -157,7 +157,7 @@ def _leaves(
     rows: int,
 ) -> list[Integers]:
     """For each variable of a table the finest code of every row."""
-    found = []
+    leaves = []
     for variable, names in zip(table.variables, table.listed, strict=True):
         finest = variable.grouping(names[-1])
         if variable.areas:
@@ -166,17 +166,17 @@ def _leaves(
             level = question.frame.spine.level(names[-1])
             unit = np.empty(question.frame.spine.blocks.units, np.int64)
             unit[question.frame.spine.blocks.unit_of_block] = level.unit_of_block
-            found.append(finest.codes[unit[units]])
+            leaves.append(finest.codes[unit[units]])
         else:
-            found.append(finest.codes[question.schema.variable(names[-1]).assignment[levels[variable.name]]])
-    return found or [np.zeros(rows, np.int64)]
+            leaves.append(finest.codes[question.schema.variable(names[-1]).assignment[levels[variable.name]]])
+    return leaves or [np.zeros(rows, np.int64)]
 
 
 def _added(table: HierarchicalTable, leaf: list[Integers], amount: Integers) -> Integers:
-    whole = np.zeros(table.layout.shape or (1,), np.int64)
-    np.add.at(whole, tuple(leaf), amount)
+    totals = np.zeros(table.layout.shape or (1,), np.int64)
+    np.add.at(totals, tuple(leaf), amount)
     # Codes with parts are sums: a record was counted at the finest one alone.
-    return add_up(table.layout.dimensions, whole).reshape(-1)
+    return add_up(table.layout.dimensions, totals).reshape(-1)
 
 
 def _largest(table: HierarchicalTable, leaf: list[Integers], value: Integers, top: int) -> Integers:
@@ -188,10 +188,10 @@ def _largest(table: HierarchicalTable, leaf: list[Integers], value: Integers, to
     chains = [_chains(dimension.parent) for dimension in table.layout.dimensions]
     for steps in product(*(range(chain.shape[1]) for chain in chains)):
         at = [chain[codes, step] for chain, codes, step in zip(chains, leaf, steps, strict=True)]
-        there = np.logical_and.reduce([each >= 0 for each in at])
+        there = np.logical_and.reduce([codes_at >= 0 for codes_at in at])
         if not there.any():
             continue
-        cell = np.ravel_multi_index(tuple(each[there] for each in at), table.layout.shape).astype(np.int64)
+        cell = np.ravel_multi_index(tuple(codes_at[there] for codes_at in at), table.layout.shape).astype(np.int64)
         _, contributions = rules.contributions_of(cell, value[there], table.layout.cells, top=top)
         # A cell may be met at different heights, if the tree is not of one depth: the largest of all meetings.
         both = np.concatenate([largest, contributions.largest], axis=1)

@@ -53,14 +53,14 @@ MOST_DRAWN = 80
 """So many intervals can be told apart on a picture."""
 
 
-def spread(problem: PatternProblem, found: Intervals, chosen: Flags) -> dict[str, Any]:
+def interval_statistics(problem: PatternProblem, intervals: Intervals, chosen: Flags) -> dict[str, Any]:
     """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for."""
     cells = np.flatnonzero(chosen)
-    value, low, high = problem.value[cells], found.low[cells], found.high[cells]
-    asked_low, asked_high, asked = _asked(problem, cells)
+    value, low, high = problem.value[cells], intervals.low[cells], intervals.high[cells]
+    required_low, required_high, required = _required(problem, cells)
     protected = (
-        (low <= asked_low + PRECISION)
-        & (high >= asked_high - PRECISION)
+        (low <= required_low + PRECISION)
+        & (high >= required_high - PRECISION)
         & (high - low >= np.maximum(problem.levels.sliding[cells], 1) - PRECISION)
     )
     ends = np.isfinite(high)
@@ -74,12 +74,12 @@ def spread(problem: PatternProblem, found: Intervals, chosen: Flags) -> dict[str
         "without_upper_end": int(np.isinf(high).sum()),
         "width": _quantiles(width[ends]),
         "width_by_figure": _quantiles(width[some] / value[some]),
-        "width_by_asked": _quantiles(width[ends] / asked[ends]),
+        "width_by_asked": _quantiles(width[ends] / required[ends]),
     }
 
 
 def drawn(
-    problem: PatternProblem, found: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
+    problem: PatternProblem, intervals: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
 ) -> list[dict[str, Any]]:
     """Some of the intervals for a picture, from the narrowest to the widest, evenly spaced in that order.
 
@@ -89,11 +89,11 @@ def drawn(
     """
     cells = np.flatnonzero(chosen & (problem.value > 0) if relative else chosen)
     unit = problem.value[cells].astype(np.float64) if relative else np.ones(len(cells))
-    order = np.lexsort((problem.value[cells], found.high[cells] / unit, found.width[cells] / unit))
+    order = np.lexsort((problem.value[cells], intervals.high[cells] / unit, intervals.width[cells] / unit))
     at = order[np.linspace(0, max(0, len(cells) - 1), min(most, len(cells))).round().astype(np.int64)]
     cells, unit = cells[at], unit[at]
-    asked_low, asked_high, _ = _asked(problem, cells)
-    ends = (problem.value[cells], found.low[cells], found.high[cells], asked_low, asked_high)
+    required_low, required_high, _ = _required(problem, cells)
+    ends = (problem.value[cells], intervals.low[cells], intervals.high[cells], required_low, required_high)
     return [
         {
             "place": (rank + 0.5) / len(cells),
@@ -107,7 +107,7 @@ def drawn(
     ]
 
 
-def _asked(problem: PatternProblem, cells: Integers) -> tuple[Floats, Floats, Floats]:
+def _required(problem: PatternProblem, cells: Integers) -> tuple[Floats, Floats, Floats]:
     """The ends and the width that intervals of cells must have at least."""
     value, levels = problem.value[cells], problem.levels.taken(cells)
     low, high = np.maximum(value - levels.lower, problem.low[cells]), value + levels.upper
@@ -130,7 +130,7 @@ def evaluate(
         advance(1)
     suppressed = _released(question, workspace.release)
     with progress.stage("Attacking", 1) as advance:
-        found = problem.attacker(suppressed).intervals()
+        intervals = problem.attacker(suppressed).intervals()
         advance(1)
     losses = Losses(question.programme, problem, suppressed)
     listed, primary = question.programme.linked.listed, problem.levels.primary
@@ -146,9 +146,9 @@ def evaluate(
             "margins": list(losses.by_margin()),
             "groups": list(losses.by_group()),
             "intervals": {
-                "primary": spread(problem, found, suppressed & primary),
-                "complementary": spread(problem, found, suppressed & listed & ~primary),
-                "drawn": drawn(problem, found, suppressed & primary, relative=magnitude),
+                "primary": interval_statistics(problem, intervals, suppressed & primary),
+                "complementary": interval_statistics(problem, intervals, suppressed & listed & ~primary),
+                "drawn": drawn(problem, intervals, suppressed & primary, relative=magnitude),
                 "relative": magnitude,
             },
         }
@@ -185,12 +185,12 @@ def figures(numbers: Row, titles: Mapping[str, str]) -> dict[str, dict[str, str]
     attributes are called."""
     if not numbers["programme"]["hidden"]:
         return {}
-    found = {"lost": _lost(numbers)}
+    pictures = {"lost": _lost(numbers)}
     if numbers["groups"]:
-        found["groups"] = _groups(numbers["groups"], titles)
+        pictures["groups"] = _groups(numbers["groups"], titles)
     if numbers["intervals"]["drawn"]:
-        found["intervals"] = _intervals(numbers["intervals"])
-    return found
+        pictures["intervals"] = _intervals(numbers["intervals"])
+    return pictures
 
 
 def bar(name: str, row: Row) -> Bar:
@@ -202,23 +202,23 @@ def bar(name: str, row: Row) -> Bar:
 
 
 def _lost(numbers: Row) -> dict[str, str]:
-    whole = numbers["programme"]
+    programme = numbers["programme"]
     levels = [bar("all areas" if row["level"] == TOTAL_CODE else row["level"], row) for row in numbers["levels"]]
     crossings = [bar(_crossed(row["crossed"]), row) for row in numbers["crossings"]]
     tables = sorted(numbers["suppressed"], key=lost_share, reverse=True)
-    shown = [bar(row["name"], row) for row in tables[:MOST_TABLES]]
-    sections = [("All tables", [bar("together", whole)])]
+    bars = [bar(row["name"], row) for row in tables[:MOST_TABLES]]
+    sections = [("All tables", [bar("together", programme)])]
     sections += [("By geolevel", levels)] if len(levels) > 1 else []
     sections += [("By detail", crossings)] if len(crossings) > 1 else []
-    sections += [("By table", shown)] if len(shown) > 1 else []
+    sections += [("By table", bars)] if len(bars) > 1 else []
     large = " Less of the sum is lost than of the cells: those that are hidden are mostly small."
-    large = large if whole["hidden_value_share"] < lost_share(whole) else ""
-    left = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
+    large = large if programme["hidden_value_share"] < lost_share(programme) else ""
+    only_some = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
     return {
         "svg": suppression_plots.shares(sections, ["of cells that are not zero", "of all that they add up to"]),
         "caption": "How much of the tables is gone. Left: of all cells that are not zero; right: of what these cells "
         "add up to. The figure beside a bar is the share that is hidden."
-        f"{large}{left}",
+        f"{large}{only_some}",
     }
 
 

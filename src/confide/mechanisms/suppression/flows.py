@@ -84,15 +84,15 @@ class FeasibleFlows:
 
     def reach(self, cell: int, *, without: int | None = None) -> tuple[int, int]:
         """How far a cell can fall and rise."""
-        by = [each.of_cell[cell] for each in self.moving(cell, without=without)]
+        by = [flow.of_cell[cell] for flow in self.moving(cell, without=without)]
         return max(0, -min(by, default=0)), max(0, max(by, default=0))
 
     def tied(self, cell: int, *, without: int | None = None) -> set[int]:
         """The persons, other than a cell's own, of whom every movement of the cell moves something they know."""
         persons = self.problem.persons
         common: set[int] | None = None
-        for each in self.moving(cell, without=without):
-            moved = set(persons[each.cells].tolist())
+        for flow in self.moving(cell, without=without):
+            moved = set(persons[flow.cells].tolist())
             common = moved if common is None else common & moved
             if common <= {NOBODY}:
                 break
@@ -109,9 +109,9 @@ class FeasibleFlows:
         """Whether every movement is one: whole numbers that add up, no value below its bound, nothing else moved."""
         low, value = self.problem.low, self.problem.value
         matrix = self.problem.structure.matrix.astype(np.int64)
-        for each in self:
+        for flow in self:
             moved = np.zeros(len(value), np.int64)
-            moved[each.cells] = each.by
+            moved[flow.cells] = flow.by
             if (matrix @ moved).any() or (value + moved < low).any() or (moved.astype(np.bool_) & ~suppressed).any():
                 return False
         return True
@@ -182,8 +182,8 @@ class FlowRegions:
         new = cells
         while len(new):
             rows = np.union1d(self._rows(self._parts_by_cell, new), self._rows(self._totals_by_cell, new))
-            found = self._parts.indices[_spans(self._parts.indptr, rows)]
-            new = np.unique(found[~inside[found]]).astype(np.int64)
+            parts = self._parts.indices[_spans(self._parts.indptr, rows)]
+            new = np.unique(parts[~inside[parts]]).astype(np.int64)
             inside[new] = True
         return np.flatnonzero(inside)
 
@@ -222,10 +222,10 @@ def cheapest(
     alive = _able(row, column, len(cells), problem.structure.rows)
     if not alive[-1]:
         return None
-    kept = alive[column]
+    alive_entries = alive[column]
     cells = cells[alive][:-1]
-    rows, row = np.unique(row[kept], return_inverse=True)
-    column, data = (np.cumsum(alive) - 1)[column[kept]], data[kept]
+    rows, row = np.unique(row[alive_entries], return_inverse=True)
+    column, data = (np.cumsum(alive) - 1)[column[alive_entries]], data[alive_entries]
     own = column == len(cells)
     rhs = np.zeros(len(rows))
     rhs[row[own]] = -by * data[own]
@@ -250,8 +250,8 @@ def cheapest(
 
 
 def _flow(values: Floats, cells: Integers, cell: int, by: int) -> FeasibleFlow:
-    whole = np.rint(values).astype(np.int64)
-    moved = np.append(whole[: len(cells)] - whole[len(cells) :], by)
+    integers = np.rint(values).astype(np.int64)
+    moved = np.append(integers[: len(cells)] - integers[len(cells) :], by)
     at = np.flatnonzero(moved)
     return FeasibleFlow(np.append(cells, cell)[at], moved[at])
 

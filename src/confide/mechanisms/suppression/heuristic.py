@@ -77,12 +77,12 @@ class Protection:
             at = waiting.pop()
             for row in rows.indices[rows.indptr[at] : rows.indptr[at + 1]].tolist():
                 of_row = cells.indices[cells.indptr[row] : cells.indptr[row + 1]]
-                left = [other for other in of_row[self.suppressed[of_row]].tolist() if other not in known]
-                if len(left) == 1:
-                    if left[0] in self.needs:
+                unknowns = [other for other in of_row[self.suppressed[of_row]].tolist() if other not in known]
+                if len(unknowns) == 1:
+                    if unknowns[0] in self.needs:
                         return True
-                    known.add(left[0])
-                    waiting.append(left[0])
+                    known.add(unknowns[0])
+                    waiting.append(unknowns[0])
         return False
 
     def _meet(self, need: ProtectionNeed, *, new: bool, without: int | None = None, widest: int | None = None) -> bool:
@@ -121,16 +121,16 @@ class Protection:
         for number, region in enumerate(self._regions.around(cell)):
             if widest is not None and number >= widest:
                 break
-            found = cheapest(self.problem, region, cell, by, self.suppressed, known=known, new=new)
-            if found is not None:
-                self.suppressed[found.cells] = True
-                self.flows.add(found)
+            flow = cheapest(self.problem, region, cell, by, self.suppressed, known=known, new=new)
+            if flow is not None:
+                self.suppressed[flow.cells] = True
+                self.flows.add(flow)
                 return True
         return False
 
     def _dispensable(self, cell: int) -> bool:
         """Whether all primary cells that were moved with this one can do without it, in what is hidden else."""
-        touched = {other for each in self.flows.moving(cell) for other in each.of_cell if other in self.needs}
+        touched = {other for flow in self.flows.moving(cell) for other in flow.of_cell if other in self.needs}
         self.suppressed[cell] = False
         return all(
             self._meet(self.needs[other], new=False, without=cell, widest=NARROW)

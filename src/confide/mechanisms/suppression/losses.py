@@ -36,24 +36,24 @@ class Losses:
         ``empty`` cells are those whose figure is zero. They add nothing to a sum, and a published zero is easily had:
         shares that are to say what users lose are best taken over the others, as :func:`lost_share` does.
         """
-        value, gone = self.problem.value[cells], self.suppressed[cells]
+        value, suppressed = self.problem.value[cells], self.suppressed[cells]
         primary = self.problem.levels.primary[cells]
-        empty, whole = value == 0, max(1, int(value.sum()))
+        empty, total = value == 0, max(1, int(value.sum()))
         return {
             "cells": len(cells),
             "empty": int(empty.sum()),
-            "hidden": int(gone.sum()),
+            "hidden": int(suppressed.sum()),
             "primary": int(primary.sum()),
-            "complementary": int((gone & ~primary).sum()),
-            "hidden_share": float(gone.sum() / max(1, len(cells))),
+            "complementary": int((suppressed & ~primary).sum()),
+            "hidden_share": float(suppressed.sum() / max(1, len(cells))),
             "primary_empty": int((primary & empty).sum()),
-            "complementary_empty": int((gone & ~primary & empty).sum()),
+            "complementary_empty": int((suppressed & ~primary & empty).sum()),
             "value": int(value.sum()),
-            "hidden_value": int(value[gone].sum()),
-            "hidden_value_share": float(value[gone].sum() / whole),
-            "primary_value_share": float(value[primary].sum() / whole),
-            "complementary_value_share": float(value[gone & ~primary].sum() / whole),
-            "cost": float(self.problem.weight[cells][gone & ~primary].sum()),
+            "hidden_value": int(value[suppressed].sum()),
+            "hidden_value_share": float(value[suppressed].sum() / total),
+            "primary_value_share": float(value[primary].sum() / total),
+            "complementary_value_share": float(value[suppressed & ~primary].sum() / total),
+            "cost": float(self.problem.weight[cells][suppressed & ~primary].sum()),
         }
 
     def whole(self) -> dict[str, Any]:
@@ -157,5 +157,5 @@ class Losses:
 
 def lost_share(row: Mapping[str, Any]) -> float:
     """The share of cells that are not zero and are hidden, in a row of :class:`Losses`."""
-    gone = row["hidden"] - row["primary_empty"] - row["complementary_empty"]
-    return float(gone / max(1, row["cells"] - row["empty"]))
+    suppressed = row["hidden"] - row["primary_empty"] - row["complementary_empty"]
+    return float(suppressed / max(1, row["cells"] - row["empty"]))

@@ -77,10 +77,10 @@ class _Master:
         cost = np.where(self.problem.begun, 0.0, self.problem.weight)
         matrix = sparse.csr_array(np.array(self.rows)) if self.rows else sparse.csr_array((0, len(cost)))
         sides = np.array(self.sides)
-        found = minimise(
+        solution = minimise(
             cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=whole, seconds=seconds
         )
-        return None if found is None else (found.values, found.bound)
+        return None if solution is None else (solution.values, solution.bound)
 
     def _bridges(self) -> None:
         """A hidden cell alone in an equation is no secret: sum of the others in it >= x_i. For cells that are not
@@ -99,15 +99,15 @@ class _Master:
 
 def tasks(problem: PatternProblem) -> list[Task]:
     """Everything that is to be protected."""
-    found = []
+    every = []
     persons = sorted(set(problem.persons.tolist()) - {NOBODY})
     for need in problem.needs():
-        found += [Task(need.cell, (-1,), need.lower)] if need.lower else []
-        found += [Task(need.cell, (1,), need.upper)] if need.upper else []
-        found += [Task(need.cell, (-1, 1), need.sliding)] if need.sliding > need.lower + need.upper else []
+        every += [Task(need.cell, (-1,), need.lower)] if need.lower else []
+        every += [Task(need.cell, (1,), need.upper)] if need.upper else []
+        every += [Task(need.cell, (-1, 1), need.sliding)] if need.sliding > need.lower + need.upper else []
         others = [person for person in persons if person != problem.persons[need.cell]]
-        found += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.about_somebody[need.cell]]
-    return found
+        every += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.about_somebody[need.cell]]
+    return every
 
 
 def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
@@ -115,35 +115,35 @@ def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | 
     until = time.monotonic() + seconds
     if begin is None:
         begin = heuristic(problem)
-    master, asked = _Master(problem), tasks(problem)
+    master, requirements = _Master(problem), tasks(problem)
     bound = 0.0
     for _ in range(FRACTION_ROUNDS):
-        left = until - time.monotonic()
-        solved = master.solve(whole=False, seconds=left) if left > 0 else None
+        remaining = until - time.monotonic()
+        solved = master.solve(whole=False, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
-        broken = list(_broken(problem, asked, np.clip(solved[0], 0.0, 1.0)))
+        broken = list(_broken(problem, requirements, np.clip(solved[0], 0.0, 1.0)))
         if not broken:
             break
         for coefficients, side in broken:
             master.demand(coefficients, side)
-    return _whole_rounds(problem, master, asked, begin, bound, until)
+    return _whole_rounds(problem, master, requirements, begin, bound, until)
 
 
 def _whole_rounds(
-    problem: PatternProblem, master: _Master, asked: list[Task], begin: Pattern, bound: float, until: float
+    problem: PatternProblem, master: _Master, requirements: list[Task], begin: Pattern, bound: float, until: float
 ) -> Pattern:
     proofs = _Proofs(problem)
     for _ in range(ROUNDS):
-        left = until - time.monotonic()
-        solved = master.solve(whole=True, seconds=left) if left > 0 else None
+        remaining = until - time.monotonic()
+        solved = master.solve(whole=True, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
         x = np.rint(solved[0])
         suppressed: Flags = x > 1 / 2
-        broken = list(_broken(problem, asked, x, proofs))
+        broken = list(_broken(problem, requirements, x, proofs))
         if not broken:
             proof = Protection(problem, suppressed)
             if not proof.complete(new=False):
@@ -169,13 +169,13 @@ class _Proofs:
 
     def serve(self, task: Task, suppressed: frozenset[int]) -> bool:
         proved = self._of_cell.get(task.cell, ())
-        known = [by for moved, persons, by in proved if task.known not in persons and moved <= suppressed]
-        reach = sum(max([0.0, *(sign * by for by in known)]) for sign in task.signs)
+        distances = [by for moved, persons, by in proved if task.known not in persons and moved <= suppressed]
+        reach = sum(max([0.0, *(sign * by for by in distances)]) for sign in task.signs)
         return reach >= task.level * (1 - SMALL)
 
 
 def _broken(
-    problem: PatternProblem, asked: list[Task], x: Floats, proofs: _Proofs | None = None
+    problem: PatternProblem, requirements: list[Task], x: Floats, proofs: _Proofs | None = None
 ) -> Iterator[tuple[Floats, float]]:
     """The inequalities that x breaks, at most one for each task. With ``proofs``, x are whole numbers."""
     cells = np.flatnonzero(x > SMALL)
@@ -183,7 +183,7 @@ def _broken(
     used = np.diff(matrix.indptr) > 0
     system = _System(problem, cells, matrix[used], np.flatnonzero(used), x, proofs)
     suppressed = frozenset(cells.tolist())
-    for task in asked:
+    for task in requirements:
         if proofs is not None and proofs.serve(task, suppressed):
             continue
         reached, coefficients = 0.0, np.zeros(len(x))
@@ -213,10 +213,10 @@ class _System:
         For fractions of x, other cells are held to that fraction of the level: this only decides which inequality is
         looked at, not whether it holds.
         """
-        share, level, whole = self.x[self.cells], float(task.level), self.proofs is not None
+        share, level, integral = self.x[self.cells], float(task.level), self.proofs is not None
         room = (self.problem.value - self.problem.low)[self.cells].astype(np.float64)
-        low = -room if whole else -np.minimum(room, level) * share
-        high = np.full(len(self.cells), np.inf) if whole else level * share
+        low = -room if integral else -np.minimum(room, level) * share
+        high = np.full(len(self.cells), np.inf) if integral else level * share
         at = int(np.searchsorted(self.cells, task.cell))
         low[at], high[at] = (0.0, level) if sign > 0 else (-min(level, room[at]), 0.0)
         if task.known != NOBODY:
@@ -293,7 +293,7 @@ def modular_protection(
     tables = [
         sub for table, numbers in zip(linked.tables, linked.numbers, strict=True) for sub in _subs(table, numbers)
     ]
-    parts = [_sub_table(problem.structure, *each) for each in tables]
+    parts = [_sub_table(problem.structure, *cells_and_inner) for cells_and_inner in tables]
     where: dict[int, set[int]] = {}
     for number, part in enumerate(parts):
         for cell in part.cells.tolist():
@@ -331,10 +331,10 @@ def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: 
         inhabited=None if problem.inhabited is None else problem.inhabited[cells],
     )
     try:
-        found = optimal(small, seconds=SECONDS)
+        pattern = optimal(small, seconds=SECONDS)
     except ParameterError:
         return np.zeros(0, np.int64), levels  # not to be protected within the sub-table: the last step looks further
-    new = cells[found.suppressed & ~begun]
+    new = cells[pattern.suppressed & ~begun]
     sliding = levels.sliding.copy()
     sliding[new] = max(1, int(own.sliding.max()))
     return new, Levels(levels.primary, levels.lower, levels.upper, sliding)
@@ -342,7 +342,7 @@ def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: 
 
 def _subs(table: TableDimensions, numbers: Integers) -> list[tuple[Integers, Flags]]:
     """The simple sub-tables of a table: the numbers of their cells, and which of these are inner cells."""
-    found = []
+    sub_tables = []
     shaped = numbers.reshape(table.shape or (1,))
     for codes in simple_tables(table):
         places = [[code, *dimension.children[code]] for code, dimension in zip(codes, table.dimensions, strict=True)]
@@ -352,8 +352,8 @@ def _subs(table: TableDimensions, numbers: Integers) -> list[tuple[Integers, Fla
             first: list[slice | int] = [slice(None)] * cells.ndim
             first[axis] = 0
             inner[tuple(first)] = False
-        found.append((cells.reshape(-1), inner.reshape(-1)))
-    return found
+        sub_tables.append((cells.reshape(-1), inner.reshape(-1)))
+    return sub_tables
 
 
 def _sub_table(structure: Structure, cells: Integers, inner: Flags) -> _SubTable:
@@ -362,5 +362,5 @@ def _sub_table(structure: Structure, cells: Integers, inner: Flags) -> _SubTable
     matrix = structure.matrix[rows]
     inside = np.zeros(structure.cells)
     inside[distinct] = 1.0
-    whole = np.rint(abs(matrix) @ inside).astype(np.int64) == np.diff(matrix.indptr)
-    return _SubTable(distinct, structure.sub(distinct, rows[whole]), inner[first])
+    complete = np.rint(abs(matrix) @ inside).astype(np.int64) == np.diff(matrix.indptr)
+    return _SubTable(distinct, structure.sub(distinct, rows[complete]), inner[first])

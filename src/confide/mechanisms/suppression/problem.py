@@ -122,14 +122,14 @@ def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Ex
     p, q = exact(percent, "percent"), _percent("prior", prior)
     if not 0 < p < q:
         raise _wrong("percent", percent, "more than 0 and less than the prior knowledge")
-    rest = values - contributions.top(2)
+    others = values - contributions.top(2)
     first = contributions.largest[:, 0]
-    return _both_ways([p / q * int(x) - int(r) for x, r in zip(first, rest, strict=True)])
+    return _both_ways([p / q * int(x) - int(r) for x, r in zip(first, others, strict=True)])
 
 
 def _both_ways(need: list[Fraction]) -> Levels:
     """Primary is what needs to be kept at a distance at all."""
-    level = np.array([max(0, ceil(each)) for each in need], np.int64)
+    level = np.array([max(0, ceil(distance)) for distance in need], np.int64)
     return Levels(level > 0, level, level, np.zeros_like(level))
 
 
@@ -261,11 +261,11 @@ class PatternProblem:
         """What every primary cell must be able to do, the highest totals and the largest distances first."""
         levels = self.levels
         parts = np.bincount(self.structure.total, minlength=self.structure.cells)
-        found = []
+        needs = []
         for cell in np.flatnonzero(levels.primary).tolist():
             lower = min(int(levels.lower[cell]), int(self.value[cell] - self.low[cell]))
-            found.append(ProtectionNeed(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
-        return sorted(found, key=lambda need: (not parts[need.cell], -need.upper - need.lower, need.cell))
+            needs.append(ProtectionNeed(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
+        return sorted(needs, key=lambda need: (not parts[need.cell], -need.upper - need.lower, need.cell))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,33 +65,33 @@ class Variable:
 
     def cut(self, finest: str) -> Dimension:
         """The tree down to one grouping. Codes are in the order of groupings, so these are the first ones."""
-        names = [each.name for each in self.groupings]
-        size = 1 + max(int(each.codes.max()) for each in self.groupings[: names.index(finest) + 1])
+        names = [grouping.name for grouping in self.groupings]
+        size = 1 + max(int(grouping.codes.max()) for grouping in self.groupings[: names.index(finest) + 1])
         return Dimension(self.name, self.tree.codes[:size], self.tree.parent[:size])
 
     def entries(self, listed: Sequence[str]) -> list[tuple[str, str, int]]:
         """The lines of a table along this variable: grouping, label, code. Areas of several levels have a line on each;
         groups that two recodes have in common have one."""
-        chosen = [each for each in self.groupings if each.name in listed]
-        found: list[tuple[str, str, int]] = []
-        seen = set()
-        if not (self.areas and any(ROOT in each.codes for each in chosen)):
-            found.append((TOTAL_CODE, TOTAL_CODE, ROOT))
-            seen.add(ROOT)
-        for each in chosen:
-            for label, code in zip(each.labels, each.codes.tolist(), strict=True):
-                if self.areas or code not in seen:
-                    found.append((each.name, label, code))
-                seen.add(code)
-        return found
+        chosen = [grouping for grouping in self.groupings if grouping.name in listed]
+        entries: list[tuple[str, str, int]] = []
+        codes = set()
+        if not (self.areas and any(ROOT in grouping.codes for grouping in chosen)):
+            entries.append((TOTAL_CODE, TOTAL_CODE, ROOT))
+            codes.add(ROOT)
+        for grouping in chosen:
+            for label, code in zip(grouping.labels, grouping.codes.tolist(), strict=True):
+                if self.areas or code not in codes:
+                    entries.append((grouping.name, label, code))
+                codes.add(code)
+        return entries
 
     def listed(self, names: Sequence[str]) -> Flags:
         """The codes of a table that are listed when it lists some groupings."""
-        chosen = [each for each in self.groupings if each.name in names]
+        chosen = [grouping for grouping in self.groupings if grouping.name in names]
         flags = np.zeros(self.cut(chosen[-1].name).size, np.bool_)
         flags[ROOT] = True
-        for each in chosen:
-            flags[each.codes] = True
+        for grouping in chosen:
+            flags[grouping.codes] = True
         return flags
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,7 +101,8 @@ class Variable:
             "parent": list(self.tree.parent),
             "areas": self.areas,
             "groupings": {
-                each.name: {"labels": list(each.labels), "codes": each.codes.tolist()} for each in self.groupings
+                grouping.name: {"labels": list(grouping.labels), "codes": grouping.codes.tolist()}
+                for grouping in self.groupings
             },
         }
 
@@ -143,7 +144,7 @@ def _variable(
     """The tree of groupings that nest, coarse first; each says for every smallest code its group."""
     codes, parent = [TOTAL_CODE], [-1]
     above = np.zeros(len(groupings[0][2]), np.int64)
-    made = []
+    trees = []
     for grouping, labels, group in groupings:
         of_group = np.empty(len(labels), np.int64)
         number = np.bincount(group, minlength=len(labels))
@@ -157,12 +158,12 @@ def _variable(
             of_group[at] = len(codes)
             codes.append(f"{grouping} {label}" if prefixed else label)
             parent.append(int(some[at]))
-        made.append(VariableGrouping(grouping, tuple(labels), of_group))
+        trees.append(VariableGrouping(grouping, tuple(labels), of_group))
         above = of_group[group]
     if len(set(codes)) < len(codes):
         twice = next(code for code, times in Counter(codes).items() if times > 1)
         raise _wrong("repeated-label", f"two groups of {name!r} have the label {twice!r}", twice)
-    return Variable(Dimension(name, tuple(codes), tuple(parent)), tuple(made), areas)
+    return Variable(Dimension(name, tuple(codes), tuple(parent)), tuple(trees), areas)
 
 
 def _nests(coarse: Integers, fine: Integers) -> bool:

@@ -55,11 +55,11 @@ class Dimension:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """For each code the numbers of its parts."""
-        found: list[list[int]] = [[] for _ in self.codes]
+        parts: list[list[int]] = [[] for _ in self.codes]
         for at, above in enumerate(self.parent):
             if above >= 0:
-                found[above].append(at)
-        return tuple(tuple(each) for each in found)
+                parts[above].append(at)
+        return tuple(tuple(codes) for codes in parts)
 
     @property
     def inner(self) -> list[int]:
@@ -170,10 +170,10 @@ class LinkedTables:
 
     def gathered(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         """Values of all cells out of those of the tables; where tables disagree, the last."""
-        whole = np.full(self.structure.cells, np.nan)
+        joined = np.full(self.structure.cells, np.nan)
         for numbers, of_table in zip(self.numbers, values, strict=True):
-            whole[numbers] = of_table
-        return whole
+            joined[numbers] = of_table
+        return joined
 
 
 def link(tables: Sequence[TableDimensions]) -> LinkedTables:
@@ -189,7 +189,7 @@ def link(tables: Sequence[TableDimensions]) -> LinkedTables:
         )
     keys = [_keys(table, codes, strides) for table in tables]
     distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    numbers = np.split(inverse.astype(np.int64), np.cumsum([len(each) for each in keys])[:-1])
+    numbers = np.split(inverse.astype(np.int64), np.cumsum([len(of_table) for of_table in keys])[:-1])
     listed = np.zeros(len(distinct), np.bool_)
     for table, of_table in zip(tables, numbers, strict=True):
         listed[of_table[table.listed_cells]] = True
@@ -218,9 +218,9 @@ def _all_codes(tables: Sequence[TableDimensions]) -> dict[str, dict[str, int]]:
     codes: dict[str, dict[str, int]] = {}
     for table in tables:
         for dimension in table.dimensions:
-            known = codes.setdefault(dimension.name, {"": 0})
+            numbers = codes.setdefault(dimension.name, {"": 0})
             for code in dimension.codes[1:]:
-                known.setdefault(code, len(known))
+                numbers.setdefault(code, len(numbers))
     return codes
 
 
@@ -236,14 +236,14 @@ def _keys(table: TableDimensions, codes: Mapping[str, Mapping[str, int]], stride
 
 def _equations(table: TableDimensions, numbers: Integers, axes: Mapping[str, int]) -> list[tuple[int, int, Integers]]:
     """Every equation of one table: the total, the dimension and the parts."""
-    found = []
+    equations = []
     for axis, dimension in enumerate(table.dimensions):
         turned = np.moveaxis(numbers, axis, -1).reshape(-1, dimension.size)
         for above in dimension.inner:
             parts = turned[:, dimension.children[above]]
             number = axes[dimension.name]
-            found += [(int(total), number, row) for total, row in zip(turned[:, above], parts, strict=True)]
-    return found
+            equations += [(int(total), number, row) for total, row in zip(turned[:, above], parts, strict=True)]
+    return equations
 
 
 def simple_tables(table: TableDimensions) -> list[tuple[int, ...]]:
@@ -322,25 +322,25 @@ def minimise(
     rows = [optimize.LinearConstraint(matrix, lower, upper)] if matrix.shape[0] else []
     # The solver's own default would call a solution the best that is within 0.01 % of it.
     options = {"disp": False, "mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds})
-    found = optimize.milp(
+    outcome = optimize.milp(
         cost,
         integrality=np.ones(len(cost)) if integer else None,
         bounds=optimize.Bounds(low, high),
         constraints=rows,
         options=options,
     )
-    if found.status == INFEASIBLE or (found.x is None and found.status == LIMIT):
+    if outcome.status == INFEASIBLE or (outcome.x is None and outcome.status == LIMIT):
         return None
-    if found.x is None:
+    if outcome.x is None:
         raise ConfideError(
             "solver-failed",
             "the solver could not finish a linear programme",
-            found=f"status {found.status}",
+            found=f"status {outcome.status}",
             expected="an optimal solution",
             remedy="scale the figures of the table to a smaller range, and report it if that does not help",
         )
-    bound = found.fun if found.mip_dual_bound is None else found.mip_dual_bound
-    return Solution(np.asarray(found.x), float(found.fun), float(bound))
+    bound = outcome.fun if outcome.mip_dual_bound is None else outcome.mip_dual_bound
+    return Solution(np.asarray(outcome.x), float(outcome.fun), float(bound))
 
 
 def is_whole(values: Floats, tolerance: float = 1e-6) -> bool:

@@ -108,10 +108,10 @@ def pose(
     and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all (``inhabited``), is
     known from the records alone."""
     unlisted = ~linked.listed
-    kept = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
+    published = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
     low = np.zeros(len(value), np.int64)
     if zeros == "published":
-        kept = kept | ((value == 0) & ~unlisted)
+        published = published | ((value == 0) & ~unlisted)
         low[(value > 0) & ~unlisted] = 1
     on_list = Levels(
         levels.primary & ~unlisted,
@@ -121,7 +121,7 @@ def pose(
     )
     structure = linked.structure
     return PatternProblem(
-        structure, value, on_list, weights(value, weight), low, kept, unlisted, single & ~unlisted, who, inhabited
+        structure, value, on_list, weights(value, weight), low, published, unlisted, single & ~unlisted, who, inhabited
     )
 
 
@@ -164,20 +164,20 @@ def solve(
 
 def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Integers:
     """A table with all totals out of its inner cells: the codes without parts of every dimension, in order."""
-    whole = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
+    table = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
     leaves = [[at for at, parts in enumerate(dimension.children) if not parts] for dimension in dimensions]
-    whole[np.ix_(*leaves)] = np.asarray(inner)
-    return add_up(dimensions, whole)
+    table[np.ix_(*leaves)] = np.asarray(inner)
+    return add_up(dimensions, table)
 
 
-def add_up(dimensions: Sequence[Dimension], whole: Integers) -> Integers:
+def add_up(dimensions: Sequence[Dimension], table: Integers) -> Integers:
     """Every code with parts, in every dimension, as the sum of its parts."""
     for axis, dimension in enumerate(dimensions):
-        turned = np.moveaxis(whole, axis, 0)
+        turned = np.moveaxis(table, axis, 0)
         for at in range(dimension.size - 1, -1, -1):
             if dimension.children[at]:
                 turned[at] = turned[list(dimension.children[at])].sum(axis=0)
-    return whole
+    return table
 
 
 def joined(linked: LinkedTables, counts: Sequence[Integers]) -> Integers:

@@ -91,8 +91,8 @@ def _together(programme: SuppressionProgramme, read: list[TableContent], questio
     yield Check("published cells add up", not sums.any(), detail)
     threshold = question["suppression"]["threshold"]
     if threshold is not None and question["value"] is None:
-        shown = linked.listed & ~suppressed & (value > 0) & (value <= threshold)
-        yield Check("no small count is published", not shown.any(), f"none from 1 to {threshold:,}")
+        small = linked.listed & ~suppressed & (value > 0) & (value <= threshold)
+        yield Check("no small count is published", not small.any(), f"none from 1 to {threshold:,}")
     if agree and not sums.any():
         yield from _attack(programme, value, suppressed, question)
 
@@ -104,17 +104,17 @@ def _attack(
     low = bounds(programme, question)
     try:
         attacker = Attacker(linked.structure, value, suppressed, low, np.full(len(value), np.inf), integer=True)
-        found = attacker.intervals()
+        intervals = attacker.intervals()
     except ConfideError as error:
         yield Check("hidden cells can have figures", False, error.findings[0].what)
         return
     listed = suppressed & linked.listed
-    exact = listed & (found.high <= found.low)
-    detail = f"{int(listed.sum()):,} hidden cells, {found.programmes:,} programmes solved"
+    exact = listed & (intervals.high <= intervals.low)
+    detail = f"{int(listed.sum()):,} hidden cells, {intervals.programmes:,} programmes solved"
     detail += f", of which {int(exact.sum()):,} are known exactly" if exact.any() else ": none is known exactly"
     yield Check("no hidden cell can be worked out", not exact.any(), detail)
     if part["threshold"] is not None and question["value"] is None:
-        small = listed & (found.low >= 1) & (found.high <= part["threshold"])
+        small = listed & (intervals.low >= 1) & (intervals.high <= part["threshold"])
         how_many = f"{int(small.sum()):,} are" if small.any() else "none is"
         detail = f"{how_many} known to be from 1 to {part['threshold']:,}"
         yield Check("no hidden cell is known to be small", not small.any(), detail)

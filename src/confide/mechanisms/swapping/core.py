@@ -54,19 +54,22 @@ def enhanced_swap(people: People, settings: SwapSettings, streams: Streams) -> S
     turn = np.empty(people.households, np.int64)
     turn[order] = np.arange(people.households)
     partner = np.arange(people.households, dtype=np.int64)
-    left = np.arange(len(taken))
+    unpaired = np.arange(len(taken))
     by_stage: dict[str, int] = {}
     for position in reversed(range(len(levels))):
         by_stage[levels[position]] = 0
         for begin in (0, 1):
             one, other = _paired(
-                combined([key[left], units[position][left]]), turn[taken[left]], people.block_of[taken[left]], begin
+                combined([key[unpaired], units[position][unpaired]]),
+                turn[taken[unpaired]],
+                people.block_of[taken[unpaired]],
+                begin,
             )
-            first, second = taken[left[one]], taken[left[other]]
+            first, second = taken[unpaired[one]], taken[unpaired[other]]
             partner[first], partner[second] = second, first
             by_stage[levels[position]] += len(one)
-            left = np.delete(left, np.concatenate([one, other]))
-    return Swap(partner, {TAKEN: len(taken)}, {TAKEN: len(left)}, by_stage)
+            unpaired = np.delete(unpaired, np.concatenate([one, other]))
+    return Swap(partner, {TAKEN: len(taken)}, {TAKEN: len(unpaired)}, by_stage)
 
 
 def pairing_levels(people: People, settings: SwapSettings) -> tuple[str, ...]:
@@ -90,7 +93,7 @@ def _pseudo_units(
         area = unit[len(levels) - 1 - number][members]
         # Standing in the order of the area, then shuffled within it: each gets the units of another of the same area.
         source[members[np.argsort(area, kind="stable")]] = members[np.lexsort((turn[members], area))]
-    return [each[source] for each in unit]
+    return [units[source] for units in unit]
 
 
 def _paired(group: Integers, rank: Integers, block: Integers, begin: int) -> tuple[Integers, Integers]:
@@ -126,7 +129,7 @@ def swap_people(
     else:
         swap = enhanced_swap(people, settings, streams)
     twice = bool((swap.partner[swap.partner] != np.arange(people.households)).any())
-    if twice or any(kept.changed for kept in kept_in_blocks(people, settings, swap, named)):
+    if twice or any(count.changed for count in kept_in_blocks(people, settings, swap, named)):
         raise RunError(
             "swap-broken",
             "a household moved twice, or a count that is said to stay has changed",
@@ -139,11 +142,11 @@ def swap_people(
 
 def looked_at(settings: SwapSettings, values: Mapping[str, Integers], age: Integers | None) -> dict[str, Integers]:
     """The groups of every variable that the settings name, and ``adults`` where a profile has it."""
-    found = {name: values[name] for name in settings.variables}
+    groups = {name: values[name] for name in settings.variables}
     if settings.needs_age:
         assert age is not None
-        found[ADULTS] = (age >= settings.adult_age).astype(np.int64)
-    return found
+        groups[ADULTS] = (age >= settings.adult_age).astype(np.int64)
+    return groups
 
 
 def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
@@ -261,8 +264,8 @@ def swap_records(
         raise ParameterError(_bad("incomplete-recode", "a recode leaves people out", None))
     age = None
     if settings.needs_age:
-        whole = records.column(layout.age).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
-        age = whole[order].astype(np.int64)
+        years = records.column(layout.age).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
+        age = years[order].astype(np.int64)
     swap = swap_people(people, settings, values, age, key, b"records")
     back = np.argsort(order)
     new = swap.block(people)[back]
@@ -290,14 +293,14 @@ def coded(column: pa.ChunkedArray, attribute: Attribute | None) -> Integers:
         raise InputError(_bad("missing-value", "a record has no value", None))
     if attribute is None:
         distinct = pc.unique(array)
-        known = distinct.take(pc.sort_indices(distinct))
+        levels = distinct.take(pc.sort_indices(distinct))
     else:
-        known = pa.array([level.code for level in attribute.levels])
-        array = array.cast(known.type)
-    found: Integers = pc.fill_null(pc.index_in(array, known), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    if bool((found < 0).any()):
+        levels = pa.array([level.code for level in attribute.levels])
+        array = array.cast(levels.type)
+    places: Integers = pc.fill_null(pc.index_in(array, levels), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if bool((places < 0).any()):
         raise InputError(_bad("bad-record", "a code is not in the schema", attribute.name if attribute else None))
-    return found
+    return places
 
 
 def _ids(records: pa.Table, layout: Columns) -> pa.Array:

@@ -91,8 +91,8 @@ def _stays(question: SwappingProblem, table: QueryTable, level: str, number: int
     if level in exact_levels(question.spine, question.settings) and not carried:
         return True
     names = [variable.name for variable in variables]
-    kept = question.settings.kept
-    return names in [[name] for name in kept] or (not names and SIZE in kept)
+    invariant = question.settings.kept
+    return names in [[name] for name in invariant] or (not names and SIZE in invariant)
 
 
 def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> tuple[Integers, Integers]:
@@ -102,13 +102,13 @@ def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> t
         of = rows.margin == number
         keys.append(rows.unit[of] * cells + rows.cell[of])
         counts.append(rows.count[of])
-    known = np.union1d(*keys)
-    found = []
+    cells_present = np.union1d(*keys)
+    dense = []
     for key, count in zip(keys, counts, strict=True):
-        full: Integers = np.zeros(len(known), np.int64)
-        full[np.searchsorted(known, key)] = count
-        found.append(full)
-    return found[0], found[1]
+        full: Integers = np.zeros(len(cells_present), np.int64)
+        full[np.searchsorted(cells_present, key)] = count
+        dense.append(full)
+    return dense[0], dense[1]
 
 
 def _released(question: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
@@ -132,7 +132,7 @@ def _kept(question: SwappingProblem, people: People, swap: Swap | None) -> list[
         return []
     values, age = variables_of(question, people)
     named = looked_at(question.settings, values, age)
-    return [kept.as_dict() for kept in kept_in_blocks(people, question.settings, swap, named)]
+    return [count.as_dict() for count in kept_in_blocks(people, question.settings, swap, named)]
 
 
 def _swap(question: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:

@@ -64,15 +64,15 @@ def count_table(
 
 
 def _with_margins(table: QueryTable, key: Integers, count: Integers) -> AreaCounts:
-    units, margins, found, counts = [], [], [], []
+    units, margins, cells, counts = [], [], [], []
     unit, cell = np.divmod(key, table.query.cells)
     for number, margin in enumerate(table.margins):
         distinct, sums = _summed(unit * margin.cells + projected(table.query, margin, cell), count)
         units.append(distinct // margin.cells)
         margins.append(np.full(len(distinct), number, np.int64))
-        found.append(distinct % margin.cells)
+        cells.append(distinct % margin.cells)
         counts.append(sums)
-    of_unit, of_margin, of_cell = (np.concatenate(each) for each in (units, margins, found))
+    of_unit, of_margin, of_cell = (np.concatenate(parts) for parts in (units, margins, cells))
     order = np.lexsort((of_cell, of_margin, of_unit))
     return AreaCounts(of_unit[order], of_margin[order], of_cell[order], np.concatenate(counts)[order])
 

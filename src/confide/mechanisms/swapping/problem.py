@@ -76,8 +76,8 @@ class SwappingProblem:
 
     def fingerprint(self) -> str:
         """SHA-256 of the records and of what may be a secret: it is kept with the run and never published."""
-        whole = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records.path)))
-        return hashlib.sha256(whole.digest() + self.settings.fingerprint).hexdigest()
+        digest = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records.path)))
+        return hashlib.sha256(digest.digest() + self.settings.fingerprint).hexdigest()
 
     def facts(self) -> Mapping[str, Any]:
         """What stands in the plan: all of it public. The settings are there only if the spec says so."""
@@ -158,8 +158,8 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
             try:
                 query = _query(schema, part.variables, reserved)
                 margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
-                kept = tuple(margins) if part.margins == "all" else (query,)
-                tables.append(QueryTable(part.name, part.title or part.name, query, kept, tuple(part.levels)))
+                margin_queries = tuple(margins) if part.margins == "all" else (query,)
+                tables.append(QueryTable(part.name, part.title or part.name, query, margin_queries, tuple(part.levels)))
             except ConfideError as error:
                 findings += placed(error, loaded.place("tables", position, "variables"))
         if settings is not None:
@@ -325,8 +325,8 @@ def read_people(question: SwappingProblem, engine: Engine) -> People:
         attribute.name: table.column(f"attribute_{position}").combine_chunks().to_numpy(zero_copy_only=False)
         for position, attribute in enumerate(question.attributes)
     }
-    known = pa.array(question.spine.blocks.codes, pa.string())
-    place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), known)
+    codes_of_blocks = pa.array(question.spine.blocks.codes, pa.string())
+    place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), codes_of_blocks)
     people, _, _ = arrange(
         question.spine,
         table.column("id").combine_chunks().cast(pa.string()),

@@ -62,8 +62,8 @@ class SwapSettings:
         if self.variant == "enhanced":
             return (SIZE,) if self.key_noise == NO_NOISE else ()
         common = [set(profile) | ({SIZE} if set(profile) - {ADULTS} else set()) for profile in self.profiles]
-        kept = set.intersection(*common)
-        return tuple(sorted(kept, key=lambda name: ({SIZE: 0, ADULTS: 1}.get(name, 2), name)))
+        shared = set.intersection(*common)
+        return tuple(sorted(shared, key=lambda name: ({SIZE: 0, ADULTS: 1}.get(name, 2), name)))
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -127,12 +127,12 @@ def settings_values(name: str, base: Path | None = None) -> dict[str, Any]:
         values = load_shipped(KIND, name)
     else:
         values = read_toml((base or Path()) / name, kind=KIND, known=shipped(KIND))
-    known = {field.name for field in fields(SwapSettings)}
+    names = {field.name for field in fields(SwapSettings)}
     body = values.get("swapping", {})
-    unknown = sorted(set(body) - known) if isinstance(body, dict) else ["swapping"]
+    unknown = sorted(set(body) - names) if isinstance(body, dict) else ["swapping"]
     if unknown:
         what = f"the settings have an unknown key {unknown[0]!r}"
-        raise ParameterError(_wrong("settings", what, unknown[0], "one of " + ", ".join(sorted(known))))
+        raise ParameterError(_wrong("settings", what, unknown[0], "one of " + ", ".join(sorted(names))))
     return dict(body)
 
 

@@ -131,7 +131,7 @@ def exponentials(source: WordSource, count: int) -> Floats:
     first = np.zeros(count, np.uint64)
     last = np.zeros(count, np.uint64)
     length = np.zeros(count, np.int64)
-    whole = np.zeros(count, np.int64)
+    integer_part = np.zeros(count, np.int64)
     number = 0
     while len(waiting):
         words = source.extension(waiting, number)
@@ -143,11 +143,13 @@ def exponentials(source: WordSource, count: int) -> Floats:
         last = words
         length = np.where(begins, 1, length + goes_on)
         taken = ended & (length % 2 == 1)
-        result[waiting[taken]] = whole[taken] + first[taken].astype(np.float64) * _UNIT
-        whole = whole + (ended & ~taken)
+        result[waiting[taken]] = integer_part[taken] + first[taken].astype(np.float64) * _UNIT
+        integer_part = integer_part + (ended & ~taken)
         length = np.where(ended, 0, length)
-        kept = ~taken
-        waiting, first, last, length, whole = (each[kept] for each in (waiting, first, last, length, whole))
+        open_runs = ~taken
+        waiting, first, last, length, integer_part = (
+            state[open_runs] for state in (waiting, first, last, length, integer_part)
+        )
     return result
 
 
@@ -170,11 +172,11 @@ def random_order(source: WordSource, count: int) -> Integers:
 
 def rounded(source: WordSource, number: Fraction) -> int:
     """One of the two whole numbers next to ``number``, which it is the mean of."""
-    whole, rest = divmod(number, 1)
-    return int(whole) + int(choices(source, 1, (1 - rest, rest))[0])
+    floor, fraction = divmod(number, 1)
+    return int(floor) + int(choices(source, 1, (1 - fraction, fraction))[0])
 
 
-def spread(total: int, sizes: Integers, order: WordSource, start: WordSource) -> Integers:
+def apportion(total: int, sizes: Integers, order: WordSource, start: WordSource) -> Integers:
     """``total`` in whole parts, one for each area; the mean of each part is ``total`` times its share of the sizes.
 
     Every area gets the whole of its share. What is left goes out one by one to areas that a comb of distance Σ sizes

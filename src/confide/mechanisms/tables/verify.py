@@ -83,42 +83,42 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
             yield Check(f"{table.name}: there", False, "no file of this table is in the release")
             continue
         noise = {(level, name): laws[level, key] for level in table.levels for name, key in values["margins"].items()}
-        seen = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()])
-        yield Check(f"{table.name}: the same in every format", seen.same, ", ".join(paths))
-        yield Check(f"{table.name}: whole numbers", seen.integers, f"{seen.rows:,} counts")
-        yield Check(f"{table.name}: complete", seen.problem is None, seen.problem or f"{seen.rows:,} rows")
-        if seen.disagreement and seen.problem is None:
-            yield _noise_check(table.name, seen)
+        scan = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()])
+        yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
+        yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
+        yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
+        if scan.disagreement and scan.problem is None:
+            yield _noise_check(table.name, scan)
 
 
 def _pass(table: Table, laws: Laws, units: dict[str, int], files: Sequence[NoisyRows]) -> TablePass:
-    seen = TablePass()
+    scan = TablePass()
     first, *others = files
-    seen.same = all(other.names == first.names for other in others)
+    scan.same = all(other.names == first.names for other in others)
     for level in table.levels:
-        left = units[level]
-        while left and seen.problem is None:
-            chunk = min(left, max(1, ROWS_AT_ONCE // table.cells))
-            left -= chunk
+        remaining = units[level]
+        while remaining and scan.problem is None:
+            chunk = min(remaining, max(1, ROWS_AT_ONCE // table.cells))
+            remaining -= chunk
             rows = first.take(chunk * table.cells)
-            seen.rows += rows.num_rows
+            scan.rows += rows.num_rows
             copies = [other.take(chunk * table.cells) for other in others]
-            seen.same = seen.same and all(rows.equals(copy) for copy in copies)
-            seen.integers = seen.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
-            seen.problem = _out_of_order(table, level, chunk, rows, seen)
-            if seen.problem is None and seen.integers:
+            scan.same = scan.same and all(rows.equals(copy) for copy in copies)
+            scan.integers = scan.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
+            scan.problem = _out_of_order(table, level, chunk, rows, scan)
+            if scan.problem is None and scan.integers:
                 counts = rows.column("count").to_numpy().reshape(chunk, table.cells)
-                _add_noise_check(table, level, laws, counts, seen)
-    if seen.problem is None and any(file.take(1).num_rows for file in files):
-        seen.problem = "there are more rows than the plan has"
-    return seen
+                _add_noise_check(table, level, laws, counts, scan)
+    if scan.problem is None and any(file.take(1).num_rows for file in files):
+        scan.problem = "there are more rows than the plan has"
+    return scan
 
 
 def _are_integers(counts: pa.ChunkedArray) -> bool:
     return bool(counts.type == pa.int64() and not counts.null_count)
 
 
-def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, seen: TablePass) -> str | None:
+def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, scan: TablePass) -> str | None:
     """Every unit has the rows of every margin, each once, in the order of the layout; units in the order of codes."""
     per_unit = table.cells
     if rows.num_rows != units * per_unit:
@@ -128,10 +128,10 @@ def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, seen: Ta
     if not areas.equals(heads.take(pa.array(np.repeat(np.arange(units), per_unit)))):
         return f"level {level}: the rows of an area are not together"
     codes = heads.to_pylist()
-    before = seen.last_area.get(level)
+    before = scan.last_area.get(level)
     if codes != sorted(set(codes)) or (before is not None and codes[0] <= before):
         return f"level {level}: areas are repeated or out of order"
-    seen.last_area[level] = codes[-1]
+    scan.last_area[level] = codes[-1]
     if rows.column("level").unique().to_pylist() != [level]:
         return f"level {level}: rows of another level are among its rows"
     repeated = pa.array(np.tile(np.arange(per_unit), units))
@@ -141,7 +141,7 @@ def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, seen: Ta
     return None
 
 
-def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[Any, Any], seen: TablePass) -> None:
+def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[Any, Any], scan: TablePass) -> None:
     """A margin and the sum of its cells measure the same truth with independent noise, so their difference is noise
     alone: its variance is the margin's plus the cells', which the plan states. Nothing of the truth is needed."""
     *margins, own = table.margins
@@ -155,8 +155,8 @@ def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[An
         difference = counts[:, end - margin.cells : end] - inner.sum(axis=axes).reshape(len(counts), -1)
         law = laws[level, margin.name]
         variance = law.variance() + of_inner * (own.cells // margin.cells)
-        before = seen.disagreement.get(margin.name, Disagreement())
-        seen.disagreement[margin.name] = Disagreement(
+        before = scan.disagreement.get(margin.name, Disagreement())
+        scan.disagreement[margin.name] = Disagreement(
             before.squares + float((difference.astype(float) ** 2).sum() / variance),
             before.number + difference.size,
             max(before.kurtosis, _kurtosis(law), _kurtosis(laws[level, own.name])),
@@ -176,8 +176,8 @@ def _kurtosis(law: ReleaseNoise) -> float:
     return 3.001 if isinstance(law, DiscreteGaussian) else 6 + 1 / variance
 
 
-def _noise_check(name: str, seen: TablePass) -> Check:
-    margins = seen.disagreement.values()
+def _noise_check(name: str, scan: TablePass) -> Check:
+    margins = scan.disagreement.values()
     wrong = any(margin.too_quiet or margin.too_loud for margin in margins)
     low, high = min(margin.ratio for margin in margins), max(margin.ratio for margin in margins)
     number = sum(margin.number for margin in margins)
