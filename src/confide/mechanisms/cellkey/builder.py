@@ -80,9 +80,20 @@ def build_table(
 ) -> pa.Table:
     """The published figures of a table: columns and rows as a release has them.
 
-    ``variables`` name attributes or recodes of the schema; none: the total alone. ``where`` has, for some variables,
-    the label (or code) of one group or of several; others are not counted. Coded records lie in a private folder, below
-    ``scratch`` if it is given, while they are counted.
+    Args:
+        question: The prepared problem of a spec, which names the keyed records and the perturbation table.
+        engine: What the records are counted with.
+        variables: Attributes or recodes of the schema; none: the total alone.
+        where: For some variables the label (or code) of one group or of several; others are not counted.
+        margins: Whether all margins are wanted, or the inner cells alone.
+        scratch: Coded records lie in a private folder below this one while they are counted.
+
+    Returns:
+        A column for each variable, the perturbed ``count`` and, with weights, ``weighted``; without cells of zero.
+
+    Raises:
+        ParameterError: There is no such variable or group.
+        InputError: The records do not fit, or have no keys.
     """
     request = understand(question.schema, variables, where, margins)
     # A table without margins is coded, and never counted: the variables of the filter.

@@ -149,7 +149,16 @@ class PerturbedFigures:
 
 
 def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> PerturbedFigures:
-    """The published figures of every cell."""
+    """The published figures of every cell.
+
+    Args:
+        sums: Members, keys and weights of every cell of a cross-classification.
+        lookup: The perturbation table.
+        threshold: What comes out below this is published as zero; None: nothing is.
+
+    Returns:
+        One figure for each cell, in the same order.
+    """
     occupied = np.flatnonzero(sums.count)
     published = np.zeros_like(sums.count)
     members = sums.count[occupied]

@@ -166,11 +166,13 @@ class Attacker:
         cells = np.flatnonzero(self.suppressed)
         if not len(cells):
             return
+        # What is published goes to the right-hand side; equations without a suppressed cell drop out.
         published = np.where(self.suppressed, 0.0, self.value)
         rhs = -(self.structure.matrix @ published)
         matrix = sparse.csr_array(self.structure.matrix[:, cells])
         used = np.diff(matrix.indptr) > 0
         matrix, rhs = sparse.csr_array(matrix[used]), rhs[used]
+        # Equations and cells as the two sides of a graph: its components are problems of their own.
         graph = sparse.block_array([[None, matrix], [matrix.T, None]]) if matrix.shape[0] else None
         if graph is None:
             for cell in cells:
@@ -206,10 +208,13 @@ class _PartBounds:
         if (self.outer_high - self.outer_low <= self.tolerance(self.outer_low)).all():
             self._note(self._solve(np.zeros(len(self.part.cells))))
             return 1
+        # Any solution is a point inside of every interval; then cells without a largest value are set aside.
         self._note(self._solve(np.zeros(len(self.part.cells))))
         solved = 1 + self._endless()
         for sign in (1.0, -1.0):
             unsettled = self.left(sign)
+            # One programme pushes all unsettled cells at once; where it meets the outer bound, a cell is settled.
+            # When a round settles less than a tenth, a programme for each does better.
             for _ in range(ROUNDS):
                 if not unsettled.any():
                     break
@@ -306,6 +311,7 @@ def _one_by_one(parts: list[_PartBounds]) -> int:
                         break
                     batch.append((part, cell))
                     size += len(part.part.cells)
+            # Every part goes once into a batch for each of its open cells, until the batch is full; the rest waits.
             waiting = still
             if batch:
                 _solve_together(batch, sign)
@@ -319,6 +325,7 @@ def _solve_together(batch: list[tuple[_PartBounds, int]], sign: float) -> None:
     starts = np.concatenate([[0], np.cumsum([len(part.cells) for part in parts])])
     for start, (_, cell) in zip(starts, batch, strict=False):
         cost[start + cell] = sign
+    # Parts have no equation in common: the least sum of their costs is the sum of the least ones.
     matrix = parts[0].matrix if len(parts) == 1 else sparse.csr_array(sparse.block_diag([p.matrix for p in parts]))
     low, high, rhs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("low", "high", "rhs"))
     solution = minimise(cost, matrix, rhs, low, high)

@@ -1,7 +1,10 @@
-"""Movements: other figures for hidden cells that an attacker cannot rule out.
+"""Feasible flows: other figures for suppressed cells that an attacker cannot rule out.
 
-A movement d has M d = 0 and low <= a + d, where a are the true values; it is zero wherever a cell is published. If some
-movement has d_c = u, the attacker's interval of c reaches up to a_c + u at least. Movements are kept as whole numbers
+A feasible flow, or feasible perturbation, d has M d = 0 and low <= a + d, where a are the true values; it is zero
+wherever a cell is published. Then a + d is a table that is congruent with what is published (Fischetti and
+Salazar-Gonzalez, "Models and algorithms for optimizing cell suppression in tabular data with linear constraints",
+JASA 95, 2000). On a plain two-way table it is a circulation in a network, hence the name; in prose it is a *movement*.
+If some flow has d_c = u, the attacker's interval of c reaches up to a_c + u at least. Flows are kept as whole numbers
 and checked as such, so what they prove does not depend on a solver's rounding, and holds against an attacker who knows
 that all figures are whole numbers.
 
@@ -38,7 +41,7 @@ MOST_REGIONS = 100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FeasibleFlow:
-    """A movement: the cells that move and by how much."""
+    """A feasible flow: the cells that move and by how much, in whole numbers."""
 
     cells: Integers
     by: Integers
@@ -53,7 +56,7 @@ class FeasibleFlow:
 
 
 class FeasibleFlows:
-    """Movements found so far, by the cells that they move."""
+    """Feasible flows, by the cells that they move: the proof of a pattern."""
 
     def __init__(self, problem: PatternProblem):
         self.problem = problem
@@ -70,6 +73,7 @@ class FeasibleFlows:
     def add(self, flow: FeasibleFlow) -> None:
         """A movement, as far as it can go, and its opposite."""
         for way in (flow, flow.times(-1)):
+            # The multiple as far as the first cell that reaches its bound: whole, so that it stays a proof.
             furthest = self._furthest(way)
             if furthest:
                 self._found[self._next] = way.times(furthest)
@@ -209,12 +213,16 @@ def cheapest(
 ) -> FeasibleFlow | None:
     """The cheapest movement within a region that moves a cell by so much; what the person ``known`` knows stays as it
     is, and so does what is not hidden unless ``new``. None if there is none."""
+    # 1. The unknowns: cells of the region that may move at all. What is published and must stay, or what the person
+    #    knows, is fixed at zero and drops out; the cell itself comes last, as a constant.
     movable = suppressed[region] | (np.bool_(new) & ~problem.keep[region])
     if known != NOBODY:
         movable &= problem.persons[region] != known
     if problem.value[cell] + by < problem.low[cell]:
         return None
     cells = np.append(region[movable & (region != cell)], cell)
+    # 2. The equations that these cells are in, without those that cannot hold: a cell alone in an equation cannot move,
+    #    and then others may be alone in theirs.
     columns = problem.structure.by_cell
     spans = _spans(columns.indptr, cells)
     column = np.repeat(np.arange(len(cells)), np.diff(columns.indptr)[cells])
@@ -226,10 +234,12 @@ def cheapest(
     cells = cells[alive][:-1]
     rows, row = np.unique(row[alive_entries], return_inverse=True)
     column, data = (np.cumsum(alive) - 1)[column[alive_entries]], data[alive_entries]
+    # 3. The cell moves by ``by``: its column goes to the right-hand side.
     own = column == len(cells)
     rhs = np.zeros(len(rows))
     rhs[row[own]] = -by * data[own]
     row, column, data = row[~own], column[~own], data[~own]
+    # 4. d = rise - fall, both at least zero, so that |d| is linear; no cell falls below its bound.
     both = sparse.csc_array(
         (np.append(data, -data), (np.append(row, row), np.append(column, column + len(cells)))),
         shape=(len(rows), 2 * len(cells)),
@@ -239,6 +249,7 @@ def cheapest(
     low, cost = np.zeros(2 * len(cells)), np.concatenate([price, price])
     room = (problem.value[cells] - problem.low[cells]).astype(np.float64)
     high = np.concatenate([np.full(len(cells), np.inf), room])
+    # 5. The linear programme. On two-way tables its vertices are whole; elsewhere an integer programme may be needed.
     solved = minimise(cost, both, rhs, low, high)
     if solved is None:
         return None

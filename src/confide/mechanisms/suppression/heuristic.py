@@ -35,12 +35,15 @@ class Protection:
     def complete(self, *, new: bool = True, advance: Advance | None = None) -> int:
         """Protects every primary cell, hiding more if need be and if ``new`` allows. Returns how many are not safe."""
         failed = 0
+        # First every cell must be able to fall and rise as far as its levels say. Cells that are suppressed on the way
+        # are free to move for those that come later.
         for need in self.needs.values():
             failed += not self._meet(need, new=new)
             if advance is not None:
                 advance(1)
         if failed:
             return failed
+        # Then nobody who is alone in a cell may know a primary cell from it: that needs other flows, not wider ones.
         return sum(not self._untie(cell, new=new) for cell in self.needs)
 
     def safe(self) -> bool:
@@ -51,11 +54,13 @@ class Protection:
 
     def thin_out(self, advance: Advance | None = None) -> None:
         """Publishes again what is not needed, the most costly first."""
+        # The most costly first, and of equal cost by number: the same tables always have the same pattern.
         others = np.flatnonzero(self.suppressed & ~self.problem.begun)
         order = others[np.lexsort((others, -self.problem.weight[others]))]
         for cell in order.tolist():
             if self._reveals_primary(cell):
                 continue
+            # Flows that do without the cell are looked for near by; with them, it is published and its flows forgotten.
             if self._dispensable(cell):
                 self.flows.drop(cell)
             else:
@@ -88,6 +93,7 @@ class Protection:
     def _meet(self, need: ProtectionNeed, *, new: bool, without: int | None = None, widest: int | None = None) -> bool:
         """Lets a cell fall and rise as far as it must."""
         cell = need.cell
+        # Down, up, and then the width of both together: each step uses what the flows so far already reach.
         down, up = self.flows.reach(cell, without=without)
         if down < need.lower and not self._move(cell, -need.lower, new=new, widest=widest):
             return False
@@ -118,6 +124,7 @@ class Protection:
         return self.flows.tied(cell, without=without)
 
     def _move(self, cell: int, by: int, *, known: int = NOBODY, new: bool = True, widest: int | None = None) -> bool:
+        # Regions grow from the cell outwards: a programme over all tables is seldom needed, and takes long.
         for number, region in enumerate(self._regions.around(cell)):
             if widest is not None and number >= widest:
                 break
@@ -151,6 +158,15 @@ def protect(problem: PatternProblem, *, begin: Flags | None = None, advance: Adv
 
 
 def heuristic(problem: PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None) -> Pattern:
-    """The pattern alone."""
+    """A safe pattern, primary cell by primary cell (:func:`protect`), without its proof.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        begin: Cells that are suppressed already.
+        advance: Is told of every primary cell that is done.
+
+    Raises:
+        ParameterError: Some cells cannot be protected, whatever else is suppressed.
+    """
     protection = protect(problem, begin=begin, advance=advance)
     return Pattern(protection.suppressed, problem.cost(protection.suppressed), "heuristic")

@@ -111,12 +111,26 @@ def tasks(problem: PatternProblem) -> list[Task]:
 
 
 def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
-    """The cheapest safe pattern; or the best found in that time, and how much cheaper another one could be."""
+    """The cheapest safe pattern; or the best found in that time, and how much cheaper another one could be.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        seconds: How long it may take, about.
+        begin: A safe pattern to fall back on; None: that of the heuristic.
+
+    Returns:
+        The pattern with its cost, and a bound that no safe pattern costs less than.
+
+    Raises:
+        ParameterError: Some cells cannot be protected, whatever else is suppressed.
+    """
     until = time.monotonic() + seconds
     if begin is None:
         begin = heuristic(problem)
     master, requirements = _Master(problem), tasks(problem)
     bound = 0.0
+    # Rounds with fractions of x: each master is a linear programme whose cost is a bound for every safe pattern, and
+    # the inequalities that it breaks hold for whole x too.
     for _ in range(FRACTION_ROUNDS):
         remaining = until - time.monotonic()
         solved = master.solve(whole=False, seconds=remaining) if remaining > 0 else None
@@ -135,6 +149,7 @@ def _whole_rounds(
     problem: PatternProblem, master: _Master, requirements: list[Task], begin: Pattern, bound: float, until: float
 ) -> Pattern:
     proofs = _Proofs(problem)
+    # Rounds with whole x: the first master that breaks nothing, and whose pattern is proved, is the cheapest of all.
     for _ in range(ROUNDS):
         remaining = until - time.monotonic()
         solved = master.solve(whole=True, seconds=remaining) if remaining > 0 else None
@@ -153,6 +168,7 @@ def _whole_rounds(
             broken = [((~suppressed).astype(np.float64), 1.0)]
         for coefficients, side in broken:
             master.demand(coefficients, side)
+    # Out of time: the pattern that was begun with is safe, and the last bound says how far from the best it may be.
     return Pattern(begin.suppressed, begin.cost, "optimal", min(bound, begin.cost))
 
 
@@ -178,6 +194,7 @@ def _broken(
     problem: PatternProblem, requirements: list[Task], x: Floats, proofs: _Proofs | None = None
 ) -> Iterator[tuple[Floats, float]]:
     """The inequalities that x breaks, at most one for each task. With ``proofs``, x are whole numbers."""
+    # Cells with x = 0 are published and do not move: equations of these alone say nothing.
     cells = np.flatnonzero(x > SMALL)
     matrix = problem.structure.matrix[:, cells]
     used = np.diff(matrix.indptr) > 0
@@ -186,11 +203,13 @@ def _broken(
     for task in requirements:
         if proofs is not None and proofs.serve(task, suppressed):
             continue
+        # For the sliding level both ways count together, and so do the two inequalities.
         reached, coefficients = 0.0, np.zeros(len(x))
         for sign in task.signs:
             moved, why = system.furthest(task, sign)
             reached += moved
             coefficients += why
+        # No cell need give more than the whole level: a stronger inequality, and it still holds.
         coefficients = np.minimum(coefficients, task.level)
         if reached < task.level * (1 - SMALL) and coefficients @ x < task.level * (1 - SMALL):
             yield coefficients, float(task.level)
@@ -217,6 +236,7 @@ class _System:
         room = (self.problem.value - self.problem.low)[self.cells].astype(np.float64)
         low = -room if integral else -np.minimum(room, level) * share
         high = np.full(len(self.cells), np.inf) if integral else level * share
+        # The cell of the task goes one way, and no further than its level: more is never needed.
         at = int(np.searchsorted(self.cells, task.cell))
         low[at], high[at] = (0.0, level) if sign > 0 else (-min(level, room[at]), 0.0)
         if task.known != NOBODY:
@@ -231,6 +251,7 @@ class _System:
             bounds=np.column_stack([low, high]),
             method="highs",
         )
+        # The dual prices of the equations, zero for those that are not there, say what holds the cell back.
         prices = np.zeros(self.problem.structure.rows)
         prices[self.rows] = solved.eqlin.marginals
         if self.proofs is not None:
@@ -280,7 +301,14 @@ class _SubTable:
 def modular(
     problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
 ) -> Pattern:
-    """A safe pattern. Sub-tables for which no time is left are left to the last step."""
+    """A safe pattern, sub-table by sub-table. Those for which no time remains are left to the last step.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        linked: The tables that the cells belong to.
+        seconds: How long the sub-tables may take together.
+        advance: Is told of every primary cell that is done.
+    """
     protection = modular_protection(problem, linked, seconds=seconds, advance=advance)
     return Pattern(protection.suppressed, problem.cost(protection.suppressed), "modular")
 
@@ -293,6 +321,7 @@ def modular_protection(
     tables = [
         sub for table, numbers in zip(linked.tables, linked.numbers, strict=True) for sub in _subs(table, numbers)
     ]
+    # The simple sub-tables of all tables, coarse ones first, and for each cell the sub-tables that have it.
     parts = [_sub_table(problem.structure, *cells_and_inner) for cells_and_inner in tables]
     where: dict[int, set[int]] = {}
     for number, part in enumerate(parts):
@@ -300,6 +329,7 @@ def modular_protection(
             where.setdefault(cell, set()).add(number)
     suppressed, levels = problem.begun.copy(), problem.levels
     waiting = {number for cell in np.flatnonzero(suppressed).tolist() for number in where.get(cell, ())}
+    # Always the coarsest that waits. What it newly suppresses sends every other sub-table with that cell to the queue.
     while waiting and time.monotonic() < until:
         number = min(waiting)
         waiting.remove(number)
@@ -316,6 +346,7 @@ def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: 
     begun = suppressed[cells]
     if not begun.any() or not part.structure.rows:
         return np.zeros(0, np.int64), levels
+    # What is suppressed already, for whatever reason, must be protected here too. Margins are dear, inner cells not.
     needed = Levels(begun & ~problem.unlisted[cells], own.lower, own.upper, own.sliding)
     small = replace(
         problem,

@@ -93,8 +93,20 @@ class Contributions:
 
 
 def threshold(counts: Integers, maximum: int, *, zeros: bool = False, lower: int = 0) -> Levels:
-    """Cells of few: 0 < n <= maximum. ``lower`` is how far below n an attacker's interval must reach, as far as zero
-    allows."""
+    """Cells of few: 0 < n <= maximum.
+
+    Args:
+        counts: The contributors of every cell.
+        maximum: The largest count that is primary.
+        zeros: Whether cells of nobody are primary too.
+        lower: How far below n an attacker's interval must reach, as far as zero allows.
+
+    Returns:
+        The primary cells with their protection levels.
+
+    >>> threshold(np.array([0, 2, 7]), 3).primary.tolist()
+    [False, True, False]
+    """
     if maximum < 1:
         raise _wrong("maximum", maximum, "a whole number of at least 1")
     primary = (counts <= maximum) & ((counts > 0) | zeros)
@@ -104,7 +116,17 @@ def threshold(counts: Integers, maximum: int, *, zeros: bool = False, lower: int
 
 
 def dominance(values: Integers, contributions: Contributions, number: int, percent: Exact) -> Levels:
-    """The (n, k) rule."""
+    """The (n, k) rule: the ``number`` largest contributions are more than ``percent`` % of the cell.
+
+    Args:
+        values: The magnitude of every cell.
+        contributions: The largest contributions of every cell, at least ``number`` of them.
+        number: n, at least 1.
+        percent: k, more than 0 and at most 100; exact, never a float.
+
+    >>> dominance(np.array([100]), Contributions(np.array([3]), np.array([[90, 6]])), 1, 80).upper.tolist()
+    [13]
+    """
     k = _percent("percent", percent)
     if number < 1:
         raise _wrong("number", number, "a whole number of at least 1")
@@ -113,12 +135,23 @@ def dominance(values: Integers, contributions: Contributions, number: int, perce
 
 
 def p_percent(values: Integers, contributions: Contributions, percent: Exact) -> Levels:
-    """The p % rule: pq with q = 100."""
+    """The p % rule: pq with q = 100.
+
+    >>> p_percent(np.array([100]), Contributions(np.array([3]), np.array([[90, 6]])), 10).upper.tolist()
+    [5]
+    """
     return pq(values, contributions, percent, MOST)
 
 
 def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Exact) -> Levels:
-    """The pq rule: p ``percent`` for an attacker who knows contributions to within q ``prior`` % beforehand."""
+    """The pq rule: p ``percent`` for an attacker who knows contributions to within q ``prior`` % beforehand.
+
+    Args:
+        values: The magnitude of every cell.
+        contributions: The two largest contributions of every cell, or more.
+        percent: p, more than 0 and less than the prior; exact, never a float.
+        prior: q, at most 100.
+    """
     p, q = exact(percent, "percent"), _percent("prior", prior)
     if not 0 < p < q:
         raise _wrong("percent", percent, "more than 0 and less than the prior knowledge")

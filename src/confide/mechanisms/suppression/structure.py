@@ -68,12 +68,33 @@ class Dimension:
 
 
 def flat(name: str, codes: Sequence[str], total: str = "_T") -> Dimension:
-    """A variable without a hierarchy: a total and its parts."""
+    """A variable without a hierarchy: a total and its parts.
+
+    Args:
+        name: The name of the variable; tables that share it are linked by it.
+        codes: The parts.
+        total: What the total is called.
+
+    >>> flat("sex", ["f", "m"]).codes
+    ('_T', 'f', 'm')
+    """
     return Dimension(name, (total, *codes), (-1, *([ROOT] * len(codes))))
 
 
 def tree(name: str, parts: Mapping[str, Sequence[str]], total: str = "_T") -> Dimension:
-    """A variable from its total and, for every code with parts, these parts."""
+    """A variable from its total and, for every code with parts, these parts.
+
+    Args:
+        name: The name of the variable; tables that share it are linked by it.
+        parts: For the total, and for every other code with parts, the codes that add up to it.
+        total: What the total is called.
+
+    Returns:
+        The tree, codes level by level.
+
+    >>> tree("age", {"_T": ["young", "old"], "young": ["0", "1"]}).codes
+    ('_T', 'young', 'old', '0', '1')
+    """
     codes, parent = [total], [-1]
     for at in range(1 + sum(len(each) for each in parts.values())):
         if at >= len(codes):
@@ -177,7 +198,19 @@ class LinkedTables:
 
 
 def link(tables: Sequence[TableDimensions]) -> LinkedTables:
-    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree."""
+    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree.
+
+    Args:
+        tables: The tables by their dimensions.
+
+    Returns:
+        One structure of all distinct cells, and for each table the number of every cell in it.
+
+    >>> sex, job = flat("sex", ["f", "m"]), flat("job", ["yes", "no"])
+    >>> linked = link([TableDimensions("both", (sex, job)), TableDimensions("sex", (sex,))])
+    >>> linked.structure.cells, linked.numbers[1].tolist()
+    (9, [0, 1, 2])
+    """
     codes = _all_codes(tables)
     strides, stride = {}, 1
     for name, known in codes.items():

@@ -61,7 +61,7 @@ class SuppressionResult:
 
     @property
     def suppressed(self) -> int:
-        """Distinct listed cells that are hidden."""
+        """Distinct listed cells that are suppressed."""
         return int((self.pattern.suppressed & self.linked.listed).sum())
 
 
@@ -75,8 +75,31 @@ def suppress_tables(
     singletons: bool = True,
     lower: int = 0,
 ) -> SuppressionResult:
-    """Protects tables of counts together, by the threshold rule. Each table has its dimensions and its counts with all
-    totals, in the shape of the dimensions; cells with the same codes in several tables are one cell."""
+    """Protects tables of counts together, by the threshold rule. Cells with the same codes in several tables are one
+    cell.
+
+    Args:
+        tables: For each table, by its name, its dimensions and its counts with all totals: whole numbers in the shape
+            of the dimensions, codes in their order (:func:`with_totals` adds the totals).
+        maximum: Counts from 1 to this are primary.
+        zeros: Whether zeros are always ``published``, may be suppressed to protect others (``secondary``), or are
+            ``primary`` themselves.
+        weight: What it costs to suppress a cell: ``constant``, its ``value``, or ``log`` (1 + value).
+        method: ``optimal``, ``modular``, ``heuristic``, or ``auto`` by the number of cells.
+        singletons: Whether somebody who is alone in a cell, and knows its count, is thought of.
+        lower: How far below a primary count an attacker's interval must reach, as far as zero allows.
+
+    Returns:
+        For each table a flag for every cell, True where it is published; with the pattern and its problem.
+
+    Raises:
+        ParameterError: Tables do not fit their dimensions, disagree, or cannot be protected.
+
+    >>> jobs = [flat("area", ["north", "south"]), flat("job", ["yes", "no"])]
+    >>> result = suppress_tables({"jobs": (jobs, with_totals(jobs, [[2, 9], [8, 7]]))})
+    >>> result.cells, result.suppressed
+    (9, 4)
+    """
     layouts = [TableDimensions(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
     counts = [_shaped(layout, np.asarray(counts)) for layout, (_, counts) in zip(layouts, tables.values(), strict=True)]
     linked = link(layouts)
@@ -136,8 +159,21 @@ class ProvedPattern:
 def solve(
     problem: PatternProblem, linked: LinkedTables, *, method: Method = "auto", advance: Advance | None = None
 ) -> ProvedPattern:
-    """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell; a pattern
-    that is not raises."""
+    """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        linked: The tables that the cells belong to.
+        method: How the pattern is looked for; ``auto``: by the number of listed cells.
+        advance: Is told of every primary cell that is done.
+
+    Returns:
+        The pattern, and the feasible flows that prove it.
+
+    Raises:
+        ParameterError: Some cells cannot be protected, whatever else is suppressed.
+        ConfideError: A pattern could not be proved safe.
+    """
     cells = int(linked.listed.sum())
     chosen = method
     if method == "auto":
@@ -163,7 +199,18 @@ def solve(
 
 
 def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Integers:
-    """A table with all totals out of its inner cells: the codes without parts of every dimension, in order."""
+    """A table with all totals out of its inner cells: the codes without parts of every dimension, in order.
+
+    Args:
+        dimensions: The variables with their hierarchies.
+        inner: Whole numbers, one axis for each dimension, one entry for each code without parts.
+
+    Returns:
+        Whole numbers with one entry for each code, totals with them.
+
+    >>> with_totals([flat("sex", ["f", "m"])], [3, 4])
+    array([7, 3, 4])
+    """
     table = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
     leaves = [[at for at, parts in enumerate(dimension.children) if not parts] for dimension in dimensions]
     table[np.ix_(*leaves)] = np.asarray(inner)

@@ -237,8 +237,30 @@ def swap_records(
     """The records with the places of swapped households exchanged: the same rows, in the same order, of which the block
     and the columns to be carried are new.
 
-    Variables of the settings are columns as they are or, with a ``schema``, its recodes. The result is a function of
-    the arguments: shuffled rows give the same rows, shuffled.
+    The result is a function of the arguments: shuffled rows give the same rows, shuffled.
+
+    Args:
+        records: One row for each person.
+        blocks: One row for each block, with its unit on every level above.
+        settings: Which households are swapped, how many, and with whom.
+        key: The key that all draws follow from.
+        columns: What the columns are called; None: as in simulated populations.
+        schema: Variables of the settings are columns as they are or, with a schema, its attributes and recodes.
+
+    Returns:
+        The records: only blocks, and columns to be carried, differ.
+
+    Raises:
+        ParameterError: A column is missing, or the geography lacks what the settings ask for.
+        InputError: A record does not fit the blocks or the schema, or a household lies in two blocks.
+
+    >>> from confide.mechanisms.swapping import swap_settings
+    >>> blocks = pa.table({"geocode": ["a1", "a2"], "county": ["a", "a"]})
+    >>> records = pa.table({"household_id": ["h", "i"], "geocode": ["a1", "a2"], "sex": [1, 2], "age": [30, 40]})
+    >>> settings = swap_settings(variant="targeted", rate=1, risk=["sex"])
+    >>> where = Columns(levels=("county",), in_households={})
+    >>> swap_records(records, blocks, settings, ReleaseKey.choose("00" * 32), columns=where)["geocode"].to_pylist()
+    ['a2', 'a1']
     """
     layout = columns or Columns()
     _require(records, [layout.household, layout.block, *layout.in_households, *settings.carry], "records")
