@@ -70,7 +70,7 @@ def understand(
 
 
 def build_table(
-    question: CellKeyProblem,
+    problem: CellKeyProblem,
     engine: Engine,
     variables: Sequence[str],
     where: Mapping[str, str | Sequence[str]] | None = None,
@@ -81,7 +81,7 @@ def build_table(
     """The published figures of a table: columns and rows as a release has them.
 
     Args:
-        question: The prepared problem of a spec, which names the keyed records and the perturbation table.
+        problem: The prepared problem of a spec, which names the keyed records and the perturbation table.
         engine: What the records are counted with.
         variables: Attributes or recodes of the schema; none: the total alone.
         where: For some variables the label (or code) of one group or of several; others are not counted.
@@ -95,28 +95,28 @@ def build_table(
         ParameterError: There is no such variable or group.
         InputError: The records do not fit, or have no keys.
     """
-    request = understand(question.schema, variables, where, margins)
+    request = understand(problem.schema, variables, where, margins)
     # A table without margins is coded, and never counted: the variables of the filter.
     only = QueryTable("where", "where", Query(tuple(variable for variable, _ in request.where)), ())
-    coded = replace(question, tables=(request.table, only))
+    coded = replace(problem, tables=(request.table, only))
     wrong = [finding for finding in check_keyed_records(engine, coded) if finding.severity == "error"]
     if wrong:
         raise InputError(wrong)
     with tempfile.TemporaryDirectory(prefix="confide-table-", dir=scratch) as folder:
         file = Path(folder) / CODED
-        engine.write(_coded(engine, coded, request), file, records=question.records)
-        threshold = question.spec.cellkey.threshold
+        engine.write(_coded(engine, coded, request), file, records=problem.records)
+        threshold = problem.spec.cellkey.threshold
         figures = {
-            query.name: perturb(sums, question.lookup, threshold)
-            for query, sums in count_cells(replace(question, tables=(request.table,)), file)
+            query.name: perturb(sums, problem.lookup, threshold)
+            for query, sums in count_cells(replace(problem, tables=(request.table,)), file)
         }
-    schema = plain_schema(request.table, weighted=question.spec.data.weight is not None)
+    schema = plain_schema(request.table, weighted=problem.spec.data.weight is not None)
     return pa.Table.from_batches(plain_rows(request.table, figures), schema)
 
 
-def _coded(engine: Engine, question: CellKeyProblem, request: TableRequest) -> str:
+def _coded(engine: Engine, problem: CellKeyProblem, request: TableRequest) -> str:
     """SQL for the coded records that the filter leaves."""
-    expressions = coded_expressions(engine, question)
+    expressions = coded_expressions(engine, problem)
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in expressions.items())
     text = f"SELECT {columns} FROM records"
     conditions = []

@@ -74,15 +74,13 @@ class CellSums:
         return CellSums(count, key % keys, weight)
 
 
-def count_cells(question: CellKeyProblem, coded: Path) -> Iterator[tuple[Query, CellSums]]:
+def count_cells(problem: CellKeyProblem, coded: Path) -> Iterator[tuple[Query, CellSums]]:
     """The sums of every distinct cross-classification, larger ones first. ``coded`` is the file of coded records."""
-    keys = question.lookup.whole
-    order = [
-        (query, larger if larger and _same_people(query, larger) else None) for query, larger in question.counted()
-    ]
+    keys = problem.lookup.whole
+    order = [(query, larger if larger and _same_people(query, larger) else None) for query, larger in problem.counted()]
     direct = [query for query, larger in order if larger is None]
     sums: dict[str, CellSums] = {
-        query.name: _nobody(query, weighted=bool(question.spec.data.weight)) for query in direct
+        query.name: _nobody(query, weighted=bool(problem.spec.data.weight)) for query in direct
     }
     for batch in pq.ParquetFile(coded).iter_batches(batch_size=BATCH):
         columns = {name: batch.column(name).to_numpy() for name in batch.schema.names}
@@ -124,10 +122,10 @@ def _count(query: Query, columns: Mapping[str, Integers]) -> CellSums:
     return CellSums(count.astype(np.int64), key, weight)
 
 
-def coded_schema(question: CellKeyProblem) -> pa.Schema:
+def coded_schema(problem: CellKeyProblem) -> pa.Schema:
     """The columns of the file of coded records."""
-    names = [attribute.name for attribute in question.attributes]
-    weight = [(WEIGHT, pa.int64())] if question.spec.data.weight else []
+    names = [attribute.name for attribute in problem.attributes]
+    weight = [(WEIGHT, pa.int64())] if problem.spec.data.weight else []
     return pa.schema([*((name, pa.int64()) for name in names), (KEY, pa.int64()), *weight])
 
 
@@ -183,51 +181,51 @@ def _scaled(published: Integers, weight: Integers, members: Integers) -> Integer
 # The records of a cell key release: checked without showing one, and written as numbers of levels with their keys.
 
 
-def check_keyed_records(engine: Engine, question: CellKeyProblem) -> list[Finding]:
+def check_keyed_records(engine: Engine, problem: CellKeyProblem) -> list[Finding]:
     """Every problem of the records: columns, codes, keys and weights."""
-    source, data = question.records, question.spec.data
+    source, data = problem.records, problem.spec.data
     kinds = engine.kinds(source)
-    wanted = [attribute.name for attribute in question.attributes]
+    wanted = [attribute.name for attribute in problem.attributes]
     wanted += [data.record_key, *([data.weight] if data.weight else [])]
     missing = [name for name in wanted if source.theirs(name) not in kinds]
     if missing:
-        return [_no_column(question, name) for name in missing]
-    wrong = _wrong_types(question, kinds)
+        return [_no_column(problem, name) for name in missing]
+    wrong = _wrong_types(problem, kinds)
     if wrong:
         return wrong
-    expressions = coded_expressions(engine, question)
+    expressions = coded_expressions(engine, problem)
     broken = {name: f"({expression}) IS NULL" for name, expression in expressions.items()}
     weights = f"sum(CAST({expressions[WEIGHT]} AS DECIMAL(38, 0)))" if data.weight else "0"
-    heavy = f"coalesce({weights}, 0) > {_heaviest(question)}"
-    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(question)} THEN 1 ELSE 0 END), 0)"
+    heavy = f"coalesce({weights}, 0) > {_heaviest(problem)}"
+    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(problem)} THEN 1 ELSE 0 END), 0)"
     records, breaks, (too_heavy, lower_half) = count_rows(engine, source, [*broken.values()], [heavy, lower])
     if not records:
         return [no_records(source)]
     findings = [
-        _bad_rows(question, name, engine.first_rows(source, condition, ROWS_NAMED))
+        _bad_rows(problem, name, engine.first_rows(source, condition, ROWS_NAMED))
         for (name, condition), some in zip(broken.items(), breaks, strict=True)
         if some
     ]
     if too_heavy:
-        findings.append(_too_heavy(question))
-    if not findings and _uneven(question, records, int(lower_half)):
-        findings.append(_not_drawn(question))
+        findings.append(_too_heavy(problem))
+    if not findings and _uneven(problem, records, int(lower_half)):
+        findings.append(_not_drawn(problem))
     return findings
 
 
-def write_coded(engine: Engine, question: CellKeyProblem, into: Path) -> None:
+def write_coded(engine: Engine, problem: CellKeyProblem, into: Path) -> None:
     """The records as numbers: of the level of each attribute, of the key, of millionths of the weight."""
     columns = ", ".join(
-        f"{expression} AS {identifier(name)}" for name, expression in coded_expressions(engine, question).items()
+        f"{expression} AS {identifier(name)}" for name, expression in coded_expressions(engine, problem).items()
     )
-    engine.write(f"SELECT {columns} FROM records", into, records=question.records)
+    engine.write(f"SELECT {columns} FROM records", into, records=problem.records)
 
 
-def coded_expressions(engine: Engine, question: CellKeyProblem) -> dict[str, str]:
+def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]:
     """SQL for each coded column, NULL where a record does not fit."""
-    source, data = question.records, question.spec.data
-    result = code_expressions(engine, source, question.attributes, listed=True)
-    key, allowed = integer_expression(engine, source, data.record_key), question.record_keys
+    source, data = problem.records, problem.spec.data
+    result = code_expressions(engine, source, problem.attributes, listed=True)
+    key, allowed = integer_expression(engine, source, data.record_key), problem.record_keys
     result[KEY] = f"CASE WHEN {key} BETWEEN {allowed[0]} AND {allowed[-1]} THEN {key} END"
     if data.weight is not None:
         weight = f"TRY_CAST({identifier(source.theirs(data.weight))} AS DECIMAL(18, 6))"
@@ -237,53 +235,53 @@ def coded_expressions(engine: Engine, question: CellKeyProblem) -> dict[str, str
     return result
 
 
-def _middle(question: CellKeyProblem) -> int:
-    keys = question.record_keys
+def _middle(problem: CellKeyProblem) -> int:
+    keys = problem.record_keys
     return keys[0] + len(keys) // 2
 
 
-def _uneven(question: CellKeyProblem, records: int, lower: int) -> bool:
+def _uneven(problem: CellKeyProblem, records: int, lower: int) -> bool:
     """Whether far too many keys, or too few, lie in the lower half: more than eight standard errors off."""
-    keys = len(question.record_keys)
+    keys = len(problem.record_keys)
     share = Fraction(keys // 2, keys)
     off = abs(lower - records * share)
     return bool(off**2 > 64 * records * share * (1 - share))
 
 
-def _not_drawn(question: CellKeyProblem) -> Finding:
-    data = question.spec.data
+def _not_drawn(problem: CellKeyProblem) -> Finding:
+    data = problem.spec.data
     return Finding(
         code="keys-not-drawn",
         what="the record keys were not drawn evenly: noise that they find would protect nobody",
-        where=Place(file=question.records.file, column=question.records.theirs(data.record_key)),
+        where=Place(file=problem.records.file, column=problem.records.theirs(data.record_key)),
         found=CONFIDENTIAL,
-        expected=f"keys drawn from {len(question.record_keys):,} numbers, each as often as any other",
+        expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
         remedy="name the column that `confide cellkey keys` made; [cellkey] keys must be the number it was given",
     )
 
 
-def _no_column(question: CellKeyProblem, name: str) -> Finding:
-    data = question.spec.data
+def _no_column(problem: CellKeyProblem, name: str) -> Finding:
+    data = problem.spec.data
     remedy = "name the column in [data] columns, or correct the file"
     if name == data.record_key:
         remedy = (
             f"draw keys once and keep them with the records: confide cellkey keys {data.records} --out KEYED.parquet "
-            f"--keys {len(question.record_keys)}" + (" --from 1" if question.record_keys[0] else "")
+            f"--keys {len(problem.record_keys)}" + (" --from 1" if problem.record_keys[0] else "")
         )
     return Finding(
         code="no-column",
-        what=f"the records have no column {question.records.theirs(name)!r}",
-        where=Place(file=question.records.file, column=question.records.theirs(name)),
+        what=f"the records have no column {problem.records.theirs(name)!r}",
+        where=Place(file=problem.records.file, column=problem.records.theirs(name)),
         found="no such column",
         expected="a key for each record" if name == data.record_key else "a column with the codes of the schema",
         remedy=remedy,
     )
 
 
-def _wrong_types(question: CellKeyProblem, kinds: Mapping[str, str]) -> list[Finding]:
+def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Finding]:
     """Columns whose type cannot hold codes or keys."""
-    source, key = question.records, question.spec.data.record_key
-    integers = {attribute.name: attribute.is_integer for attribute in question.attributes} | {key: True}
+    source, key = problem.records, problem.spec.data.record_key
+    integers = {attribute.name: attribute.is_integer for attribute in problem.attributes} | {key: True}
     return [
         wrong_type(source, name, kinds, "keys" if name == key else "the attribute's codes", integer=integer)
         for name, integer in integers.items()
@@ -291,32 +289,32 @@ def _wrong_types(question: CellKeyProblem, kinds: Mapping[str, str]) -> list[Fin
     ]
 
 
-def _heaviest(question: CellKeyProblem) -> int:
+def _heaviest(problem: CellKeyProblem) -> int:
     """The sum of weights, in millionths, up to which no weighted figure leaves 64 bits: (n + v) W / n <= (1 + D) W."""
-    return (1 << 62) // (1 + int(question.ptable.largest_noise))
+    return (1 << 62) // (1 + int(problem.ptable.largest_noise))
 
 
-def _too_heavy(question: CellKeyProblem) -> Finding:
+def _too_heavy(problem: CellKeyProblem) -> Finding:
     return Finding(
         code="too-heavy",
         what="the weights are too large to be added up exactly",
-        where=Place(file=question.records.file, column=question.records.theirs(str(question.spec.data.weight))),
+        where=Place(file=problem.records.file, column=problem.records.theirs(str(problem.spec.data.weight))),
         found=CONFIDENTIAL,
-        expected=f"weights with a sum of at most {_heaviest(question) // WEIGHT_UNIT:,}",
+        expected=f"weights with a sum of at most {_heaviest(problem) // WEIGHT_UNIT:,}",
         remedy="give weights in a larger unit",
     )
 
 
-def _bad_rows(question: CellKeyProblem, name: str, rows: list[int]) -> Finding:
-    source, data = question.records, question.spec.data
+def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int]) -> Finding:
+    source, data = problem.records, problem.spec.data
     ours = {KEY: data.record_key, WEIGHT: str(data.weight)}.get(name, name)
     if name == KEY:
-        allowed = question.record_keys
+        allowed = problem.record_keys
         what, expected = "a record key is not one", f"a whole number from {allowed[0]} to {allowed[-1]:,}"
     elif name == WEIGHT:
         what, expected = "a weight is not one", "a number of at least zero; decimals beyond the sixth are rounded"
     else:
-        attribute = next(candidate for candidate in question.attributes if candidate.name == name)
+        attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
     remedy = "correct the records, or the schema if that is wrong"
     return bad_record(source, ours, what, expected, rows, remedy=remedy)

@@ -182,21 +182,21 @@ SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
 
 
 def evaluate(
-    question: CellKeyProblem, workspace: Workspace, engine: Engine, progress: Progress
+    problem: CellKeyProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, for each table with its margins and for the programme as a whole."""
-    fingerprint = records_fingerprint(question.records.path)
+    fingerprint = records_fingerprint(problem.records.path)
     require_records(workspace, fingerprint, "the records are not those of the release")
     coded = private_folder(workspace.scratch) / "coded.parquet"
     with progress.stage("Counting records", 1) as advance:
-        write_coded(engine, question, coded)
-        truth = {query.name: _sparse(sums.count) for query, sums in count_cells(question, coded)}
+        write_coded(engine, problem, coded)
+        truth = {query.name: _sparse(sums.count) for query, sums in count_cells(problem, coded)}
         advance(1)
     by_query: dict[str, ComparedCells] = {}
     tables = []
-    threshold = question.spec.cellkey.threshold
-    with progress.stage("Comparing with the truth", len(question.tables)) as advance:
-        for table, published in _released(question, workspace.release):
+    threshold = problem.spec.cellkey.threshold
+    with progress.stage("Comparing with the truth", len(problem.tables)) as advance:
+        for table, published in _released(problem, workspace.release):
             parts = []
             for margin in table.margins:
                 released = np.zeros(margin.cells, np.int64)
@@ -206,23 +206,23 @@ def evaluate(
                 by_query[margin.name] = cells
                 parts.append(cells)
             together = join_cells(parts)
-            tables.append({"name": table.name, "title": table.title} | _accuracy(question, together, threshold))
+            tables.append({"name": table.name, "title": table.title} | _accuracy(problem, together, threshold))
             advance(1)
     programme = join_cells(list(by_query.values()))
     return Confidential(
         {
             "units": "cells",
             "accuracy": [_headline(row) for row in tables],
-            "programme": _accuracy(question, programme, threshold),
+            "programme": _accuracy(problem, programme, threshold),
             "tables": tables,
-            "sizes": list(_by_size(question, programme, threshold)),
+            "sizes": list(_by_size(problem, programme, threshold)),
         }
     )
 
 
-def _accuracy(question: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> dict[str, Any]:
+def _accuracy(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> dict[str, Any]:
     occupied = cells.true > 0
-    error, zero = expected_errors(question.lookup, cells.true[occupied], threshold)
+    error, zero = expected_errors(problem.lookup, cells.true[occupied], threshold)
     return cells.as_dict() | {
         "mean_truth": float(cells.true[occupied].mean()) if occupied.any() else None,
         "expected_mean_absolute_deviation": float(error.mean()) if len(error) else None,
@@ -244,11 +244,11 @@ def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _by_size(question: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> Iterable[dict[str, Any]]:
+def _by_size(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> Iterable[dict[str, Any]]:
     """Cells with somebody in them by their true count, each distinct cross-classification once."""
     at = np.flatnonzero(cells.true)
     true, published = cells.true[at], cells.published[at]
-    error, zero = expected_errors(question.lookup, true, threshold)
+    error, zero = expected_errors(problem.lookup, true, threshold)
     classes = bin_of(SIZES, true)
     for number in np.unique(classes).tolist():
         of = classes == number
@@ -266,15 +266,15 @@ def _by_size(question: CellKeyProblem, cells: ComparedCells, threshold: int | No
         }
 
 
-def _released(question: CellKeyProblem, release: Path) -> Iterable[tuple[QueryTable, dict[str, TableRows]]]:
+def _released(problem: CellKeyProblem, release: Path) -> Iterable[tuple[QueryTable, dict[str, TableRows]]]:
     """Each table, and for each of its margins the cells that are listed, with their counts."""
-    weighted = question.spec.data.weight is not None
-    for table in question.tables:
-        file, format_ = released_file(release, table.name, question.spec.output.formats)
+    weighted = problem.spec.data.weight is not None
+    for table in problem.tables:
+        file, format_ = released_file(release, table.name, problem.spec.output.formats)
         try:
             rows = read_table(file, format_, table.layout, weighted=weighted)
-        except (UnlikePlanError, OSError) as problem:
-            raise unlike_plan(file.name, problem) from None
+        except (UnlikePlanError, OSError) as error:
+            raise unlike_plan(file.name, error) from None
         yield table, {margin.name: rows.of_margin(number) for number, margin in enumerate(table.margins)}
 
 

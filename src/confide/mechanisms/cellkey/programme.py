@@ -140,7 +140,7 @@ def never_published(ptable: PTable) -> int:
     return min(result for result in results if result > 0) - 1
 
 
-# From a spec to its question: schema, perturbation table and tables, with every problem of them at once.
+# From a spec to its prepared problem: schema, perturbation table and tables, with every problem of them at once.
 
 
 def prepare(loaded: LoadedSpec) -> CellKeyProblem:

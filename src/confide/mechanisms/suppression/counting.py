@@ -49,48 +49,48 @@ class Truth:
     contributions: Contributions | None = field(repr=False, default=None)
 
 
-def check(engine: Engine, question: SuppressionProblem, frame: Path | None) -> list[Finding]:
+def check(engine: Engine, problem: SuppressionProblem, frame: Path | None) -> list[Finding]:
     """Every problem of the records."""
-    source, attributes = question.records, question.attributes
-    if frame is not None and question.frame is not None:
-        block, spine = question.spec.geography.block, question.frame.spine
+    source, attributes = problem.records, problem.attributes
+    if frame is not None and problem.frame is not None:
+        block, spine = problem.spec.geography.block, problem.frame.spine
         findings = check_records(engine, source, attributes, block, spine, frame)
     else:
         findings = check_codes(engine, source, attributes)
-    if not findings and question.spec.data.value is not None:
-        findings = _values(engine, question)
+    if not findings and problem.spec.data.value is not None:
+        findings = _values(engine, problem)
     return findings
 
 
-def write_grouped(engine: Engine, question: SuppressionProblem, into: Path) -> None:
+def write_grouped(engine: Engine, problem: SuppressionProblem, into: Path) -> None:
     """The records as numbers of levels, with their block: how many there are of each kind, or each with its value."""
-    keys = _expressions(engine, question)
-    if question.spec.data.value is None:
-        engine.count_by(question.records, keys or {EVERYBODY: "CAST(0 AS BIGINT)"}, into)
+    keys = _expressions(engine, problem)
+    if problem.spec.data.value is None:
+        engine.count_by(problem.records, keys or {EVERYBODY: "CAST(0 AS BIGINT)"}, into)
         return
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
-    value = _value_expression(engine, question)
+    value = _value_expression(engine, problem)
     engine.write(
         f"SELECT {columns}{', ' if columns else ''}{value} AS {identifier(VALUE)} FROM records",
         into,
-        records=question.records,
+        records=problem.records,
     )
 
 
-def read_truth(question: SuppressionProblem, grouped: Path) -> Truth:
+def read_truth(problem: SuppressionProblem, grouped: Path) -> Truth:
     """The figures of every cell of the linked structure."""
     rows = pq.read_table(grouped)
     columns = {name: rows.column(name) for name in rows.column_names}
     row = np.arange(rows.num_rows)
-    programme = question.programme
+    programme = problem.programme
     value = columns[VALUE].to_numpy().astype(np.int64) if VALUE in columns else None
     number = np.ones(len(row), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
     levels = {name: column.to_numpy() for name, column in columns.items() if name not in (BLOCK, NUMBER, VALUE)}
-    units = _blocks(question, columns[BLOCK].to_pylist()) if BLOCK in columns else None
+    units = _blocks(problem, columns[BLOCK].to_pylist()) if BLOCK in columns else None
     numbers, values, tops, sums = [], [], [], []
-    top = max(2, question.spec.suppression.dominance.n if question.spec.suppression.dominance else 2)
+    top = max(2, problem.spec.suppression.dominance.n if problem.spec.suppression.dominance else 2)
     for table in programme.tables:
-        leaf = _leaves(question, table, levels, units, len(row))
+        leaf = _leaves(problem, table, levels, units, len(row))
         numbers.append(_added(table, leaf, number))
         sums.append(_added(table, leaf, number * row))
         if value is not None:
@@ -106,13 +106,13 @@ def read_truth(question: SuppressionProblem, grouped: Path) -> Truth:
     return Truth(joined(linked, values), count, who, Contributions(count, largest))
 
 
-def pose_problem(question: SuppressionProblem, truth: Truth) -> PatternProblem:
+def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
     """Primary rules, bounds and weights, as the spec has them."""
-    part = question.spec.suppression
-    linked = question.programme.linked
+    part = problem.spec.suppression
+    linked = problem.programme.linked
     single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
-    levels = primary_levels(question, truth)
-    keep = question.programme.kept(part.keep)
+    levels = primary_levels(problem, truth)
+    keep = problem.programme.kept(part.keep)
     return pose(
         linked,
         truth.value,
@@ -126,9 +126,9 @@ def pose_problem(question: SuppressionProblem, truth: Truth) -> PatternProblem:
     )
 
 
-def primary_levels(question: SuppressionProblem, truth: Truth) -> Levels:
+def primary_levels(problem: SuppressionProblem, truth: Truth) -> Levels:
     """The cells that are primary by any rule, with the largest protection levels."""
-    part = question.spec.suppression
+    part = problem.spec.suppression
     levels = Levels.none(len(truth.value))
     if part.threshold is not None:
         few = rules.threshold(truth.number, part.threshold, zeros=part.zeros == "primary", lower=part.lower)
@@ -150,7 +150,7 @@ def _ranged(few: Levels, value: Integers, percent: Fraction) -> Levels:
 
 
 def _leaves(
-    question: SuppressionProblem,
+    problem: SuppressionProblem,
     table: HierarchicalTable,
     levels: dict[str, Integers],
     units: Integers | None,
@@ -162,13 +162,13 @@ def _leaves(
         finest = variable.grouping(names[-1])
         if variable.areas:
             assert units is not None
-            assert question.frame is not None
-            level = question.frame.spine.level(names[-1])
-            unit = np.empty(question.frame.spine.blocks.units, np.int64)
-            unit[question.frame.spine.blocks.unit_of_block] = level.unit_of_block
+            assert problem.frame is not None
+            level = problem.frame.spine.level(names[-1])
+            unit = np.empty(problem.frame.spine.blocks.units, np.int64)
+            unit[problem.frame.spine.blocks.unit_of_block] = level.unit_of_block
             leaves.append(finest.codes[unit[units]])
         else:
-            leaves.append(finest.codes[question.schema.variable(names[-1]).assignment[levels[variable.name]]])
+            leaves.append(finest.codes[problem.schema.variable(names[-1]).assignment[levels[variable.name]]])
     return leaves or [np.zeros(rows, np.int64)]
 
 
@@ -208,25 +208,25 @@ def _chains(parent: tuple[int, ...]) -> Integers:
     return np.column_stack(columns[:-1])
 
 
-def _blocks(question: SuppressionProblem, codes: list[str]) -> Integers:
-    assert question.frame is not None
-    number = {code: at for at, code in enumerate(question.frame.spine.blocks.codes)}
+def _blocks(problem: SuppressionProblem, codes: list[str]) -> Integers:
+    assert problem.frame is not None
+    number = {code: at for at, code in enumerate(problem.frame.spine.blocks.codes)}
     return np.array([number[code] for code in codes], np.int64)
 
 
-def _expressions(engine: Engine, question: SuppressionProblem) -> dict[str, str]:
-    source, block = question.records, question.spec.geography.block
-    keys = code_expressions(engine, source, question.attributes)
-    return keys if question.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
+def _expressions(engine: Engine, problem: SuppressionProblem) -> dict[str, str]:
+    source, block = problem.records, problem.spec.geography.block
+    keys = code_expressions(engine, source, problem.attributes)
+    return keys if problem.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
 
 
-def _value_expression(engine: Engine, question: SuppressionProblem) -> str:
-    value = integer_expression(engine, question.records, str(question.spec.data.value))
+def _value_expression(engine: Engine, problem: SuppressionProblem) -> str:
+    value = integer_expression(engine, problem.records, str(problem.spec.data.value))
     return f"CASE WHEN {value} BETWEEN 0 AND {LARGEST_VALUE} THEN {value} END"
 
 
-def _values(engine: Engine, question: SuppressionProblem) -> list[Finding]:
-    source, name = question.records, str(question.spec.data.value)
+def _values(engine: Engine, problem: SuppressionProblem) -> list[Finding]:
+    source, name = problem.records, str(problem.spec.data.value)
     kinds = engine.kinds(source)
     theirs = source.theirs(name)
     place = Place(file=source.file, column=theirs)
@@ -237,7 +237,7 @@ def _values(engine: Engine, question: SuppressionProblem) -> list[Finding]:
             "name the column in [data] value; round its values, or take a smaller unit, if they are no whole numbers"
         )
         return [Finding("no-value", what, place, found, expected, remedy)]
-    rows = engine.first_rows(source, f"({_value_expression(engine, question)}) IS NULL", ROWS_NAMED)
+    rows = engine.first_rows(source, f"({_value_expression(engine, problem)}) IS NULL", ROWS_NAMED)
     expected = f"a whole number from 0 to {LARGEST_VALUE:,}"
     remedy = "correct the records, or the schema if that is wrong"
     return [bad_record(source, name, "a value cannot be added up", expected, rows, remedy=remedy)] if rows else []

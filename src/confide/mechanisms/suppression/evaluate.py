@@ -120,21 +120,21 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 
 def evaluate(
-    question: SuppressionProblem, workspace: Workspace, engine: Engine, progress: Progress
+    problem: SuppressionProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
-    fingerprint = records_fingerprint(question.records.path)
+    fingerprint = records_fingerprint(problem.records.path)
     require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
-        problem = pose_problem(question, count(question, engine, workspace))
+        pattern_problem = pose_problem(problem, count(problem, engine, workspace))
         advance(1)
-    suppressed = _released(question, workspace.release)
+    suppressed = _released(problem, workspace.release)
     with progress.stage("Attacking", 1) as advance:
-        intervals = problem.attacker(suppressed).intervals()
+        intervals = pattern_problem.attacker(suppressed).intervals()
         advance(1)
-    losses = Losses(question.programme, problem, suppressed)
-    listed, primary = question.programme.linked.listed, problem.levels.primary
-    magnitude = question.spec.data.value is not None
+    losses = Losses(problem.programme, pattern_problem, suppressed)
+    listed, primary = problem.programme.linked.listed, pattern_problem.levels.primary
+    magnitude = problem.spec.data.value is not None
     return Confidential(
         {
             "units": "cells",
@@ -146,25 +146,25 @@ def evaluate(
             "margins": list(losses.by_margin()),
             "groups": list(losses.by_group()),
             "intervals": {
-                "primary": interval_statistics(problem, intervals, suppressed & primary),
-                "complementary": interval_statistics(problem, intervals, suppressed & listed & ~primary),
-                "drawn": drawn(problem, intervals, suppressed & primary, relative=magnitude),
+                "primary": interval_statistics(pattern_problem, intervals, suppressed & primary),
+                "complementary": interval_statistics(pattern_problem, intervals, suppressed & listed & ~primary),
+                "drawn": drawn(pattern_problem, intervals, suppressed & primary, relative=magnitude),
                 "relative": magnitude,
             },
         }
     )
 
 
-def _released(question: SuppressionProblem, release: Path) -> Flags:
+def _released(problem: SuppressionProblem, release: Path) -> Flags:
     """Which distinct cells are hidden, read from the files."""
-    linked = question.programme.linked
+    linked = problem.programme.linked
     suppressed = np.ones(linked.structure.cells, np.bool_)
-    for table, numbers in zip(question.programme.tables, linked.numbers, strict=True):
-        file, format_ = released_file(release, table.name, question.spec.output.formats)
+    for table, numbers in zip(problem.programme.tables, linked.numbers, strict=True):
+        file, format_ = released_file(release, table.name, problem.spec.output.formats)
         try:
-            _, flags = read_table(file, format_, table, magnitude=question.spec.data.value is not None)
-        except (UnlikePlanError, OSError) as problem:
-            raise unlike_plan(file.name, problem) from None
+            _, flags = read_table(file, format_, table, magnitude=problem.spec.data.value is not None)
+        except (UnlikePlanError, OSError) as error:
+            raise unlike_plan(file.name, error) from None
         own = table.layout.listed_cells
         suppressed[numbers[own]] = flags[own]
     return suppressed

@@ -347,7 +347,7 @@ def _table(
     return HierarchicalTable(name, title or name, tuple(chosen), tuple(listed))
 
 
-# From a spec to its question: schema, frame and tables, with every problem of them at once.
+# From a spec to its prepared problem: schema, frame and tables, with every problem of them at once.
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:

@@ -38,42 +38,42 @@ Integers = npt.NDArray[np.int64]
 
 
 def evaluate(
-    question: SwappingProblem, workspace: Workspace, engine: Engine, progress: Progress
+    problem: SwappingProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, what stays counted again, and the swap itself."""
-    require_records(workspace, question.fingerprint(), "records or settings are not those of the release")
+    require_records(workspace, problem.fingerprint(), "records or settings are not those of the release")
     with progress.stage("Reading records", 1) as advance:
-        people = read_people(question, engine)
+        people = read_people(problem, engine)
         advance(1)
     swap = swap_of(workspace) if moved_file(workspace).exists() else None
     rows = []
-    finest = {table.query.name for table in question.tables}
-    with progress.stage("Comparing with the truth", max(1, len(question.tables))) as advance:
-        for table in question.tables:
-            rows += list(_compared(question, people, table, workspace.release))
+    finest = {table.query.name for table in problem.tables}
+    with progress.stage("Comparing with the truth", max(1, len(problem.tables))) as advance:
+        for table in problem.tables:
+            rows += list(_compared(problem, people, table, workspace.release))
             advance(1)
     return Confidential(
         {
             "units": "cells",
             "accuracy": [_headline(row) for row in rows if row["query"] in finest],
             "tables": rows,
-            "kept": _kept(question, people, swap),
+            "kept": _kept(problem, people, swap),
             "exact": [row for row in rows if row["said_to_stay"]],
-            "swap": None if swap is None else _swap(question, people, swap),
+            "swap": None if swap is None else _swap(problem, people, swap),
         }
     )
 
 
-def _compared(question: SwappingProblem, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
+def _compared(problem: SwappingProblem, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
-    released = _released(question, table, release)
+    released = _released(problem, table, release)
     for place, (level, true) in enumerate(count_table(people, people.block, people.codes, table)):
-        published = _of_level(question, released, level, place)
+        published = _of_level(problem, released, level, place)
         for number, margin in enumerate(table.margins):
             one, other = _both(true, published, number, margin.cells)
             if not len(one):
                 continue
-            said = _stays(question, table, level, number)
+            said = _stays(problem, table, level, number)
             yield {
                 "table": table.name,
                 "level": level,
@@ -84,14 +84,14 @@ def _compared(question: SwappingProblem, people: People, table: QueryTable, rele
             }
 
 
-def _stays(question: SwappingProblem, table: QueryTable, level: str, number: int) -> bool:
+def _stays(problem: SwappingProblem, table: QueryTable, level: str, number: int) -> bool:
     """Whether the release says that these counts are as they were."""
     variables = table.margins[number].variables
-    carried = {variable.attribute.name for variable in variables} & set(question.settings.carry)
-    if level in exact_levels(question.spine, question.settings) and not carried:
+    carried = {variable.attribute.name for variable in variables} & set(problem.settings.carry)
+    if level in exact_levels(problem.spine, problem.settings) and not carried:
         return True
     names = [variable.name for variable in variables]
-    invariant = question.settings.kept
+    invariant = problem.settings.kept
     return names in [[name] for name in invariant] or (not names and SIZE in invariant)
 
 
@@ -111,31 +111,31 @@ def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> t
     return dense[0], dense[1]
 
 
-def _released(question: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
-    file, format_ = released_file(release, table.name, question.spec.output.formats)
+def _released(problem: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
+    file, format_ = released_file(release, table.name, problem.spec.output.formats)
     try:
         return read_table(file, format_, table.layout)
-    except (UnlikePlanError, OSError, pa.ArrowException) as problem:
-        raise unlike_plan(table.name, problem) from None
+    except (UnlikePlanError, OSError, pa.ArrowException) as error:
+        raise unlike_plan(table.name, error) from None
 
 
-def _of_level(question: SwappingProblem, rows: TableRows, level: str, place: int) -> AreaCounts:
-    codes = pa.array(question.spine.level(level).codes, pa.string())
+def _of_level(problem: SwappingProblem, rows: TableRows, level: str, place: int) -> AreaCounts:
+    codes = pa.array(problem.spine.level(level).codes, pa.string())
     on_level = rows.on_level(place)
     unit = pc.index_in(on_level.area, codes).to_numpy(zero_copy_only=False).astype(np.int64)
     return AreaCounts(unit, on_level.margin, on_level.cell, on_level.count)
 
 
-def _kept(question: SwappingProblem, people: People, swap: Swap | None) -> list[dict[str, Any]]:
+def _kept(problem: SwappingProblem, people: People, swap: Swap | None) -> list[dict[str, Any]]:
     """What is said to stay in every block, from who moved and from the records."""
     if swap is None:
         return []
-    values, age = variables_of(question, people)
-    named = looked_at(question.settings, values, age)
-    return [count.as_dict() for count in kept_in_blocks(people, question.settings, swap, named)]
+    values, age = variables_of(problem, people)
+    named = looked_at(problem.settings, values, age)
+    return [count.as_dict() for count in kept_in_blocks(people, problem.settings, swap, named)]
 
 
-def _swap(question: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:
+def _swap(problem: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:
     moved = swap.moved
     after = people.block_of[swap.partner]
     return {
@@ -144,15 +144,15 @@ def _swap(question: SwappingProblem, people: People, swap: Swap) -> dict[str, An
         "share_moved": float(moved.mean()) if len(moved) else 0.0,
         "persons": len(people.block),
         "persons_moved": int(people.size[moved].sum()),
-        "rate": str(question.settings.rate),
+        "rate": str(problem.settings.rate),
         "wanted": dict(swap.wanted),
         "without_partner": dict(swap.without),
         "pairs_by_stage": dict(swap.by_stage),
         "left_unit": {
             level.name: int((people.unit_of(level.name)[people.block_of] != people.unit_of(level.name)[after]).sum())
-            for level in question.spine.levels
+            for level in problem.spine.levels
         },
-        "settings": question.settings.as_dict(),
+        "settings": problem.settings.as_dict(),
     }
 
 

@@ -95,9 +95,9 @@ def table_schema(table: QueryTable) -> pa.Schema:
     return plain_schema(table.layout, figure_column(COUNT, "swapped records; what is not listed is 0"))
 
 
-def table_rows(question: SwappingProblem, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
+def table_rows(problem: SwappingProblem, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
     """The rows of a table on one level."""
-    schema, codes = table_schema(table), pa.array(question.spine.level(level).codes, pa.string())
+    schema, codes = table_schema(table), pa.array(problem.spine.level(level).codes, pa.string())
     layout = table.layout
     for begin in range(0, len(rows.count), _BATCH):
         part = slice(begin, begin + _BATCH)
@@ -106,41 +106,41 @@ def table_rows(question: SwappingProblem, table: QueryTable, level: str, rows: A
         yield plain_rows(schema, [*geography, *labels], [pa.array(rows.count[part])])
 
 
-def microdata_schema(question: SwappingProblem) -> pa.Schema:
+def microdata_schema(problem: SwappingProblem) -> pa.Schema:
     """The columns of the swapped records."""
     household = pa.field(
         HOUSEHOLD, pa.int64(), metadata={"description": "a number of this file alone; none outside of households"}
     )
-    places = [text_column(level.name, "code of the geounit") for level in question.spine.levels[:-1]]
+    places = [text_column(level.name, "code of the geounit") for level in problem.spine.levels[:-1]]
     areas = [
         pa.field(level.name, pa.string(), metadata={"description": "code of the area, if any"})
-        for level in question.spine.areas
+        for level in problem.spine.areas
     ]
     people = [
         figure_column(attribute.name, attribute.title, pa.int64() if attribute.is_integer else pa.string())
-        for attribute in question.attributes
+        for attribute in problem.attributes
     ]
-    return pa.schema([household, *places, *areas, text_column(question.spec.geography.block, "block"), *people])
+    return pa.schema([household, *places, *areas, text_column(problem.spec.geography.block, "block"), *people])
 
 
 def microdata_rows(
-    question: SwappingProblem, people: People, block: Integers, codes: Mapping[str, Integers]
+    problem: SwappingProblem, people: People, block: Integers, codes: Mapping[str, Integers]
 ) -> Iterator[pa.RecordBatch]:
     """The swapped records."""
-    schema = microdata_schema(question)
-    person = combined([codes[attribute.name] for attribute in question.attributes])
+    schema = microdata_schema(problem)
+    person = combined([codes[attribute.name] for attribute in problem.attributes])
     number = _numbers(people, block, person)
     outside = number < 0
     order = np.lexsort((person, number, outside, block))
-    units = [people.unit_of(level.name) for level in (*question.spine.levels[:-1], *question.spine.areas)]
+    units = [people.unit_of(level.name) for level in (*problem.spine.levels[:-1], *problem.spine.areas)]
     names = [
-        pa.array([*level.codes, None], pa.string()) for level in (*question.spine.levels[:-1], *question.spine.areas)
+        pa.array([*level.codes, None], pa.string()) for level in (*problem.spine.levels[:-1], *problem.spine.areas)
     ]
     levels = [
         pa.array([level.code for level in attribute.levels], pa.int64() if attribute.is_integer else pa.string())
-        for attribute in question.attributes
+        for attribute in problem.attributes
     ]
-    blocks = pa.array(question.spine.blocks.codes, pa.string())
+    blocks = pa.array(problem.spine.blocks.codes, pa.string())
     for begin in range(0, len(order), _BATCH):
         part = order[begin : begin + _BATCH]
         columns = [pa.array(number[part] + 1, mask=outside[part])]
@@ -148,7 +148,7 @@ def microdata_rows(
             at = unit[block[part]]
             columns.append(codes_of.take(pa.array(np.where(at < 0, len(codes_of) - 1, at))))
         columns.append(blocks.take(pa.array(block[part])))
-        for attribute, known in zip(question.attributes, levels, strict=True):
+        for attribute, known in zip(problem.attributes, levels, strict=True):
             columns.append(known.take(pa.array(codes[attribute.name][part])))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -114,7 +114,7 @@ class SwappingProblem:
         }
 
 
-# From a spec to its question: schema, frame, settings and tables, with every problem of them at once.
+# From a spec to its prepared problem: schema, frame, settings and tables, with every problem of them at once.
 
 
 MOST_CELLS = 1_000_000
@@ -260,40 +260,40 @@ def _reserved(name: str, reserved: AbstractSet[str]) -> Finding:
 # The records of a run: checked for households, and read as people in whole numbers.
 
 
-def check_people(question: SwappingProblem, job: Job) -> list[Finding]:
+def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
     """Every problem of the records: codes, blocks, households without an id or in two blocks."""
-    engine, records, block = job.engine, question.records, question.spec.geography.block
-    household = question.spec.data.household
+    engine, records, block = job.engine, problem.records, problem.spec.geography.block
+    household = problem.spec.data.household
     findings = missing_columns(engine, records, [household], confidential=True)
     if findings:
-        return findings + check_columns(engine, records, question.attributes, block)
+        return findings + check_columns(engine, records, problem.attributes, block)
     findings = wrong_code_types(engine, records, [household])
     frame = private_folder(job.workspace.scratch) / "frame.parquet"
-    write_parquet(blocks_table(question.spine), frame)
-    findings += check_records(engine, records, question.attributes, block, question.spine, frame)
-    return findings or _households(question, engine)
+    write_parquet(blocks_table(problem.spine), frame)
+    findings += check_records(engine, records, problem.attributes, block, problem.spine, frame)
+    return findings or _households(problem, engine)
 
 
-def _households(question: SwappingProblem, engine: Engine) -> list[Finding]:
-    records, column = question.records, question.records.theirs(question.spec.data.household)
-    read = column_expressions(engine, records, question.attributes, question.spec.geography.block)
-    inside, name = _inside(question, read), identifier(column)
+def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
+    records, column = problem.records, problem.records.theirs(problem.spec.data.household)
+    read = column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
+    inside, name = _inside(problem, read), identifier(column)
     text = f"CAST({name} AS VARCHAR)"
     findings = []
     lacking = f"{inside} AND coalesce({text}, '') = ''"
     rows = engine.first_rows(records, lacking, ROWS_NAMED)
     if rows:
         what, expected = "a record of a household has no household id", "an id in every record of a household"
-        findings.append(_bad(question, "no-household", what, expected, rows))
+        findings.append(_bad(problem, "no-household", what, expected, rows))
     torn = (
         f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
-        f"HAVING count(DISTINCT {read[question.spec.geography.block]}) > 1)"
+        f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
     )
     rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
     if rows:
         what, expected = "members of one household lie in different blocks", "one block for all members of a household"
-        findings.append(_bad(question, "household-in-two-blocks", what, expected, rows))
-    for carried in () if findings else question.settings.carry:
+        findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
+    for carried in () if findings else problem.settings.carry:
         differs = (
             f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
             f"HAVING count(DISTINCT {read[carried]}) > 1)"
@@ -302,33 +302,33 @@ def _households(question: SwappingProblem, engine: Engine) -> list[Finding]:
         if rows:
             what = f"members of one household differ in {carried!r}, which is to be exchanged with the place"
             expected = "one value for all members of a household"
-            findings.append(_bad(question, "carried-differs", what, expected, rows))
+            findings.append(_bad(problem, "carried-differs", what, expected, rows))
     return findings
 
 
-def read_people(question: SwappingProblem, engine: Engine) -> People:
+def read_people(problem: SwappingProblem, engine: Engine) -> People:
     """Everybody, in whole numbers: of each attribute the position of its level."""
-    records, block = question.records, question.spec.geography.block
-    read = column_expressions(engine, records, question.attributes, block)
-    column = f"CAST({identifier(records.theirs(question.spec.data.household))} AS VARCHAR)"
+    records, block = problem.records, problem.spec.geography.block
+    read = column_expressions(engine, records, problem.attributes, block)
+    column = f"CAST({identifier(records.theirs(problem.spec.data.household))} AS VARCHAR)"
     # By position: an attribute may have any name, also one that we would give.
     attributes = "".join(
         f", {number} AS attribute_{position}"
-        for position, number in enumerate(code_expressions(engine, records, question.attributes).values())
+        for position, number in enumerate(code_expressions(engine, records, problem.attributes).values())
     )
     text = (
-        f"SELECT CASE WHEN {_inside(question, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
+        f"SELECT CASE WHEN {_inside(problem, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
         "FROM records"
     )
     table = engine.sql(text, records=records).reveal("to swap households and to count people")
     codes = {
         attribute.name: table.column(f"attribute_{position}").combine_chunks().to_numpy(zero_copy_only=False)
-        for position, attribute in enumerate(question.attributes)
+        for position, attribute in enumerate(problem.attributes)
     }
-    codes_of_blocks = pa.array(question.spine.blocks.codes, pa.string())
+    codes_of_blocks = pa.array(problem.spine.blocks.codes, pa.string())
     place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), codes_of_blocks)
     people, _, _ = arrange(
-        question.spine,
+        problem.spine,
         table.column("id").combine_chunks().cast(pa.string()),
         place.to_numpy(zero_copy_only=False).astype(np.int64),
         {name: column.astype(np.int64) for name, column in codes.items()},
@@ -336,24 +336,24 @@ def read_people(question: SwappingProblem, engine: Engine) -> People:
     return people
 
 
-def variables_of(question: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
+def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
     """The groups of every variable that the settings name, and ages where adults are told by them."""
     values = {
-        name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in question.variables.items()
+        name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
     }
-    if not question.settings.needs_age:
+    if not problem.settings.needs_age:
         return values, None
-    named = {attribute.name: attribute for attribute in question.attributes}[question.spec.data.age]
+    named = {attribute.name: attribute for attribute in problem.attributes}[problem.spec.data.age]
     ages = np.array([int(level.code) for level in named.levels], np.int64)
     return values, ages[people.codes[named.name]]
 
 
-def _inside(question: SwappingProblem, read: dict[str, str]) -> str:
-    tests = [f"{read[name]} = {literal(code)}" for name, code in question.spec.data.in_households.items()]
+def _inside(problem: SwappingProblem, read: dict[str, str]) -> str:
+    tests = [f"{read[name]} = {literal(code)}" for name, code in problem.spec.data.in_households.items()]
     return "(" + (" AND ".join(tests) or "TRUE") + ")"
 
 
-def _bad(question: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
+def _bad(problem: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
     remedy = "correct the records; who lives in no household is told by [data] in_households"
-    household = question.spec.data.household
-    return bad_record(question.records, household, what, expected, rows, code=code, remedy=remedy)
+    household = problem.spec.data.household
+    return bad_record(problem.records, household, what, expected, rows, code=code, remedy=remedy)
