@@ -112,9 +112,9 @@ def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> t
 
 
 def _released(problem: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
-    file, format_ = released_file(release, table.name, problem.spec.output.formats)
+    file, _ = released_file(release, table.name, problem.spec.output.formats)
     try:
-        return read_table(file, format_, table.layout)
+        return read_table(file, table.layout)
     except (UnlikePlanError, OSError, pa.ArrowException) as error:
         raise unlike_plan(table.name, error) from None
 

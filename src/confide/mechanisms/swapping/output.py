@@ -167,7 +167,7 @@ def _numbers(people: People, block: Integers, person: Integers) -> Integers:
 # Released tables and records, read again from their files in whole numbers, whatever wrote them.
 
 
-def read_table(path: Path, format_: str, table: Table) -> TableRows:  # noqa: ARG001
+def read_table(path: Path, table: Table) -> TableRows:
     """A table of the release. Raises :class:`UnlikePlanError`."""
     return read_plain(path, table, {COUNT: pa.int64()})
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def _table(
     people: pa.Table | None,
 ) -> Iterator[Check]:
     table = Table.read(values)
-    contents, problem = read_formats(folder, table.name, files, partial(read_table, table=table))
+    contents, problem = read_formats(folder, table.name, files, lambda path, _: read_table(path, table))
     rows = next(iter(contents.values()), None)
     if problem or rows is None:
         yield Check(f"{table.name}: columns and labels", False, problem)
