@@ -22,7 +22,7 @@ from confide import api
 from confide.engines import LocalEngine
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.mechanisms.cellkey.mechanism import CellKey
-from confide.mechanisms.cellkey.programme import CellKeyQuestion
+from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable
 from confide.releases.folder import sha256_of
@@ -124,7 +124,7 @@ def release_of(folder: Path, records: pa.Table | None = None, **changes: Any) ->
     return confide.run(write_project(folder, records, **changes), processes=1).release
 
 
-def question_of(spec: Path, scratch: Path) -> CellKeyQuestion:
+def question_of(spec: Path, scratch: Path) -> CellKeyProblem:
     """What the mechanism makes of a spec."""
     with LocalEngine(scratch, processes=1) as engine:
         return CellKey().prepare(api.load(spec), engine)

@@ -21,7 +21,7 @@ from confide.engines import LocalEngine
 from confide.errors import ConfideError, InputError, ParameterError
 from confide.mechanisms.cellkey.builder import build_table, understand
 from confide.mechanisms.cellkey.keys import draw_keys
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, prepare
+from confide.mechanisms.cellkey.programme import CellKeyProblem, prepare
 from confide.noise import ReleaseKey
 
 SCHEMA = """
@@ -85,7 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def question(folder: Path) -> CellKeyQuestion:
+def question(folder: Path) -> CellKeyProblem:
     return prepare(api.load(folder / "spec.toml"))
 
 
@@ -99,7 +99,7 @@ def cells(rows: pa.Table) -> dict[tuple[str, ...], int]:
     return {tuple(row.values())[:-1]: row["count"] for row in rows.to_pylist()}
 
 
-def test_the_figures_of_the_release(question: CellKeyQuestion, engine: LocalEngine, folder: Path) -> None:
+def test_the_figures_of_the_release(question: CellKeyProblem, engine: LocalEngine, folder: Path) -> None:
     """A table that the spec lists, in another order of variables: the same file, byte by byte."""
     rows = build_table(question, engine, ["region", "age:broad", "sex"])
     file = folder / "again.csv"
@@ -108,7 +108,7 @@ def test_the_figures_of_the_release(question: CellKeyQuestion, engine: LocalEngi
     assert file.read_bytes() == (folder / "few" / "release" / "tables" / "t.csv").read_bytes()
 
 
-def test_tables_that_the_spec_does_not_list(question: CellKeyQuestion, engine: LocalEngine, folder: Path) -> None:
+def test_tables_that_the_spec_does_not_list(question: CellKeyProblem, engine: LocalEngine, folder: Path) -> None:
     """By hand: n members with their keys summed, and the noise that stands there in the perturbation table."""
     people = pq.read_table(folder / "keyed.parquet").to_pylist()
     found = cells(build_table(question, engine, ["sex", "age"]))
@@ -120,14 +120,14 @@ def test_tables_that_the_spec_does_not_list(question: CellKeyQuestion, engine: L
         assert found.get(label, 0) == expected
 
 
-def test_total_alone(question: CellKeyQuestion, engine: LocalEngine) -> None:
+def test_total_alone(question: CellKeyProblem, engine: LocalEngine) -> None:
     total = build_table(question, engine, [])
     assert total.column_names == ["count"]
     assert total.num_rows == 1
     assert total.to_pylist()[0]["count"] == cells(build_table(question, engine, ["sex"]))[("_T",)]
 
 
-def test_same_members_have_the_same_figure(question: CellKeyQuestion, engine: LocalEngine) -> None:
+def test_same_members_have_the_same_figure(question: CellKeyProblem, engine: LocalEngine) -> None:
     plain = cells(build_table(question, engine, ["sex", "region"]))
     # A filter that removes nobody: all groups, or all that have somebody in them.
     for where in ({"age:broad": ["0 to 4", "5 and over"]}, {"region": ["north", "R2"]}, {"sex": ["1", "woman"]}):
@@ -143,7 +143,7 @@ def test_same_members_have_the_same_figure(question: CellKeyQuestion, engine: Lo
     assert both[()] == wide[("man", "north", "0 to 4")]
 
 
-def test_members_decide_and_not_their_number(question: CellKeyQuestion, engine: LocalEngine, folder: Path) -> None:
+def test_members_decide_and_not_their_number(question: CellKeyProblem, engine: LocalEngine, folder: Path) -> None:
     """Other keys, other noise: the builder reads the keys of the records."""
     before = cells(build_table(question, engine, ["sex", "age"]))
     people = pq.read_table(folder / "keyed.parquet")
@@ -161,7 +161,7 @@ def test_members_decide_and_not_their_number(question: CellKeyQuestion, engine: 
     assert cells(build_table(shuffled, engine, ["sex", "age"])) != before
 
 
-def test_groups_that_leave_people_out(question: CellKeyQuestion, engine: LocalEngine) -> None:
+def test_groups_that_leave_people_out(question: CellKeyProblem, engine: LocalEngine) -> None:
     odd = cells(build_table(question, engine, ["age:odd"]))
     ages = cells(build_table(question, engine, ["age"]))
     assert (odd[("one",)], odd[("three",)]) == (ages[("1",)], ages[("3",)])
@@ -170,21 +170,21 @@ def test_groups_that_leave_people_out(question: CellKeyQuestion, engine: LocalEn
     assert only[("1",)] == ages[("1",)]
 
 
-def test_nobody_is_no_row(question: CellKeyQuestion, engine: LocalEngine) -> None:
+def test_nobody_is_no_row(question: CellKeyProblem, engine: LocalEngine) -> None:
     assert build_table(question, engine, ["sex"], {"region": "nowhere"}).num_rows == 0
 
 
-def test_inner_cells_alone(question: CellKeyQuestion, engine: LocalEngine) -> None:
+def test_inner_cells_alone(question: CellKeyProblem, engine: LocalEngine) -> None:
     inner = cells(build_table(question, engine, ["sex", "region"], margins="none"))
     whole = cells(build_table(question, engine, ["sex", "region"]))
     assert inner == {label: count for label, count in whole.items() if "_T" not in label}
 
 
-def test_no_true_count_leaves(question: CellKeyQuestion, engine: LocalEngine) -> None:
+def test_no_true_count_leaves(question: CellKeyProblem, engine: LocalEngine) -> None:
     assert build_table(question, engine, ["sex", "age:broad"]).column_names == ["sex", "age", "count"]
 
 
-def test_bad_requests_are_told_at_once(question: CellKeyQuestion) -> None:
+def test_bad_requests_are_told_at_once(question: CellKeyProblem) -> None:
     with pytest.raises(ParameterError) as error:
         understand(question.schema, ["sex", "income"], {"region": ["north", "west"], "house": "red"})
     assert [(found.code, str(found.where)) for found in error.value.findings] == [

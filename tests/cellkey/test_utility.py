@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError, ReleaseError, RunError
+from confide.mechanisms.cellkey.evaluate import POINTS, compare_cells, deviation_quantiles, join_cells
 from confide.mechanisms.cellkey.keys import draw_keys
-from confide.mechanisms.cellkey.utility import POINTS, compared, joined, spread
 from confide.noise import ReleaseKey
 from confide.report import plots
 
@@ -65,19 +65,19 @@ def made(folder: Path, formats: str = '"csv"') -> Path:
 
 
 def test_spread_by_hand() -> None:
-    found = spread(np.array([3.0, 1.0]), zeros=2)
+    found = deviation_quantiles(np.array([3.0, 1.0]), zeros=2)
     assert found is not None
     assert (found.cells, found.mean, found.median, found.largest) == (4, 1.0, 0.5, 3.0)
     # Places (n - 1) q of 0, 0, 1, 3: at 0.9 it is 2.7, at 0.95 2.85, at 0.99 2.97.
     assert found.deciles == pytest.approx((0, 0, 0, 0.2, 0.5, 0.8, 1.2, 1.8, 2.4))
     assert (found.p95, found.p99) == pytest.approx((2.7, 2.94))
     assert found.ecdf[0] == (0.0, 0.5)
-    assert spread(np.zeros(0)) is None
+    assert deviation_quantiles(np.zeros(0)) is None
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(0, 20))
 def test_quantiles_are_those_of_all_cells(values: list[int], zeros: int) -> None:
-    found = spread(np.array(values, float), zeros)
+    found = deviation_quantiles(np.array(values, float), zeros)
     whole = np.concatenate([np.zeros(zeros), values])
     assert found is not None
     assert found.deciles == pytest.approx(np.quantile(whole, [k / 10 for k in range(1, 10)]))
@@ -88,7 +88,7 @@ def test_quantiles_are_those_of_all_cells(values: list[int], zeros: int) -> None
 
 def test_measures_by_hand() -> None:
     """True 0, 0, 1, 4, 100; published 0, 1, 0, 9, 98."""
-    told = compared(np.array([0, 0, 1, 4, 100]), np.array([0, 1, 0, 9, 98])).as_dict()
+    told = compare_cells(np.array([0, 0, 1, 4, 100]), np.array([0, 1, 0, 9, 98])).as_dict()
     assert {name: told[name] for name in ("cells", "empty_cells", "false_zeros", "false_nonzeros", "unchanged")} == {
         "cells": 5,
         "empty_cells": 2,
@@ -123,13 +123,13 @@ def test_measures_by_hand() -> None:
 
 
 def test_no_cells_and_several() -> None:
-    nobody = compared(np.zeros(3, np.int64), np.zeros(3, np.int64))
+    nobody = compare_cells(np.zeros(3, np.int64), np.zeros(3, np.int64))
     told = nobody.as_dict()
     assert (told["cells"], told["mean_error"], told["without_empty"]["AD"]) == (3, None, None)
     assert told["with_empty"]["RAD"]["max"] == 0
-    some = compared(np.array([2, 0]), np.array([1, 0]))
-    assert joined([nobody, some]).as_dict()["with_empty"]["AD"]["mean"] == pytest.approx(1 / 5)
-    assert joined([]).cells == 0
+    some = compare_cells(np.array([2, 0]), np.array([1, 0]))
+    assert join_cells([nobody, some]).as_dict()["with_empty"]["AD"]["mean"] == pytest.approx(1 / 5)
+    assert join_cells([]).cells == 0
     assert "2" not in repr(some)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from confide.errors import ParameterError
+from confide.errors import Finding, ParameterError
 from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
 from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
 from confide.mechanisms.suppression.evaluate import evaluate_suppression
 from confide.mechanisms.swapping.evaluate import evaluate_swapping
 from confide.mechanisms.tables.evaluate import evaluate_tables
-from confide.report.dossier import Evaluating, Evaluator, no_maps
+from confide.report.dossier import EvaluatedRun, Evaluating, Evaluator, no_maps, only_run
 
 NOTHING: Any = None
 
@@ -41,3 +42,21 @@ def test_a_map_is_refused(evaluate: Evaluator, code: str) -> None:
 
 def test_nobody_who_asks_for_none_is_refused() -> None:
     assert no_maps(asked(), "tables", "tables") == []
+
+
+REFUSAL = Finding("one-run", "one run at a time", remedy="give one run")
+
+
+def test_maps_and_several_runs_are_refused_together() -> None:
+    runs = tuple(EvaluatedRun(name, name, NOTHING) for name in ("one", "two"))
+    several = replace(asked(county=Path("county.geojson")), runs=runs)
+    with pytest.raises(ParameterError) as caught:
+        only_run(several, "swapping", "swapped data", REFUSAL)
+    maps, run = caught.value.findings
+    assert maps.code == "geometry-swapping"
+    assert (run.code, run.where.path, run.found, run.expected) == ("one-run", "RUN", "2 runs", "one run")
+
+
+def test_one_run_without_maps_is_evaluated() -> None:
+    run = EvaluatedRun("one", "One", NOTHING)
+    assert only_run(replace(asked(), runs=(run,)), "swapping", "swapped data", REFUSAL) is run

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from confide.mechanisms.suppression.problem import Problem, threshold, weights
-from confide.mechanisms.suppression.structure import Dimension, Layout, Linked, flat, link, tree
+from confide.mechanisms.suppression.problem import PatternProblem, threshold, weights
+from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, flat, link, tree
 from confide.mechanisms.suppression.suppress import pose, with_totals
 
 
 def table(dimensions, inner, name="t"):
     """A linked structure of one table, and the values of its cells."""
-    linked = link([Layout(name, tuple(dimensions))])
+    linked = link([TableDimensions(name, tuple(dimensions))])
     value = np.zeros(linked.structure.cells, np.int64)
     value[linked.numbers[0]] = with_totals(dimensions, inner).reshape(-1)
     return linked, value
 
 
-def problem(linked, value, maximum=3, *, zeros="secondary", weight="log", singles=False, lower=0) -> Problem:
+def problem(linked, value, maximum=3, *, zeros="secondary", weight="log", singles=False, lower=0) -> PatternProblem:
     single = (value == 1) if singles else np.zeros(len(value), np.bool_)
     levels = threshold(value, maximum, zeros=zeros == "primary", lower=lower)
     return pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
@@ -32,7 +32,7 @@ def two_way(inner, maximum=3, **options):
     return linked, problem(linked, value, maximum, **options)
 
 
-def shaped(linked: Linked, flags):
+def shaped(linked: LinkedTables, flags):
     """Flags of all cells in the shape of the first table."""
     return flags[linked.numbers[0]].reshape(linked.tables[0].shape)
 
@@ -62,7 +62,7 @@ def random_table(seed, codes=(6, 6, 2)):
     return table(dimensions, inner)
 
 
-def plain_interval(posed: Problem, hidden, cell, known=()):
+def plain_interval(posed: PatternProblem, hidden, cell, known=()):
     """The attacker's interval of a cell by two programmes over all cells, without any cleverness."""
     value = posed.value.astype(float)
     fixed = ~hidden
@@ -78,7 +78,7 @@ def plain_interval(posed: Problem, hidden, cell, known=()):
     return ends[0], ends[1]
 
 
-def is_safe(posed: Problem, hidden, intervals=None) -> bool:
+def is_safe(posed: PatternProblem, hidden, intervals=None) -> bool:
     """Whether every primary cell has its protection, by definition."""
     levels = posed.levels
     for cell in np.flatnonzero(levels.primary):

@@ -19,8 +19,7 @@ from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression import Levels, flat, heuristic, optimal
 from confide.mechanisms.suppression.attacker import Attacker
-from confide.mechanisms.suppression.solving import minimise
-from confide.mechanisms.suppression.structure import Layout, link
+from confide.mechanisms.suppression.structure import TableDimensions, link, minimise
 from confide.mechanisms.suppression.suppress import joined, pose, with_totals
 
 PLAIN = "[variables.r]\n[variables.c]\n[[tables]]\nfile = 't.csv'\n"
@@ -283,7 +282,7 @@ def test_nobody_who_is_alone_in_cells_of_several_tables_knows_another_cell_by_al
 
 
 def counted(records, sizes, dimensions):
-    linked = link([Layout(one + other, (dimensions[one], dimensions[other])) for one, other in PAIRS])
+    linked = link([TableDimensions(one + other, (dimensions[one], dimensions[other])) for one, other in PAIRS])
     found = []
     for amount in (np.ones(len(records["u"]), np.int64), np.arange(len(records["u"]))):
         tables = []
@@ -306,10 +305,10 @@ def test_a_sum_of_zero_that_somebody_contributes_to_is_a_secret_too(method) -> N
     one = single.astype(np.int64)
     rest = {"levels": Levels(single, np.zeros_like(one), one, one), "zeros": "secondary", "weight": "constant"}
     posed = pose(linked, value, single=single, inhabited=np.ones_like(single), **rest)
-    low, high = plain_interval(posed, method(posed).hidden.copy(), other, known=[own])
+    low, high = plain_interval(posed, method(posed).suppressed.copy(), other, known=[own])
     assert high - low >= 1 - 1e-6
     counts = pose(linked, value, single=single, **rest)
-    low, high = plain_interval(counts, method(counts).hidden.copy(), other, known=[own])
+    low, high = plain_interval(counts, method(counts).suppressed.copy(), other, known=[own])
     assert high == low == 0
 
 

@@ -12,7 +12,7 @@ from confide.errors import ParameterError
 from confide.mechanisms.suppression import heuristic, modular, optimal, suppress_tables
 from confide.mechanisms.suppression.heuristic import protect
 from confide.mechanisms.suppression.problem import Levels
-from confide.mechanisms.suppression.structure import Layout, flat, link, tree
+from confide.mechanisms.suppression.structure import TableDimensions, flat, link, tree
 from confide.mechanisms.suppression.suppress import joined, pose, solve, with_totals
 
 TABLES = 200
@@ -33,10 +33,10 @@ def test_no_primary_cell_of_200_hierarchical_tables_can_be_bounded_too_tightly(p
         posed = problem(linked, value, 2 + seed % 3, zeros=zeros, singles=seed % 2 == 0)
         found = protect(posed)
         assert found.safe()
-        seen = posed.attacker(found.hidden).intervals()
-        assert is_safe(posed, found.hidden, lambda cell, seen=seen: (seen.low[cell], seen.high[cell]))
-        assert (posed.levels.primary <= found.hidden).all()
-        others = found.hidden & ~posed.levels.primary
+        seen = posed.attacker(found.suppressed).intervals()
+        assert is_safe(posed, found.suppressed, lambda cell, seen=seen: (seen.low[cell], seen.high[cell]))
+        assert (posed.levels.primary <= found.suppressed).all()
+        others = found.suppressed & ~posed.levels.primary
         hidden_cells += int(others.sum())
         # A cell that is hidden for others is a secret itself: otherwise it would be hidden in vain.
         assert (seen.width[others] > 1 - 1e-6).all()
@@ -48,7 +48,7 @@ def test_nobody_who_is_alone_in_a_cell_knows_another_cell_by_it(seed: int) -> No
     """By definition: with all that one person knows published, every other primary cell of somebody stays open."""
     linked, value = random_table(1_000 + seed)
     posed = problem(linked, value, singles=True)
-    hidden = protect(posed).hidden
+    hidden = protect(posed).suppressed
     for person in set(posed.persons[posed.persons >= 0].tolist()):
         own = np.flatnonzero(posed.persons == person)
         for cell in np.setdiff1d(np.flatnonzero(posed.levels.primary), own):
@@ -62,7 +62,7 @@ def test_a_weaker_pattern_does_not_pass_the_audit() -> None:
     for seed in range(8):
         linked, value = random_table(1_000 + seed)
         posed = problem(linked, value)
-        hidden = heuristic(posed).hidden
+        hidden = heuristic(posed).suppressed
         for cell in np.flatnonzero(hidden & ~posed.begun)[:4]:
             less = hidden.copy()
             less[cell] = False
@@ -94,7 +94,7 @@ def test_optimal_patterns_cost_what_the_best_of_all_costs(seed: int, weight: str
     _, posed = two_way(inner, weight=weight)
     best = optimal(posed)
     assert best.gap == 0
-    assert is_safe(posed, best.hidden)
+    assert is_safe(posed, best.suppressed)
     assert best.cost == pytest.approx(cheapest_by_trying(posed))
     assert heuristic(posed).cost >= best.cost - 1e-9
 
@@ -107,35 +107,37 @@ def test_optimal_patterns_cost_no_more_than_others(seed: int) -> None:
     posed = problem(linked, value, weight="constant", singles=True)
     best = optimal(posed)
     assert best.gap == 0
-    assert audited(posed, best.hidden)
+    assert audited(posed, best.suppressed)
     for other in (heuristic(posed), modular(posed, linked)):
-        assert audited(posed, other.hidden)
+        assert audited(posed, other.suppressed)
         assert other.cost >= best.cost - 1e-9
 
 
 def test_a_square_is_the_cheapest_way_to_hide_one_cell() -> None:
     """Three more cells, and of all squares the one with the least in it."""
     linked, posed = two_way([[2, 30, 9], [40, 50, 60], [8, 70, 7]], weight="value")
-    hidden = shaped(linked, optimal(posed).hidden)
+    hidden = shaped(linked, optimal(posed).suppressed)
     assert sorted(map(tuple, np.argwhere(hidden).tolist())) == [(1, 1), (1, 3), (3, 1), (3, 3)]
-    assert np.array_equal(shaped(linked, heuristic(posed).hidden), hidden)
+    assert np.array_equal(shaped(linked, heuristic(posed).suppressed), hidden)
 
 
 def test_small_neighbours_cannot_hide_a_cell_and_are_not_asked_to() -> None:
     """For the interval of a 2 to reach 4 its neighbours must be able to fall by 2: zeros and ones cannot."""
     linked, posed = two_way([[2, 0, 9, 7], [0, 5, 5, 5], [9, 5, 8, 9], [7, 5, 9, 9]], weight="constant")
     found = optimal(posed)
-    hidden = shaped(linked, found.hidden)
+    hidden = shaped(linked, found.suppressed)
     assert not hidden[1, 2]
-    assert is_safe(posed, found.hidden)
+    assert is_safe(posed, found.suppressed)
 
 
 def test_published_zeros_are_known_not_to_be_hidden() -> None:
     linked, posed = two_way([[2, 0, 9], [4, 6, 6], [9, 5, 8]], zeros="published")
-    hidden = shaped(linked, heuristic(posed).hidden)
+    hidden = shaped(linked, heuristic(posed).suppressed)
     assert not hidden[1, 2]
     # What is hidden is known to be at least one, and the attacker was given that.
-    low, _ = plain_interval(posed, posed.begun | heuristic(posed).hidden, int(linked.numbers[0].reshape(4, 4)[1, 1]))
+    low, _ = plain_interval(
+        posed, posed.begun | heuristic(posed).suppressed, int(linked.numbers[0].reshape(4, 4)[1, 1])
+    )
     assert low >= 1
 
 
@@ -152,9 +154,9 @@ def test_a_lone_contributor_does_not_undo_a_pair() -> None:
         found = [plain_interval(alone, hidden, cell, known=[single]) for cell in others]
         return [cell for cell, (low, high) in zip(others, found, strict=True) if high - low < 1 - 1e-6]
 
-    assert known(plain.hidden)
-    assert not known(safe.hidden)
-    assert not known(heuristic(thought_of).hidden)
+    assert known(plain.suppressed)
+    assert not known(safe.suppressed)
+    assert not known(heuristic(thought_of).suppressed)
     assert safe.cost > plain.cost
     assert safe.cost <= heuristic(thought_of).cost
 
@@ -169,7 +171,7 @@ def linked_example():
 
 def test_tables_protected_one_by_one_undo_each_other_and_together_do_not() -> None:
     tables = linked_example()
-    linked = link([Layout(name, tuple(of)) for name, (of, _) in tables.items()])
+    linked = link([TableDimensions(name, tuple(of)) for name, (of, _) in tables.items()])
     value = joined(linked, [counts for _, counts in tables.values()])
     together = suppress_tables(tables, weight="value", singletons=False)
     apart = {
@@ -182,12 +184,12 @@ def test_tables_protected_one_by_one_undo_each_other_and_together_do_not() -> No
     posed = together.problem
     assert all(is_safe_alone(tables, name, apart[name]) for name in tables)
     assert not is_safe(posed, hidden)
-    assert is_safe(posed, together.pattern.hidden)
+    assert is_safe(posed, together.pattern.suppressed)
     assert together.published["one"][1, 0] == together.published["two"][1, 0]
 
 
 def is_safe_alone(tables, name, published) -> bool:
-    linked = link([Layout(name, tuple(tables[name][0]))])
+    linked = link([TableDimensions(name, tuple(tables[name][0]))])
     value = joined(linked, [tables[name][1]])
     hidden = np.zeros(len(value), np.bool_)
     hidden[linked.numbers[0]] = ~published.reshape(-1)
@@ -199,7 +201,7 @@ def test_the_same_tables_have_the_same_pattern() -> None:
     for method in ("heuristic", "modular", "optimal"):
         if method == "optimal" and len(value) > 60:
             continue
-        patterns = [solve(problem(linked, value), linked, method=method).pattern.hidden for _ in range(2)]
+        patterns = [solve(problem(linked, value), linked, method=method).pattern.suppressed for _ in range(2)]
         assert np.array_equal(*patterns)
 
 
@@ -214,7 +216,7 @@ def test_magnitudes_are_kept_as_far_away_as_asked() -> None:
     none = np.zeros(len(value), np.bool_)
     posed = pose(linked, value, levels, zeros="secondary", weight="value", single=none)
     for pattern in (optimal(posed), heuristic(posed)):
-        low, high = plain_interval(posed, pattern.hidden, int(np.flatnonzero(primary)[0]))
+        low, high = plain_interval(posed, pattern.suppressed, int(np.flatnonzero(primary)[0]))
         assert low <= 95
         assert high >= 145
     assert optimal(posed).cost == pytest.approx(cheapest_square(posed, linked))
@@ -251,8 +253,8 @@ def test_kept_margins_are_published() -> None:
             found = heuristic(kept)
         except ParameterError:
             continue
-        assert not found.hidden[keep].any()
-        assert audited(kept, found.hidden)
+        assert not found.suppressed[keep].any()
+        assert audited(kept, found.suppressed)
 
 
 @pytest.mark.slow
@@ -262,7 +264,7 @@ def test_no_primary_cell_of_200_larger_tables_can_be_bounded_too_tightly() -> No
         posed = problem(linked, value, 2 + seed % 3, zeros=("secondary", "published")[seed % 2], singles=seed % 4 < 2)
         found = protect(posed)
         assert found.safe()
-        assert audited(posed, found.hidden)
+        assert audited(posed, found.suppressed)
 
 
 @pytest.mark.slow
@@ -275,4 +277,4 @@ def test_a_large_hierarchical_table_is_protected_in_reasonable_time() -> None:
     posed = problem(linked, value)
     found = protect(posed)
     assert found.safe()
-    assert audited(posed, found.hidden)
+    assert audited(posed, found.suppressed)

@@ -17,13 +17,13 @@ from suppression_kit import is_safe, two_way
 from confide import api
 from confide.mechanisms.suppression import evaluate as suppression_figures
 from confide.mechanisms.suppression.attacker import Intervals
-from confide.mechanisms.suppression.evaluate import drawn, spread
+from confide.mechanisms.suppression.evaluate import drawn, interval_statistics
 from confide.mechanisms.suppression.heuristic import heuristic
-from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL
 from confide.mechanisms.suppression.losses import Losses, lost_share
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
+from confide.releases.tabular import TOTAL_CODE
 from confide.report import plots, suppression_plots
 
 needs_plots = pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
@@ -166,8 +166,8 @@ def test_groups_that_lose_most_come_first_and_hidden_totals_are_not_told() -> No
 def test_totals_of_all_areas_are_a_line_of_their_own_where_no_level_has_them() -> None:
     programme, problem = posed(("county", "tract"))
     rows = told(Losses(programme, problem, pattern(programme, problem)).by_level(), "level")
-    assert list(rows) == [TOTAL_LABEL, "county", "tract"]
-    assert rows[TOTAL_LABEL] == by_hand(9, 0, 1, 3, 29, 4 * 29)
+    assert list(rows) == [TOTAL_CODE, "county", "tract"]
+    assert rows[TOTAL_CODE] == by_hand(9, 0, 1, 3, 29, 4 * 29)
 
 
 @settings(max_examples=30, deadline=None)
@@ -179,7 +179,7 @@ def test_losses_agree_with_the_lines_of_the_tables(flags: list[bool], which: int
     losses = Losses(programme, problem, hidden)
     levels: dict[str, set[int]] = {}
     groups: dict[tuple[str, str], set[int]] = {}
-    top = "state" if which == 0 else TOTAL_LABEL
+    top = "state" if which == 0 else TOTAL_CODE
     same = {"X": "county X", "Y": "county Y", "1": "tract 1", "2": "tract 2", "3": "county Y"}
     for table, numbers in zip(programme.tables, programme.linked.numbers, strict=True):
         for labels, at in zip(*table.lines, strict=True):
@@ -188,9 +188,9 @@ def test_losses_agree_with_the_lines_of_the_tables(flags: list[bool], which: int
             area = line.pop("area", "S")
             levels.setdefault(level, set()).add(cell)
             for name, label in line.items():
-                if label != TOTAL_LABEL:
+                if label != TOTAL_CODE:
                     groups.setdefault((name, label), set()).add(cell)
-            if level not in ("state", TOTAL_LABEL):
+            if level not in ("state", TOTAL_CODE):
                 groups.setdefault(("area", same[area]), set()).add(cell)
     found = {row["level"]: (row["cells"], row["hidden"]) for row in losses.by_level()}
     assert found == {name: (len(cells), int(hidden[list(cells)].sum())) for name, cells in levels.items()}
@@ -207,9 +207,9 @@ def test_losses_agree_with_the_lines_of_the_tables(flags: list[bool], which: int
 def test_widths_are_held_against_what_was_asked_for() -> None:
     """2 beside 9, 8 beside 7, all four hidden: the 2 may be 0 to 10. Asked: up to 4, and 3 wide."""
     linked, problem = two_way([[2, 9], [8, 7]])
-    hidden = heuristic(problem).hidden
+    hidden = heuristic(problem).suppressed
     found = problem.attacker(hidden).intervals()
-    row = spread(problem, found, hidden & problem.levels.primary)
+    row = interval_statistics(problem, found, hidden & problem.levels.primary)
     assert (row["cells"], row["protected"], row["known_exactly"]) == (1, 1, 0)
     assert row["width"]["0.5"] == pytest.approx(10)
     assert row["width_by_figure"]["0.5"] == pytest.approx(5)
@@ -232,10 +232,10 @@ def test_protected_means_at_least_as_wide_as_asked(seed: int) -> None:
     _, problem = two_way(rng.integers(0, 14, (4, 5)), lower=1)
     hidden = problem.levels.primary | (rng.random(len(problem.value)) < 0.4)
     found = problem.attacker(hidden).intervals()
-    row = spread(problem, found, problem.levels.primary)
+    row = interval_statistics(problem, found, problem.levels.primary)
     assert (row["protected"] == row["cells"]) == is_safe(problem, hidden)
     for cell in np.flatnonzero(problem.levels.primary):
-        each = spread(problem, found, np.arange(len(hidden)) == cell)
+        each = interval_statistics(problem, found, np.arange(len(hidden)) == cell)
         if each["protected"] and each["width_by_asked"]:
             assert each["width_by_asked"]["0.5"] >= 1 - 1e-6
 

@@ -7,7 +7,7 @@ import pytest
 from suppression_kit import random_table, table
 
 from confide.errors import ParameterError
-from confide.mechanisms.suppression.structure import Dimension, Layout, flat, link, simple_tables, tree
+from confide.mechanisms.suppression.structure import Dimension, TableDimensions, flat, link, simple_tables, tree
 from confide.mechanisms.suppression.suppress import joined, suppress_tables, with_totals
 
 REGIONS = tree("region", {"_T": ["N", "S"], "N": ["N1", "N2", "N3"], "S": ["S1", "S2"]})
@@ -23,7 +23,7 @@ def test_a_two_way_table_has_an_equation_for_each_line() -> None:
 
 
 def test_a_hierarchy_has_an_equation_for_each_code_with_parts() -> None:
-    linked = link([Layout("t", (REGIONS, SEX))])
+    linked = link([TableDimensions("t", (REGIONS, SEX))])
     # Three codes of regions have parts, in each of 3 columns; one code of sex, in each of 8 rows.
     assert linked.structure.rows == 3 * 3 + 8
     assert sorted(np.diff(linked.structure.matrix.indptr).tolist()) == [3] * 14 + [4] * 3
@@ -41,13 +41,13 @@ def test_totals_keep_every_equation_and_a_changed_cell_breaks_one(seed: int) -> 
 
 
 def test_the_rank_of_the_structure_leaves_the_inner_cells_free() -> None:
-    linked = link([Layout("t", (REGIONS, SEX))])
+    linked = link([TableDimensions("t", (REGIONS, SEX))])
     rank = np.linalg.matrix_rank(linked.structure.matrix.toarray())
     assert linked.structure.cells - rank == 5 * 2
 
 
 def test_linked_tables_share_their_margins() -> None:
-    linked = link([Layout("one", (REGIONS, SEX)), Layout("two", (SEX, flat("job", ["yes", "no"])))])
+    linked = link([TableDimensions("one", (REGIONS, SEX)), TableDimensions("two", (SEX, flat("job", ["yes", "no"])))])
     assert linked.structure.cells == 24 + 9 - 3
     shared = np.intersect1d(linked.numbers[0], linked.numbers[1])
     assert len(shared) == 3
@@ -57,12 +57,12 @@ def test_linked_tables_share_their_margins() -> None:
 
 def test_levels_that_only_another_table_lists_are_part_of_the_structure() -> None:
     listed = np.array([True, False, False, True, True, True, True, True])
-    fine = Layout("fine", (REGIONS, SEX), (listed, np.ones(3, np.bool_)))
+    fine = TableDimensions("fine", (REGIONS, SEX), (listed, np.ones(3, np.bool_)))
     linked = link([fine])
     assert int(linked.listed.sum()) == 6 * 3
     assert linked.structure.cells == 24
     coarse = tree("region", {"_T": ["N", "S"]})
-    both = link([fine, Layout("coarse", (coarse, flat("job", ["yes", "no"])))])
+    both = link([fine, TableDimensions("coarse", (coarse, flat("job", ["yes", "no"])))])
     # Regions N and S for both sexes together are listed by the other table, and are sums of what the first one lists.
     assert int(both.listed.sum()) == 6 * 3 + 2 + 6
 
@@ -70,7 +70,7 @@ def test_levels_that_only_another_table_lists_are_part_of_the_structure() -> Non
 def test_tables_that_divide_a_code_differently_are_refused() -> None:
     other = tree("region", {"_T": ["N", "S"], "N": ["N1", "N2"]})
     with pytest.raises(ParameterError, match="divide a code differently"):
-        link([Layout("one", (REGIONS,)), Layout("two", (other,))])
+        link([TableDimensions("one", (REGIONS,)), TableDimensions("two", (other,))])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_codes_that_hang_nowhere_are_refused() -> None:
 def test_tables_must_agree_and_fit() -> None:
     ages = flat("age", ["young", "old"])
     one, two = with_totals([SEX, ages], [[5, 6], [7, 8]]), with_totals([SEX], [11, 16])
-    linked = link([Layout("one", (SEX, ages)), Layout("two", (SEX,))])
+    linked = link([TableDimensions("one", (SEX, ages)), TableDimensions("two", (SEX,))])
     with pytest.raises(ParameterError, match="another figure"):
         joined(linked, [one, two])
     with pytest.raises(ParameterError, match="do not fit"):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.mechanisms.swapping.swap import Streams, choices, exponentials, random_order, rounded, spread
+from confide.mechanisms.swapping.swap import Streams, apportion, choices, exponentials, random_order, rounded
 from confide.noise import ReleaseKey
 
 
@@ -77,7 +77,7 @@ def test_spread_hands_out_all_and_each_at_most_one_off(total: int, sizes: list[i
     if not sizes_.sum():
         return
     made = streams(number)
-    parts = spread(total, sizes_, made.of("a"), made.of("b"))
+    parts = apportion(total, sizes_, made.of("a"), made.of("b"))
     assert parts.sum() == total
     exact = [Fraction(total * size, int(sizes_.sum())) for size in sizes]
     assert all(abs(part - share) < 1 for part, share in zip(parts.tolist(), exact, strict=True))
@@ -85,7 +85,7 @@ def test_spread_hands_out_all_and_each_at_most_one_off(total: int, sizes: list[i
 
 def test_spread_is_right_on_average() -> None:
     sizes, total = np.array([1, 2, 3, 5], np.int64), 4
-    found = sum(spread(total, sizes, streams(i).of("a"), streams(i).of("b")) for i in range(1_500)) / 1_500
+    found = sum(apportion(total, sizes, streams(i).of("a"), streams(i).of("b")) for i in range(1_500)) / 1_500
     assert np.abs(found - total * sizes / sizes.sum()).max() < 0.06
 
 

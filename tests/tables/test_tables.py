@@ -19,13 +19,13 @@ from confide.engines import LocalEngine
 from confide.errors import RunError
 from confide.mechanisms.tables import Tables
 from confide.mechanisms.tables import mechanism as measuring
-from confide.mechanisms.tables.programme import Programme
+from confide.mechanisms.tables.programme import TablesProblem
 from confide.noise import DiscreteGaussian, NoiseStream, TwoSidedGeometric
 from confide.privacy import ZCDP, Neighbours, PureDP
 from confide.releases.plan import Plan
 
 
-def prepared(folder: Path, spec: str = "spec.toml") -> tuple[Programme, Plan]:
+def prepared(folder: Path, spec: str = "spec.toml") -> tuple[TablesProblem, Plan]:
     loaded = api.load(folder / spec)
     with LocalEngine(folder / "scratch", processes=1) as engine:
         programme = api.MECHANISMS["tables"].prepare(loaded, engine)
@@ -292,7 +292,7 @@ def test_a_run_that_would_not_measure_what_was_paid_for_draws_nothing(
     plan = Tables.plan
     drawn = []
 
-    def one_short(self: Tables, question: Programme) -> Plan:
+    def one_short(self: Tables, question: TablesProblem) -> Plan:
         whole = plan(self, question)
         return replace(whole, measures=whole.measures[1:])
 

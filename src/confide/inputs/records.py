@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from confide.engines import Engine, Source
-from confide.engines.expressions import group_index, identifier
+from confide.engines.expressions import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.schema import Attribute, identity
 
 ROWS_NAMED = 5
+"""So many rows are named that break a rule."""
+MOST_BRANCHES = 50
+"""With ``listed``, an attribute with more codes than this is looked up in a list."""
 _CHUNK = 1 << 22
 
 
@@ -34,13 +38,60 @@ def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attr
     return result
 
 
-def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str) -> list[Finding]:
-    """Every problem of the records' columns. No record is read for it."""
-    names = [block, *(attribute.name for attribute in attributes)]
+def integer_expression(engine: Engine, source: Source, name: str) -> str:
+    """SQL for a column of whole numbers, whatever type it has; NULL where there is none."""
+    column = identifier(source.theirs(name))
+    is_text = engine.kinds(source)[source.theirs(name)] == "text"
+    return engine.integer_text(column) if is_text else f"TRY_CAST({column} AS BIGINT)"
+
+
+def code_expressions(
+    engine: Engine, source: Source, attributes: Sequence[Attribute], *, listed: bool = False
+) -> dict[str, str]:
+    """SQL for each attribute as the number of its level, NULL where the code is none of the schema's.
+
+    ``listed``: attributes with many codes are looked up in a list that the engine joins; with thousands of codes,
+    branches take long. Such an expression cannot be grouped by.
+    """
+    expressions = {}
+    for attribute in attributes:
+        column = identifier(source.theirs(attribute.name))
+        if listed and not attribute.is_integer and attribute.size > MOST_BRANCHES:
+            rows = ", ".join(f"({literal(level.code)}, {number})" for number, level in enumerate(attribute.levels))
+            expressions[attribute.name] = (
+                f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) "
+                f"WHERE listed.code = CAST({column} AS VARCHAR))"
+            )
+            continue
+        integer = attribute.is_integer
+        value = integer_expression(engine, source, attribute.name) if integer else f"CAST({column} AS VARCHAR)"
+        expressions[attribute.name] = f"CAST({group_index(identity(attribute), value)} AS BIGINT)"
+    return expressions
+
+
+def count_rows(
+    engine: Engine, source: Source, conditions: Sequence[str], besides: Sequence[str] = (), **tables: Path
+) -> tuple[int, list[bool], list[Any]]:
+    """One scan of the records: how many there are, which conditions some of them meet, and other aggregates."""
+    met = [
+        f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS rule_{position}"
+        for position, condition in enumerate(conditions)
+    ]
+    others = [f"{aggregate} AS other_{position}" for position, aggregate in enumerate(besides)]
+    text = f"SELECT {', '.join(['count(*) AS rows_in_all', *met, *others])} FROM records"
+    (row,) = engine.sql(text, records=source, **tables).reveal("to count rows that break a rule").to_pylist()
+    broken = [bool(row[f"rule_{position}"]) for position in range(len(met))]
+    return row["rows_in_all"], broken, [row[f"other_{position}"] for position in range(len(others))]
+
+
+def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str | None) -> list[Finding]:
+    """Every problem of the records' columns, that of the blocks with them if it is looked at. No record is read."""
+    names = [*([] if block is None else [block]), *(attribute.name for attribute in attributes)]
     missing = missing_columns(engine, source, names, confidential=True)
     lacking = {finding.where.column for finding in missing}
     there = [attribute for attribute in attributes if source.theirs(attribute.name) not in lacking]
-    wrong = [] if source.theirs(block) in lacking else wrong_code_types(engine, source, [block])
+    blocks = [] if block is None or source.theirs(block) in lacking else [block]
+    wrong = wrong_code_types(engine, source, blocks)
     return missing + wrong + _wrong_types(engine, source, there)
 
 
@@ -54,33 +105,36 @@ def check_records(
     findings = check_columns(engine, source, attributes, block)
     if findings:
         return findings
-    read = column_expressions(engine, source, attributes, block)
-    broken = {
-        attribute.name: f"({group_index(identity(attribute), read[attribute.name])}) IS NULL"
-        for attribute in attributes
-    }
-    # By position: an attribute may have any name, also one that we would give.
-    counted = "".join(
-        f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS attribute_{position}, "
-        for position, condition in enumerate(broken.values())
-    )
-    unknown = f"{read[block]} IS NULL OR {read[block]} NOT IN (SELECT code FROM frame)"
-    text = (
-        f"SELECT count(*) AS rows_in_all, {counted}"
-        f"coalesce(sum(CASE WHEN {unknown} THEN 1 ELSE 0 END), 0) AS unknown_block FROM records"
-    )
-    counts = engine.sql(text, records=source, frame=frame).reveal("to count rows that break a rule").to_pylist()[0]
-    if not counts["rows_in_all"]:
-        return [_no_rows(source)]
-    for position, attribute in enumerate(attributes):
-        if counts[f"attribute_{position}"]:
-            rows = engine.first_rows(source, broken[attribute.name], ROWS_NAMED)
+    code = column_expressions(engine, source, (), block)[block]
+    rules = [f"({number}) IS NULL" for number in code_expressions(engine, source, attributes).values()]
+    unknown = f"{code} IS NULL OR {code} NOT IN (SELECT code FROM frame)"
+    records, broken, _ = count_rows(engine, source, [*rules, unknown], frame=frame)
+    if not records:
+        return [no_records(source)]
+    for attribute, rule, some in zip(attributes, rules, broken[:-1], strict=True):
+        if some:
+            rows = engine.first_rows(source, rule, ROWS_NAMED)
             expected = attribute.describe_codes()
-            findings.append(_bad_rows(source, attribute.name, "a code is not in the schema", expected, rows))
-    if counts["unknown_block"]:
+            findings.append(bad_record(source, attribute.name, "a code is not in the schema", expected, rows))
+    if broken[-1]:
         rows = engine.first_rows(source, unknown, ROWS_NAMED, frame=frame)
         expected = f"one of the {spine.blocks.units:,} blocks of the frame"
-        findings.append(_bad_rows(source, block, "a record lies in a block that the frame lacks", expected, rows))
+        findings.append(bad_record(source, block, "a record lies in a block that the frame lacks", expected, rows))
+    return findings
+
+
+def check_codes(engine: Engine, source: Source, attributes: Sequence[Attribute]) -> list[Finding]:
+    """Every problem of the records' attributes, where their blocks are not looked at."""
+    if not attributes:
+        return []
+    findings = check_columns(engine, source, attributes, None)
+    if findings:
+        return findings
+    for attribute, number in zip(attributes, code_expressions(engine, source, attributes).values(), strict=True):
+        rows = engine.first_rows(source, f"({number}) IS NULL", ROWS_NAMED)
+        if rows:
+            expected = attribute.describe_codes()
+            findings.append(bad_record(source, attribute.name, "a code is not in the schema", expected, rows))
     return findings
 
 
@@ -105,33 +159,49 @@ def blocks_table(spine: Spine) -> pa.Table:
 def _wrong_types(engine: Engine, source: Source, attributes: Sequence[Attribute]) -> list[Finding]:
     kinds = engine.kinds(source)
     return [
-        Finding(
-            code="column-type",
-            what="the column's type cannot hold the attribute's codes",
-            where=Place(file=source.file, column=source.theirs(attribute.name)),
-            found=f"a column of kind {kinds[source.theirs(attribute.name)]!r}",
-            expected="whole numbers" if attribute.is_integer else "text",
-            remedy="write the column with the right type; a code is never a floating-point number",
-        )
+        wrong_type(source, attribute.name, kinds, "the attribute's codes", integer=attribute.is_integer)
         for attribute in attributes
         if kinds[source.theirs(attribute.name)] == "other"
         or (not attribute.is_integer and kinds[source.theirs(attribute.name)] != "text")
     ]
 
 
-def _bad_rows(source: Source, name: str, what: str, expected: str, rows: Sequence[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+def wrong_type(source: Source, name: str, kinds: Mapping[str, str], what: str, *, integer: bool) -> Finding:
+    """A column that cannot hold what is to be read from it: a conversion would round it without a word."""
     return Finding(
-        code="bad-record",
-        what=f"{what} (the first such rows: {shown})",
-        where=Place(file=source.file, column=source.theirs(name), row=rows[0] if rows else None),
-        found=CONFIDENTIAL,
-        expected=expected,
-        remedy="correct the records, or the schema and the frame if these are wrong",
+        code="column-type",
+        what=f"the column's type cannot hold {what}",
+        where=Place(file=source.file, column=source.theirs(name)),
+        found=f"a column of kind {kinds[source.theirs(name)]!r}",
+        expected="whole numbers" if integer else "text",
+        remedy="write the column with the right type; a code or key is never a floating-point number",
     )
 
 
-def _no_rows(source: Source) -> Finding:
+def bad_record(
+    source: Source,
+    name: str,
+    what: str,
+    expected: str,
+    rows: Sequence[int],
+    *,
+    code: str = "bad-record",
+    remedy: str = "correct the records, or the schema and the frame if these are wrong",
+) -> Finding:
+    """A rule that records break, with the first rows that do; what these have is never shown."""
+    numbers = ", ".join(f"{row:,}" for row in rows)
+    return Finding(
+        code=code,
+        what=f"{what} (the first such rows: {numbers})",
+        where=Place(file=source.file, column=source.theirs(name), row=rows[0] if rows else None),
+        found=CONFIDENTIAL,
+        expected=expected,
+        remedy=remedy,
+    )
+
+
+def no_records(source: Source) -> Finding:
+    """A file without rows."""
     return Finding(
         code="no-records",
         what="the file has no records",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from confide.errors import Finding, Place, RunError
 from confide.releases.folder import MANIFEST
+from confide.releases.run import changed
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
@@ -58,6 +59,20 @@ def require_sealed(workspace: Workspace) -> None:
             expected="a sealed release",
             remedy="run it to its end first",
         )
+
+
+def require_records(workspace: Workspace, fingerprint: str, otherwise: str) -> None:
+    """Raises unless there is a sealed release, made of the records (and settings) with this fingerprint.
+
+    Args:
+        workspace: The run.
+        fingerprint: SHA-256 of what the release depends on, as the mechanism computes it now.
+        otherwise: What is said where it is another one than when the run began.
+    """
+    require_sealed(workspace)
+    begun = workspace.identity()
+    if begun is None or begun.records_fingerprint != fingerprint:
+        raise changed(otherwise, workspace)
 
 
 def no_truth(file: Path) -> RunError:

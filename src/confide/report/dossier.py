@@ -6,15 +6,15 @@ Each mechanism has a dossier of its own; what they are given, what they give, an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.atomic_files import private_folder, write_text
-from confide.errors import Finding, Place
+from confide.errors import Finding, ParameterError, Place
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
 from confide.releases.workspace import Workspace
@@ -22,6 +22,7 @@ from confide.releases.workspace import Workspace
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
 PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"
 PAGE_OVER_KEYS = "over-keys-confidential.html"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,62 @@ def no_maps(asked: Evaluating, mechanism: str, of_what: str) -> list[Finding]:
     return [finding]
 
 
+def refuse_maps(asked: Evaluating, mechanism: str, of_what: str) -> None:
+    """Raises if maps are asked for where the dossier has none."""
+    if findings := no_maps(asked, mechanism, of_what):
+        raise ParameterError(findings)
+
+
+def only_run(asked: Evaluating, mechanism: str, of_what: str, refusal: Finding) -> EvaluatedRun:
+    """The run of an evaluation that takes one and draws no maps.
+
+    Args:
+        asked: What the evaluation is given.
+        mechanism: The name of the mechanism, for the code of the finding about maps.
+        of_what: What the dossier is about, in words.
+        refusal: What is said to somebody who gives several runs.
+
+    Raises:
+        ParameterError: With every finding at once.
+    """
+    findings = no_maps(asked, mechanism, of_what)
+    if len(asked.runs) > 1:
+        findings.append(replace(refusal, where=Place(path="RUN"), found=f"{len(asked.runs)} runs", expected="one run"))
+    if findings:
+        raise ParameterError(findings)
+    return asked.runs[0]
+
+
+def reveal(accuracy: Confidential[T]) -> T:
+    """The truth of an evaluation, for its dossier alone."""
+    return accuracy.reveal("the dossier is the curator's own report on the truth")
+
+
+def write_dossier(
+    run: EvaluatedRun, accuracy: Confidential[dict[str, Any]], page: Callable[[dict[str, Any]], str]
+) -> Evaluated:
+    """Writes the numbers of a run and the page that shows them; what is returned is confidential again."""
+    numbers = reveal(accuracy)
+    return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, page(numbers)))
+
+
 def write(folder: Path, numbers: Mapping[str, Any], page: str) -> Path:
     """Writes the dossier of a run and its numbers into a folder that only the curator can open."""
     private_folder(folder)
     write_numbers(folder / NUMBERS, numbers)
     write_text(folder / PAGE, page)
     return folder / PAGE
+
+
+def write_over_keys(asked: Evaluating, numbers: dict[str, Any], page: str | None = None) -> Evaluated:
+    """Writes what several runs of one question come to together, into the dossier of the first; with a page of it, or
+    beside the page of that run."""
+    folder = asked.runs[0].workspace.dossier
+    over_keys = {"runs": [run.name for run in asked.runs]} | numbers
+    write_numbers(folder / OVER_KEYS, over_keys, compact=True)
+    if page is not None:
+        write_text(folder / PAGE_OVER_KEYS, page)
+    return Evaluated(Confidential(over_keys), folder / (PAGE if page is None else PAGE_OVER_KEYS))
 
 
 def write_numbers(file: Path, numbers: Mapping[str, Any], *, compact: bool = False) -> None:

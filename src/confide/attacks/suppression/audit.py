@@ -14,8 +14,7 @@ import numpy as np
 
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
-from confide.mechanisms.suppression.solving import DoesNotAddUpError, Floats
-from confide.mechanisms.suppression.structure import ROOT, Flags, Linked
+from confide.mechanisms.suppression.structure import ROOT, DoesNotAddUpError, Flags, Floats, LinkedTables
 
 MOST_NAMED = 5
 """So many sums that do not add up are named."""
@@ -25,7 +24,7 @@ MOST_NAMED = 5
 class Suspect:
     """A suppressed table as anybody sees it."""
 
-    linked: Linked
+    linked: LinkedTables
     value: Floats
     hidden: Flags
     low: Floats
@@ -192,7 +191,7 @@ def _sums(suspect: Suspect) -> Iterator[Finding]:
         )
 
 
-def name_of(linked: Linked, cell: int) -> str:
+def name_of(linked: LinkedTables, cell: int) -> str:
     """A cell in words: its table and codes."""
     for table, numbers in zip(linked.tables, linked.numbers, strict=True):
         at = np.flatnonzero(numbers == cell)

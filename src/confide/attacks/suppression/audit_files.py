@@ -23,11 +23,20 @@ from confide.attacks.suppression.audit_description import (
     wrong,
 )
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
-from confide.mechanisms.suppression.output import Unlike, read_table
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.programme import described
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import ROOT, Dimension, Flags, Integers, Layout, link, tree
-from confide.mechanisms.suppression.verify import bounds, gathered, paths
+from confide.mechanisms.suppression.structure import (
+    ROOT,
+    Dimension,
+    Flags,
+    Floats,
+    Integers,
+    TableDimensions,
+    link,
+    tree,
+)
+from confide.mechanisms.suppression.verify import bounds, gathered
+from confide.releases.tabular import UnlikePlanError, table_files
 
 # Files of suppressed tables as columns of texts and numbers, with a reason for each that cannot be read.
 
@@ -220,7 +229,7 @@ def _hidden(text: TableText, rows: dict[str, list[str]]) -> Flags:
     )
 
 
-def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[Layout, Integers]:
+def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[TableDimensions, Integers]:
     """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
     dimensions, listed = [], []
     for name, codes in zip(read.variables, read.codes, strict=True):
@@ -228,7 +237,7 @@ def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[
         dimension = _pruned(_dimension(described, name, every), present)
         dimensions.append(dimension)
         listed.append(np.array([code in present for code in dimension.codes], np.bool_))
-    layout = Layout(read.text.name or Path(read.file).stem, tuple(dimensions), tuple(listed))
+    layout = TableDimensions(read.text.name or Path(read.file).stem, tuple(dimensions), tuple(listed))
     at, twice = _places(read, layout)
     if twice is not None:
         what, expected = "a cell stands in the table twice", "one row for each cell"
@@ -270,7 +279,7 @@ def _pruned(whole: Dimension, present: set[str]) -> Dimension:
     return Dimension(whole.name, tuple(whole.codes[at] for at in kept), parent)
 
 
-def _places(read: _Read, layout: Layout, *, secret: bool = False) -> tuple[Integers, int | None]:
+def _places(read: _Read, layout: TableDimensions, *, secret: bool = False) -> tuple[Integers, int | None]:
     """The cell of every row, and the first row whose cell another has already."""
     at = np.zeros(len(read.value), np.int64)
     for dimension, codes in zip(layout.dimensions, read.codes, strict=True):
@@ -288,7 +297,7 @@ def _places(read: _Read, layout: Layout, *, secret: bool = False) -> tuple[Integ
     return at, int(others[0]) if len(others) else None
 
 
-def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: Floats, hidden: Flags) -> None:
+def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers, value: Floats, hidden: Flags) -> None:
     """Figures of one table into those of all cells."""
     absent = layout.listed_cells
     absent[at] = False
@@ -334,12 +343,13 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
     files = {file["path"] for file in manifest["files"]}
     read = []
     for table in programme.tables:
-        format_, path = next(iter(paths(table, files).items()), ("", ""))
+        format_, path = next(iter(table_files(table.name, files).items()), ("", ""))
         try:
             magnitude = question["value"] is not None
-            read.append(read_table(folder / path, table, magnitude=magnitude, sdmx=format_ == "sdmx-csv"))
-        except (Unlike, OSError) as error:
-            raise ReleaseError(_not_one(folder, str(error) if isinstance(error, Unlike) else "no file")) from None
+            read.append(read_table(folder / path, format_, table, magnitude=magnitude))
+        except (UnlikePlanError, OSError) as error:
+            found = str(error) if isinstance(error, UnlikePlanError) else "no file"
+            raise ReleaseError(_not_one(folder, found)) from None
     value, hidden, agree = gathered(programme, read)
     if not agree:
         raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))

@@ -32,7 +32,7 @@ from confide.comparison.protections.making import Made, Making
 from confide.engines.atomic_files import private_folder, whole_file
 from confide.engines.groups import end_with_parent, worker_died
 from confide.mechanisms.suppression.problem import threshold
-from confide.mechanisms.suppression.structure import Dimension, Layout, Linked, link
+from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
 from confide.mechanisms.suppression.suppress import pose, solve
 from confide.schema import Recode
 
@@ -51,7 +51,7 @@ _Node = frozenset[Any]
 class Frame:
     """The structure of the tables of an area."""
 
-    linked: Linked
+    linked: LinkedTables
     numbers: tuple[Integers, ...] = field(repr=False)
     """For each table, and each of its cells, the number of the distinct cell."""
     sums: Any = field(repr=False)
@@ -66,7 +66,7 @@ class Frame:
         single = np.zeros(len(value), np.bool_)
         problem = pose(self.linked, value, levels, zeros="secondary", weight="log", single=single)
         pattern = solve(problem, self.linked, method="heuristic").pattern
-        return [pattern.hidden[numbers] for numbers in self.numbers]
+        return [pattern.suppressed[numbers] for numbers in self.numbers]
 
 
 @cache
@@ -97,7 +97,7 @@ def _nodes(made: Programme, attribute: str) -> list[_Node]:
     return sorted(found, key=lambda node: (-len(node), min(node)))
 
 
-def _layout(table: Table, trees: dict[str, list[_Node]]) -> tuple[Layout, list[list[int]]]:
+def _layout(table: Table, trees: dict[str, list[_Node]]) -> tuple[TableDimensions, list[list[int]]]:
     """A table with the nodes above its groups, and for each variable the place of each group among the nodes."""
     dimensions, listed, positions = [], [], []
     for variable in table.query.variables:
@@ -110,7 +110,7 @@ def _layout(table: Table, trees: dict[str, list[_Node]]) -> tuple[Layout, list[l
     if not dimensions:
         dimensions = [Dimension("sex", (TOTAL,), (-1,))]
         listed, positions = [np.ones(1, np.bool_)], [[0]]
-    return Layout(table.name, tuple(dimensions), tuple(listed)), positions
+    return TableDimensions(table.name, tuple(dimensions), tuple(listed)), positions
 
 
 def _dimension(variable: Recode, nodes: list[_Node]) -> Dimension:
@@ -122,7 +122,7 @@ def _dimension(variable: Recode, nodes: list[_Node]) -> Dimension:
     return Dimension(variable.attribute.name, (TOTAL, *names), tuple(parents))
 
 
-def _sums(made: Programme, linked: Linked, layouts: Sequence[Layout]) -> Any:
+def _sums(made: Programme, linked: LinkedTables, layouts: Sequence[TableDimensions]) -> Any:
     """Distinct cells as sums of the cells of the first table that has them."""
     blocks, taken = [], np.zeros(linked.structure.cells, np.bool_)
     for table, layout, numbers in zip(made.tables, layouts, linked.numbers, strict=True):

@@ -22,11 +22,11 @@ import pyarrow as pa
 from confide.engines import Engine
 from confide.engines.expressions import identifier
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place
-from confide.mechanisms.cellkey.counting import count_cells, perturb
-from confide.mechanisms.cellkey.output import people_rows, people_schema
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, Table, build
-from confide.mechanisms.cellkey.records import check_keyed_records, coded_expressions
+from confide.mechanisms.cellkey.counting import check_keyed_records, coded_expressions, count_cells, perturb
+from confide.mechanisms.cellkey.output import plain_rows, plain_schema
+from confide.mechanisms.cellkey.programme import CellKeyProblem, build
 from confide.mechanisms.cellkey.spec import CellKeyTable
+from confide.releases.tabular import QueryTable
 from confide.schema import Query, Recode, Schema
 
 NAME = "table"
@@ -35,10 +35,10 @@ MOST_VALUES = 12
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableRequest:
     """A table that was asked for, and whose records it counts."""
 
-    table: Table
+    table: QueryTable
     where: tuple[tuple[Recode, tuple[int, ...]], ...]
     """Variables with the groups that are counted; a record is counted if it is in one of them, for every variable."""
 
@@ -48,14 +48,14 @@ def understand(
     variables: Sequence[str],
     where: Mapping[str, str | Sequence[str]] | None = None,
     margins: Literal["all", "none"] = "all",
-) -> Asked:
+) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
     findings: list[Finding] = []
     table = None
     try:
         table = build(CellKeyTable(name=NAME, variables=list(variables), margins=margins), schema)
     except ConfideError as error:
-        findings += [replace(found, where=Place(path="variables")) for found in error.findings]
+        findings += [replace(finding, where=Place(path="variables")) for finding in error.findings]
     chosen = []
     for name, values in (where or {}).items():
         try:
@@ -63,14 +63,14 @@ def understand(
             wanted = [values] if isinstance(values, str) else values
             chosen.append((variable, tuple(_group(variable, value) for value in wanted)))
         except ConfideError as error:
-            findings += [replace(found, where=Place(path=f"where {name}")) for found in error.findings]
+            findings += [replace(finding, where=Place(path=f"where {name}")) for finding in error.findings]
     if findings or table is None:
         raise ParameterError(findings)
-    return Asked(table, tuple(chosen))
+    return TableRequest(table, tuple(chosen))
 
 
 def build_table(
-    question: CellKeyQuestion,
+    problem: CellKeyProblem,
     engine: Engine,
     variables: Sequence[str],
     where: Mapping[str, str | Sequence[str]] | None = None,
@@ -80,36 +80,47 @@ def build_table(
 ) -> pa.Table:
     """The published figures of a table: columns and rows as a release has them.
 
-    ``variables`` name attributes or recodes of the schema; none: the total alone. ``where`` has, for some variables,
-    the label (or code) of one group or of several; others are not counted. Coded records lie in a private folder, below
-    ``scratch`` if it is given, while they are counted.
+    Args:
+        problem: The prepared problem of a spec, which names the keyed records and the perturbation table.
+        engine: What the records are counted with.
+        variables: Attributes or recodes of the schema; none: the total alone.
+        where: For some variables the label (or code) of one group or of several; others are not counted.
+        margins: Whether all margins are wanted, or the inner cells alone.
+        scratch: Coded records lie in a private folder below this one while they are counted.
+
+    Returns:
+        A column for each variable, the perturbed ``count`` and, with weights, ``weighted``; without cells of zero.
+
+    Raises:
+        ParameterError: There is no such variable or group.
+        InputError: The records do not fit, or have no keys.
     """
-    asked = understand(question.schema, variables, where, margins)
+    request = understand(problem.schema, variables, where, margins)
     # A table without margins is coded, and never counted: the variables of the filter.
-    only = Table("where", "where", Query(tuple(variable for variable, _ in asked.where)), ())
-    coded = replace(question, tables=(asked.table, only))
+    only = QueryTable("where", "where", Query(tuple(variable for variable, _ in request.where)), ())
+    coded = replace(problem, tables=(request.table, only))
     wrong = [finding for finding in check_keyed_records(engine, coded) if finding.severity == "error"]
     if wrong:
         raise InputError(wrong)
     with tempfile.TemporaryDirectory(prefix="confide-table-", dir=scratch) as folder:
         file = Path(folder) / CODED
-        engine.write(_coded(engine, coded, asked), file, records=question.records)
-        threshold = question.spec.cellkey.threshold
+        engine.write(_coded(engine, coded, request), file, records=problem.records)
+        threshold = problem.spec.cellkey.threshold
         figures = {
-            query.name: perturb(sums, question.lookup, threshold)
-            for query, sums in count_cells(replace(question, tables=(asked.table,)), file)
+            query.name: perturb(sums, problem.lookup, threshold)
+            for query, sums in count_cells(replace(problem, tables=(request.table,)), file)
         }
-    schema = people_schema(asked.table, weighted=question.spec.data.weight is not None)
-    return pa.Table.from_batches(people_rows(asked.table, figures), schema)
+    schema = plain_schema(request.table, weighted=problem.spec.data.weight is not None)
+    return pa.Table.from_batches(plain_rows(request.table, figures), schema)
 
 
-def _coded(engine: Engine, question: CellKeyQuestion, asked: Asked) -> str:
+def _coded(engine: Engine, problem: CellKeyProblem, request: TableRequest) -> str:
     """SQL for the coded records that the filter leaves."""
-    expressions = coded_expressions(engine, question)
+    expressions = coded_expressions(engine, problem)
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in expressions.items())
     text = f"SELECT {columns} FROM records"
     conditions = []
-    for variable, groups in asked.where:
+    for variable, groups in request.where:
         levels = np.flatnonzero(np.isin(variable.assignment, groups)).tolist()
         conditions.append(f"{identifier(variable.attribute.name)} IN ({', '.join(map(str, levels))})")
     return f"SELECT * FROM ({text}) AS coded WHERE {' AND '.join(conditions)}" if conditions else text
@@ -124,11 +135,11 @@ def _group(variable: Recode, value: str) -> int:
             if str(level.code) == value:
                 return place
     labels = [repr(label) for label in variable.labels[:MOST_VALUES]]
-    rest = len(variable.labels) - len(labels)
+    others = len(variable.labels) - len(labels)
     raise ParameterError(
         "unknown-value",
         f"{variable.name!r} has no group {value!r}",
         found=value,
-        expected="one of " + ", ".join(labels) + (f" and {rest} more" if rest else ""),
+        expected="one of " + ", ".join(labels) + (f" and {others} more" if others else ""),
         remedy="write the label as it stands in the schema, or the code of an attribute",
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.engines import Engine
+from confide.engines.expressions import identifier
+from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    code_expressions,
+    count_rows,
+    integer_expression,
+    no_records,
+    wrong_type,
+)
 from confide.mechanisms.cellkey.keys import added
 from confide.mechanisms.cellkey.lookups import Lookup
-from confide.mechanisms.cellkey.programme import CellKeyQuestion
+from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.schema import NO_GROUP, Query
 
 Integers = npt.NDArray[np.int64]
@@ -49,11 +62,11 @@ class CellSums:
 
     def summed(self, larger: Query, query: Query, keys: int) -> CellSums:
         """The sums of ``query`` out of those of a larger cross-classification."""
-        kept = {variable.name for variable in query.variables}
-        gone = tuple(at for at, variable in enumerate(larger.variables) if variable.name not in kept)
+        names = {variable.name for variable in query.variables}
+        axes = tuple(at for at, variable in enumerate(larger.variables) if variable.name not in names)
         parts = [
-            None if each is None else each.reshape(larger.shape or (1,)).sum(axis=gone).reshape(-1)
-            for each in (self.count, self.key, self.weight)
+            None if sums is None else sums.reshape(larger.shape or (1,)).sum(axis=axes).reshape(-1)
+            for sums in (self.count, self.key, self.weight)
         ]
         count, key, weight = parts
         assert count is not None
@@ -61,15 +74,13 @@ class CellSums:
         return CellSums(count, key % keys, weight)
 
 
-def count_cells(question: CellKeyQuestion, coded: Path) -> Iterator[tuple[Query, CellSums]]:
+def count_cells(problem: CellKeyProblem, coded: Path) -> Iterator[tuple[Query, CellSums]]:
     """The sums of every distinct cross-classification, larger ones first. ``coded`` is the file of coded records."""
-    keys = question.lookup.modulus
-    order = [
-        (query, larger if larger and _same_people(query, larger) else None) for query, larger in question.counted()
-    ]
+    keys = problem.lookup.modulus
+    order = [(query, larger if larger and _same_people(query, larger) else None) for query, larger in problem.counted()]
     direct = [query for query, larger in order if larger is None]
     sums: dict[str, CellSums] = {
-        query.name: _nobody(query, weighted=bool(question.spec.data.weight)) for query in direct
+        query.name: _nobody(query, weighted=bool(problem.spec.data.weight)) for query in direct
     }
     for batch in pq.ParquetFile(coded).iter_batches(batch_size=BATCH):
         columns = {name: batch.column(name).to_numpy() for name in batch.schema.names}
@@ -83,8 +94,8 @@ def count_cells(question: CellKeyQuestion, coded: Path) -> Iterator[tuple[Query,
 
 def _same_people(query: Query, larger: Query) -> bool:
     """Whether the variables that are summed over leave nobody out."""
-    kept = {variable.name for variable in query.variables}
-    return all((v.assignment != NO_GROUP).all() for v in larger.variables if v.name not in kept)
+    names = {variable.name for variable in query.variables}
+    return all((v.assignment != NO_GROUP).all() for v in larger.variables if v.name not in names)
 
 
 def _nobody(query: Query, *, weighted: bool) -> CellSums:
@@ -111,10 +122,10 @@ def _count(query: Query, columns: Mapping[str, Integers]) -> CellSums:
     return CellSums(count.astype(np.int64), key, weight)
 
 
-def coded_schema(question: CellKeyQuestion) -> pa.Schema:
+def coded_schema(problem: CellKeyProblem) -> pa.Schema:
     """The columns of the file of coded records."""
-    names = [attribute.name for attribute in question.attributes]
-    weight = [(WEIGHT, pa.int64())] if question.spec.data.weight else []
+    names = [attribute.name for attribute in problem.attributes]
+    weight = [(WEIGHT, pa.int64())] if problem.spec.data.weight else []
     return pa.schema([*((name, pa.int64()) for name in names), (KEY, pa.int64()), *weight])
 
 
@@ -127,7 +138,7 @@ def coded_schema(question: CellKeyQuestion) -> pa.Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class PerturbedFigures:
     """What is published of a cross-classification: no true count, key or noise."""
 
     count: Integers
@@ -135,8 +146,17 @@ class Figures:
     """In millionths."""
 
 
-def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> Figures:
-    """The published figures of every cell."""
+def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> PerturbedFigures:
+    """The published figures of every cell.
+
+    Args:
+        sums: Members, keys and weights of every cell of a cross-classification.
+        lookup: The perturbation table.
+        threshold: What comes out below this is published as zero; None: nothing is.
+
+    Returns:
+        One figure for each cell, in the same order.
+    """
     occupied = np.flatnonzero(sums.count)
     published = np.zeros_like(sums.count)
     members = sums.count[occupied]
@@ -144,15 +164,157 @@ def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> Figures:
     if threshold is not None:
         published[published < threshold] = 0
     if sums.weight is None:
-        return Figures(published, None)
+        return PerturbedFigures(published, None)
     weighted = np.zeros_like(published)
     weighted[occupied] = _scaled(published[occupied], sums.weight[occupied], members)
-    return Figures(published, weighted)
+    return PerturbedFigures(published, weighted)
 
 
 def _scaled(published: Integers, weight: Integers, members: Integers) -> Integers:
     """published · weight / members to the nearest whole number, without leaving whole numbers."""
-    whole, rest = np.divmod(weight, members)
-    halves = (2 * rest * published + members) // (2 * members)
-    scaled: Integers = published * whole + halves
+    quotient, remainder = np.divmod(weight, members)
+    halves = (2 * remainder * published + members) // (2 * members)
+    scaled: Integers = published * quotient + halves
     return scaled
+
+
+# The records of a cell key release: checked without showing one, and written as numbers of levels with their keys.
+
+
+def check_keyed_records(engine: Engine, problem: CellKeyProblem) -> list[Finding]:
+    """Every problem of the records: columns, codes, keys and weights."""
+    source, data = problem.records, problem.spec.data
+    kinds = engine.kinds(source)
+    wanted = [attribute.name for attribute in problem.attributes]
+    wanted += [data.record_key, *([data.weight] if data.weight else [])]
+    missing = [name for name in wanted if source.theirs(name) not in kinds]
+    if missing:
+        return [_no_column(problem, name) for name in missing]
+    wrong = _wrong_types(problem, kinds)
+    if wrong:
+        return wrong
+    expressions = coded_expressions(engine, problem)
+    broken = {name: f"({expression}) IS NULL" for name, expression in expressions.items()}
+    weights = f"sum(CAST({expressions[WEIGHT]} AS DECIMAL(38, 0)))" if data.weight else "0"
+    heavy = f"coalesce({weights}, 0) > {_heaviest(problem)}"
+    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(problem)} THEN 1 ELSE 0 END), 0)"
+    records, breaks, (too_heavy, lower_half) = count_rows(engine, source, [*broken.values()], [heavy, lower])
+    if not records:
+        return [no_records(source)]
+    findings = [
+        _bad_rows(problem, name, engine.first_rows(source, condition, ROWS_NAMED))
+        for (name, condition), some in zip(broken.items(), breaks, strict=True)
+        if some
+    ]
+    if too_heavy:
+        findings.append(_too_heavy(problem))
+    if not findings and _uneven(problem, records, int(lower_half)):
+        findings.append(_not_drawn(problem))
+    return findings
+
+
+def write_coded(engine: Engine, problem: CellKeyProblem, into: Path) -> None:
+    """The records as numbers: of the level of each attribute, of the key, of millionths of the weight."""
+    columns = ", ".join(
+        f"{expression} AS {identifier(name)}" for name, expression in coded_expressions(engine, problem).items()
+    )
+    engine.write(f"SELECT {columns} FROM records", into, records=problem.records)
+
+
+def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]:
+    """SQL for each coded column, NULL where a record does not fit."""
+    source, data = problem.records, problem.spec.data
+    result = code_expressions(engine, source, problem.attributes, listed=True)
+    key, allowed = integer_expression(engine, source, data.record_key), problem.record_keys
+    result[KEY] = f"CASE WHEN {key} BETWEEN {allowed[0]} AND {allowed[-1]} THEN {key} END"
+    if data.weight is not None:
+        weight = f"TRY_CAST({identifier(source.theirs(data.weight))} AS DECIMAL(18, 6))"
+        # A product of narrow decimals would overflow from a million on.
+        millionths = f"CAST(CAST({weight} AS DECIMAL(38, 6)) * {WEIGHT_UNIT} AS BIGINT)"
+        result[WEIGHT] = f"CASE WHEN {weight} >= 0 THEN {millionths} END"
+    return result
+
+
+def _middle(problem: CellKeyProblem) -> int:
+    keys = problem.record_keys
+    return keys[0] + len(keys) // 2
+
+
+def _uneven(problem: CellKeyProblem, records: int, lower: int) -> bool:
+    """Whether far too many keys, or too few, lie in the lower half: more than eight standard errors off."""
+    keys = len(problem.record_keys)
+    share = Fraction(keys // 2, keys)
+    off = abs(lower - records * share)
+    return bool(off**2 > 64 * records * share * (1 - share))
+
+
+def _not_drawn(problem: CellKeyProblem) -> Finding:
+    data = problem.spec.data
+    return Finding(
+        code="keys-not-drawn",
+        what="the record keys were not drawn evenly: noise that they find would protect nobody",
+        where=Place(file=problem.records.file, column=problem.records.theirs(data.record_key)),
+        found=CONFIDENTIAL,
+        expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
+        remedy="name the column that `confide cellkey keys` made; [cellkey] keys must be the number it was given",
+    )
+
+
+def _no_column(problem: CellKeyProblem, name: str) -> Finding:
+    data = problem.spec.data
+    remedy = "name the column in [data] columns, or correct the file"
+    if name == data.record_key:
+        remedy = (
+            f"draw keys once and keep them with the records: confide cellkey keys {data.records} --out KEYED.parquet "
+            f"--keys {len(problem.record_keys)}" + (" --from 1" if problem.record_keys[0] else "")
+        )
+    return Finding(
+        code="no-column",
+        what=f"the records have no column {problem.records.theirs(name)!r}",
+        where=Place(file=problem.records.file, column=problem.records.theirs(name)),
+        found="no such column",
+        expected="a key for each record" if name == data.record_key else "a column with the codes of the schema",
+        remedy=remedy,
+    )
+
+
+def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Finding]:
+    """Columns whose type cannot hold codes or keys."""
+    source, key = problem.records, problem.spec.data.record_key
+    integers = {attribute.name: attribute.is_integer for attribute in problem.attributes} | {key: True}
+    return [
+        wrong_type(source, name, kinds, "keys" if name == key else "the attribute's codes", integer=integer)
+        for name, integer in integers.items()
+        if kinds[source.theirs(name)] == "other" or (not integer and kinds[source.theirs(name)] != "text")
+    ]
+
+
+def _heaviest(problem: CellKeyProblem) -> int:
+    """The sum of weights, in millionths, up to which no weighted figure leaves 64 bits: (n + v) W / n <= (1 + D) W."""
+    return (1 << 62) // (1 + int(problem.ptable.largest_noise))
+
+
+def _too_heavy(problem: CellKeyProblem) -> Finding:
+    return Finding(
+        code="too-heavy",
+        what="the weights are too large to be added up exactly",
+        where=Place(file=problem.records.file, column=problem.records.theirs(str(problem.spec.data.weight))),
+        found=CONFIDENTIAL,
+        expected=f"weights with a sum of at most {_heaviest(problem) // WEIGHT_UNIT:,}",
+        remedy="give weights in a larger unit",
+    )
+
+
+def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int]) -> Finding:
+    source, data = problem.records, problem.spec.data
+    ours = {KEY: data.record_key, WEIGHT: str(data.weight)}.get(name, name)
+    if name == KEY:
+        allowed = problem.record_keys
+        what, expected = "a record key is not one", f"a whole number from {allowed[0]} to {allowed[-1]:,}"
+    elif name == WEIGHT:
+        what, expected = "a weight is not one", "a number of at least zero; decimals beyond the sixth are rounded"
+    else:
+        attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
+        what, expected = "a code is not in the schema", attribute.describe_codes()
+    remedy = "correct the records, or the schema if that is wrong"
+    return bad_record(source, ours, what, expected, rows, remedy=remedy)

@@ -7,6 +7,7 @@ release, as anybody has them. What noise leads one to expect follows from the lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,74 +17,214 @@ import numpy.typing as npt
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.atomic_files import private_folder
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.cellkey.counting import count_cells
+from confide.mechanisms.cellkey.counting import count_cells, write_coded
 from confide.mechanisms.cellkey.lookups import expected_errors
-from confide.mechanisms.cellkey.output import Unlike, read_people, read_sdmx
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, describe
-from confide.mechanisms.cellkey.records import write_coded
-from confide.mechanisms.cellkey.utility import POINTS, Compared, compared, joined
-from confide.releases.evaluate import require_sealed
+from confide.mechanisms.cellkey.output import read_table
+from confide.mechanisms.cellkey.programme import CellKeyProblem
+from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.workspace import Workspace, changed
+from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
+from confide.releases.workspace import Workspace
 from confide.report import cellkey_plots, plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.utility.metrics import bin_label, bin_of
 
+# What the noise does to a table, measured against the truth. Confidential.
+#
+# For a cell with the true count n and the published count p,
+#
+#     AD  = |p − n|             absolute deviation
+#     RAD = |p − n| / n         relative absolute deviation
+#     DR  = |√p − √n|           distance of roots
+#
+# each with mean, median, largest value, deciles, 95 and 99 per cent points, and the share of cells at or below fixed
+# points. A *false zero* is a cell of somebody that is published as zero; a *false non-zero* one of nobody that is not.
+#
+# All is told twice: over cells with somebody in them, and over all cells. Noise leaves empty cells alone, so they have
+# no deviation, and many of them make any table look good. RAD is not defined for a false non-zero, which is then left
+# out.
+#
+# A quantile at q of n sorted values lies at the place (n − 1) q, between two values in proportion. Reference: measures
+# of the R package ``cellKey`` and of tau-ARGUS.
+
+
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+POINTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True)
+class DeviationQuantiles:
+    """How a measure is distributed over cells."""
+
+    cells: int
+    mean: float
+    median: float
+    largest: float
+    deciles: tuple[float, ...]
+    p95: float
+    p99: float
+    ecdf: tuple[tuple[float, float], ...]
+    """Points with the share of cells at or below each."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "cells": self.cells,
+            "mean": self.mean,
+            "median": self.median,
+            "max": self.largest,
+            "deciles": list(self.deciles),
+            "p95": self.p95,
+            "p99": self.p99,
+            "ecdf": [{"at": at, "share": share} for at, share in self.ecdf],
+        }
+
+
+def deviation_quantiles(
+    values: Floats, zeros: int = 0, points: tuple[float, ...] = POINTS
+) -> DeviationQuantiles | None:
+    """The distribution of values that are not negative, and of so many zeros besides; None where there is no cell."""
+    cells = len(values) + zeros
+    if not cells:
+        return None
+    ordered = np.sort(values)
+
+    def at(place: int) -> float:
+        return 0.0 if place < zeros else float(ordered[place - zeros])
+
+    def quantile(hundredths: int) -> float:
+        # Whole numbers up to the last step: (n - 1) q in floating point can fall short of a whole number.
+        place, fraction = divmod((cells - 1) * hundredths, 100)
+        return at(place) if not fraction else at(place) + (at(place + 1) - at(place)) * fraction / 100
+
+    shares = [(point, (zeros + int(np.searchsorted(ordered, point, side="right"))) / cells) for point in points]
+    return DeviationQuantiles(
+        cells,
+        float(ordered.sum()) / cells,
+        quantile(50),
+        at(cells - 1),
+        tuple(quantile(10 * k) for k in range(1, 10)),
+        quantile(95),
+        quantile(99),
+        tuple(shares),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedCells:
+    """True and published counts of the cells where one of them is not zero, and how many others there are."""
+
+    true: Integers
+    published: Integers
+    others: int
+
+    def __repr__(self) -> str:
+        return "<confidential>"
+
+    @property
+    def cells(self) -> int:
+        """The number of all cells."""
+        return len(self.true) + self.others
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every measure."""
+        occupied = self.true > 0
+        deviation = (self.published - self.true)[occupied]
+        return {
+            "cells": self.cells,
+            "empty_cells": self.cells - int(occupied.sum()),
+            "false_zeros": int(((self.published == 0) & occupied).sum()),
+            "false_nonzeros": int((~occupied).sum()),
+            "unchanged": int((deviation == 0).sum()),
+            "mean_error": float(deviation.mean()) if len(deviation) else None,
+            "without_empty": _measures(self.true[occupied], self.published[occupied], 0),
+            "with_empty": _measures(self.true, self.published, self.others),
+        }
+
+
+def compare_cells(true: Integers, published: Integers) -> ComparedCells:
+    """All cells of a cross-classification."""
+    at = np.flatnonzero((true != 0) | (published != 0))
+    return ComparedCells(true[at], published[at], len(true) - len(at))
+
+
+def join_cells(parts: list[ComparedCells]) -> ComparedCells:
+    """The cells of several cross-classifications."""
+    nobody = np.zeros(0, np.int64)
+    return ComparedCells(
+        np.concatenate([nobody, *(part.true for part in parts)]),
+        np.concatenate([nobody, *(part.published for part in parts)]),
+        sum(part.others for part in parts),
+    )
+
+
+def _measures(true: Integers, published: Integers, zeros: int) -> dict[str, Any]:
+    absolute = np.abs(published - true)
+    largest = int(absolute.max()) if len(absolute) else 0
+    roots = np.abs(np.sqrt(published.astype(np.float64)) - np.sqrt(true.astype(np.float64)))
+    relative = absolute[true > 0] / true[true > 0]
+    # Deviations of counts are whole: below one, their shares are all the same.
+    points = (*POINTS, *(float(point) for point in range(1, min(largest, 100) + 1)))
+    result = {
+        "AD": deviation_quantiles(absolute.astype(np.float64), zeros, points),
+        "RAD": deviation_quantiles(relative, zeros),
+        "DR": deviation_quantiles(roots, zeros),
+    }
+    return {name: None if found is None else found.as_dict() for name, found in result.items()}
+
 
 SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
 """Where the classes of cells by their true count begin."""
 
 
 def evaluate(
-    question: CellKeyQuestion, workspace: Workspace, engine: Engine, progress: Progress
+    problem: CellKeyProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, for each table with its margins and for the programme as a whole."""
-    require_sealed(workspace)
-    begun = workspace.identity()
-    if begun is None or begun.records_fingerprint != records_fingerprint(question.records.path):
-        raise changed("the records are not those of the release", workspace)
+    fingerprint = records_fingerprint(problem.records.path)
+    require_records(workspace, fingerprint, "the records are not those of the release")
     coded = private_folder(workspace.scratch) / "coded.parquet"
     with progress.stage("Counting records", 1) as advance:
-        write_coded(engine, question, coded)
-        truth = {query.name: _sparse(sums.count) for query, sums in count_cells(question, coded)}
+        write_coded(engine, problem, coded)
+        truth = {query.name: _sparse(sums.count) for query, sums in count_cells(problem, coded)}
         advance(1)
-    by_query: dict[str, Compared] = {}
+    by_query: dict[str, ComparedCells] = {}
     tables = []
-    threshold = question.spec.cellkey.threshold
-    with progress.stage("Comparing with the truth", len(question.tables)) as advance:
-        for table, published in _released(question, workspace.release):
+    threshold = problem.spec.cellkey.threshold
+    with progress.stage("Comparing with the truth", len(problem.tables)) as advance:
+        for table, published in _released(problem, workspace.release):
             parts = []
             for margin in table.margins:
                 released = np.zeros(margin.cells, np.int64)
-                cells, counts = published[margin.name]
-                released[cells] = counts
-                found = compared(_dense(truth[margin.name], margin.cells), released)
-                by_query[margin.name] = found
-                parts.append(found)
-            whole = joined(parts)
-            tables.append({"name": table.name, "title": table.title} | _told(question, whole, threshold))
+                rows = published[margin.name]
+                released[rows.cell] = rows.count
+                cells = compare_cells(_dense(truth[margin.name], margin.cells), released)
+                by_query[margin.name] = cells
+                parts.append(cells)
+            together = join_cells(parts)
+            tables.append({"name": table.name, "title": table.title} | _accuracy(problem, together, threshold))
             advance(1)
-    programme = joined(list(by_query.values()))
+    programme = join_cells(list(by_query.values()))
     return Confidential(
         {
             "units": "cells",
             "accuracy": [_headline(row) for row in tables],
-            "programme": _told(question, programme, threshold),
+            "programme": _accuracy(problem, programme, threshold),
             "tables": tables,
-            "sizes": list(_by_size(question, programme, threshold)),
+            "sizes": list(_by_size(problem, programme, threshold)),
         }
     )
 
 
-def _told(question: CellKeyQuestion, whole: Compared, threshold: int | None) -> dict[str, Any]:
-    occupied = whole.true > 0
-    error, zero = expected_errors(question.lookup, whole.true[occupied], threshold)
-    return whole.as_dict() | {
-        "mean_truth": float(whole.true[occupied].mean()) if occupied.any() else None,
+def _accuracy(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> dict[str, Any]:
+    occupied = cells.true > 0
+    error, zero = expected_errors(problem.lookup, cells.true[occupied], threshold)
+    return cells.as_dict() | {
+        "mean_truth": float(cells.true[occupied].mean()) if occupied.any() else None,
         "expected_mean_absolute_deviation": float(error.mean()) if len(error) else None,
         "expected_false_zeros": float(zero.sum()),
     }
@@ -91,23 +232,23 @@ def _told(question: CellKeyQuestion, whole: Compared, threshold: int | None) -> 
 
 def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
     """A table as a line on a terminal: cells with somebody in them."""
-    found = row["without_empty"]["AD"]
+    deviation = row["without_empty"]["AD"]
     return {
         "geography": row["name"],
         "query": "cells",
         "cell": "table",
         "areas": row["cells"] - row["empty_cells"],
         "mean_truth": row["mean_truth"] or 0.0,
-        "mean_absolute_error": found["mean"] if found else 0.0,
+        "mean_absolute_error": deviation["mean"] if deviation else 0.0,
         "noise_alone": {"mean_absolute_error": row["expected_mean_absolute_deviation"] or 0.0},
     }
 
 
-def _by_size(question: CellKeyQuestion, whole: Compared, threshold: int | None) -> Iterable[dict[str, Any]]:
+def _by_size(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> Iterable[dict[str, Any]]:
     """Cells with somebody in them by their true count, each distinct cross-classification once."""
-    at = np.flatnonzero(whole.true)
-    true, published = whole.true[at], whole.published[at]
-    error, zero = expected_errors(question.lookup, true, threshold)
+    at = np.flatnonzero(cells.true)
+    true, published = cells.true[at], cells.published[at]
+    error, zero = expected_errors(problem.lookup, true, threshold)
     classes = bin_of(SIZES, true)
     for number in np.unique(classes).tolist():
         of = classes == number
@@ -125,30 +266,16 @@ def _by_size(question: CellKeyQuestion, whole: Compared, threshold: int | None) 
         }
 
 
-def _released(question: CellKeyQuestion, release: Path) -> Iterable[tuple[Any, dict[str, tuple[Integers, Integers]]]]:
+def _released(problem: CellKeyProblem, release: Path) -> Iterable[tuple[QueryTable, dict[str, TableRows]]]:
     """Each table, and for each of its margins the cells that are listed, with their counts."""
-    described = describe(question.facts())
-    formats = question.spec.output.formats
-    for table, named in zip(question.tables, described.tables, strict=True):
-        plain = next((name for name in formats if name != "sdmx-csv"), None)
-        file = release / (f"sdmx/{table.name}.csv" if plain is None else f"tables/{table.name}.{plain}")
-        read = read_sdmx if plain is None else read_people
+    weighted = problem.spec.data.weight is not None
+    for table in problem.tables:
+        file, format_ = released_file(release, table.name, problem.spec.output.formats)
         try:
-            placed = read(file, named, weighted=described.weighted)
-        except (Unlike, OSError) as problem:
-            raise ReleaseError(_unlike(file, problem)) from None
-        found = {}
-        for number, margin in enumerate(reversed(table.margins)):
-            rows = placed.of_margin(number)
-            found[margin.name] = (rows.cell, rows.count)
-        yield table, found
-
-
-def _unlike(file: Path, problem: Exception) -> Finding:
-    found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
-    remedy = "verify the release with `confide verify`, and restore it"
-    what = "a released table is not as the plan describes it"
-    return Finding("release-unlike", what, Place(file=file.name), found, "the table as it was sealed", remedy)
+            rows = read_table(file, format_, table.layout, weighted=weighted)
+        except (UnlikePlanError, OSError) as error:
+            raise unlike_plan(file.name, error) from None
+        yield table, {margin.name: rows.of_margin(number) for number, margin in enumerate(table.margins)}
 
 
 def _sparse(counts: Integers) -> tuple[Integers, Integers]:
@@ -177,18 +304,12 @@ MOST_CURVES = 6
 
 def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: the noise belongs to the records."""
-    findings = no_maps(asked, "cellkey", "the cell key method")
-    if len(asked.runs) > 1:
-        what, found = "runs of one question on the same keyed records are the same release", f"{len(asked.runs)} runs"
-        place, remedy = Place(path="RUN"), "give one run; other record keys are other records"
-        findings.append(Finding("same-noise", what, place, found, "one run", remedy))
-    if findings:
-        raise ParameterError(findings)
-    run = asked.runs[0]
+    what = "runs of one question on the same keyed records are the same release"
+    refusal = Finding("same-noise", what, remedy="give one run; other record keys are other records")
+    run = only_run(asked, "cellkey", "the cell key method", refusal)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
-    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
-    page = write(run.workspace.dossier, numbers, _page(numbers, run.title, asked.question.spec.cellkey.threshold))
-    return Evaluated(Confidential(numbers), page)
+    threshold = asked.question.spec.cellkey.threshold
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, threshold))
 
 
 def _page(numbers: Row, title: str, threshold: int | None) -> str:

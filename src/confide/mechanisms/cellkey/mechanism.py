@@ -24,10 +24,9 @@ from confide.engines.groups import write_parquet
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
-from confide.mechanisms.cellkey.counting import Figures, count_cells, perturb
-from confide.mechanisms.cellkey.output import people_rows, people_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.cellkey.programme import CellKeyQuestion, describe, prepare
-from confide.mechanisms.cellkey.records import check_keyed_records, write_coded
+from confide.mechanisms.cellkey.counting import PerturbedFigures, check_keyed_records, count_cells, perturb, write_coded
+from confide.mechanisms.cellkey.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
+from confide.mechanisms.cellkey.programme import CellKeyProblem, describe, prepare
 from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import cellkey_statement, in_words, noise_facts, single_count, sizes
 from confide.releases.draft import SPEC, Draft, no_product
@@ -36,6 +35,7 @@ from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.summary import in_plural
+from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -43,7 +43,7 @@ from confide.report.dossier import Evaluated, Evaluating
 BYTES_PER_CELL = 60
 
 
-class CellKey(Mechanism[CellKeyQuestion]):
+class CellKey(Mechanism[CellKeyProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "cellkey"
@@ -51,23 +51,23 @@ class CellKey(Mechanism[CellKeyQuestion]):
     on_spark = True
     measures_counts = False
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyQuestion:  # noqa: ARG002
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:  # noqa: ARG002
         return prepare(loaded)
 
-    def plan(self, problem: CellKeyQuestion) -> Plan:
+    def plan(self, problem: CellKeyProblem) -> Plan:
         """No measurement and no loss; the problem has everything else."""
         return Plan.without_loss(self.name, problem.facts())
 
-    def fingerprint(self, problem: CellKeyQuestion) -> str:
+    def fingerprint(self, problem: CellKeyProblem) -> str:
         return records_fingerprint(problem.records.path)
 
-    def bytes_needed(self, problem: CellKeyQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: CellKeyProblem, plan: Plan) -> int:  # noqa: ARG002
         return BYTES_PER_CELL * sum(margin.cells for table in problem.tables for margin in table.margins)
 
-    def check(self, problem: CellKeyQuestion, job: Job) -> list[Finding]:
+    def check(self, problem: CellKeyProblem, job: Job) -> list[Finding]:
         return [*problem.warnings, *check_keyed_records(job.engine, problem)]
 
-    def measure(self, problem: CellKeyQuestion, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
+    def measure(self, problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts every cross-classification and perturbs it. True counts and keys are not kept."""
         folder = private_folder(job.workspace.measured)
         distinct = [query for query, _ in problem.counted()]
@@ -83,7 +83,7 @@ class CellKey(Mechanism[CellKeyQuestion]):
                 _keep(folder / _file(job.workspace, query.name).name, figures)
                 advance(1)
 
-    def guarantee(self, problem: CellKeyQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def guarantee(self, problem: CellKeyProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         table = problem.ptable
         words = in_words(table, problem.spec.cellkey.threshold)
         return {
@@ -91,19 +91,14 @@ class CellKey(Mechanism[CellKeyQuestion]):
             "noise": noise_facts(table),
         }
 
-    def publish(self, problem: CellKeyQuestion, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: CellKeyProblem, job: Job, release: ReleaseWriter) -> None:
         output, weighted = problem.spec.output, problem.spec.data.weight is not None
-        plain = [name for name in output.formats if name != "sdmx-csv"]
         with job.progress.stage("Writing tables", len(problem.tables)) as advance:
             for table in problem.tables:
                 figures = {margin.name: _recall(job.workspace, margin.name) for margin in table.margins}
-                if plain:
-                    schema = people_schema(table, weighted=weighted)
-                    release.table(table.name, schema, people_rows(table, figures), plain, table.title)
-                if "sdmx-csv" in output.formats:
-                    schema = sdmx_schema(table, weighted=weighted)
-                    rows = sdmx_rows(table, figures, output.agency)
-                    release.text(f"sdmx/{table.name}", schema, rows, table.title, ",", quoted=True)
+                plain = plain_schema(table, weighted=weighted), plain_rows(table, figures)
+                sdmx = sdmx_schema(table, weighted=weighted), sdmx_rows(table, figures, output.agency)
+                publish(release, table.name, table.title, output.formats, plain, sdmx)
                 advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -138,7 +133,7 @@ def _file(workspace: Workspace, query: str) -> Path:
     return workspace.measured / (query.replace(":", ".").replace("*", "+") + ".parquet")
 
 
-def _keep(file: Path, figures: Figures) -> None:
+def _keep(file: Path, figures: PerturbedFigures) -> None:
     cells = np.flatnonzero(figures.count)
     columns = {"cell": pa.array(cells), "count": pa.array(figures.count[cells])}
     if figures.weighted is not None:
@@ -147,7 +142,7 @@ def _keep(file: Path, figures: Figures) -> None:
     write_parquet(table, file)
 
 
-def _recall(workspace: Workspace, query: str) -> Figures:
+def _recall(workspace: Workspace, query: str) -> PerturbedFigures:
     table = pq.read_table(_file(workspace, query))
     size, cells = int(table.schema.metadata[b"cells"]), table.column("cell").to_numpy()
     values = []
@@ -156,4 +151,4 @@ def _recall(workspace: Workspace, query: str) -> Figures:
             full = np.zeros(size, np.int64)
             full[cells] = table.column(name).to_numpy()
             values.append(full)
-    return Figures(values[0], values[1] if len(values) > 1 else None)
+    return PerturbedFigures(values[0], values[1] if len(values) > 1 else None)

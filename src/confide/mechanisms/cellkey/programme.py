@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 from typing import Any
 
 from confide.documents import load_schema
@@ -17,38 +16,25 @@ from confide.mechanisms.cellkey.spec import LARGEST_KEYS, CellKeySpec, CellKeyTa
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
 from confide.releases.load_spec import LoadedSpec, find_source
+from confide.releases.tabular import TOTAL_CODE, QueryTable, Table, placed, reserved_name, too_large
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
-from confide.schema.schema import TOTAL
 
 MOST_CELLS = 50_000_000
 """More cells in one table than this are a mistake: somebody crossed what should not be crossed."""
-
-TOTAL_LABEL = "_T"
-"""What stands in the column of a variable that a margin sums over, as in SDMX."""
 
 RESERVED = {"count", "weighted", "total", "dataflow", "obs_value", "obs_value_weighted"}
 """Columns of our own, in lower case, and the name of the query without variables."""
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """One table of the programme; ``margins`` has its own cross-classification first."""
-
-    name: str
-    title: str
-    query: Query
-    margins: tuple[Query, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class CellKeyQuestion:
+class CellKeyProblem:
     """Everything that decides the release but the records and their keys."""
 
     spec: CellKeySpec
     schema: Schema
     records: Source
     ptable: PTable
-    tables: tuple[Table, ...]
+    tables: tuple[QueryTable, ...]
     warnings: tuple[Finding, ...]
     matrix: AbsTable | None = None
     """With ``lookup = "abs"``; ``ptable`` is then the same table by the byte of a key."""
@@ -104,67 +90,44 @@ class CellKeyQuestion:
             "partial": sorted(
                 {v.name for table in self.tables for v in table.query.variables if (v.assignment == NO_GROUP).any()}
             ),
-            "tables": [
-                {
-                    "name": table.name,
-                    "title": table.title,
-                    "variables": {variable.name: variable.labels for variable in table.query.variables},
-                    "columns": [variable.attribute.name for variable in table.query.variables],
-                    "margins": [margin.name for margin in table.margins],
-                }
-                for table in self.tables
-            ],
+            "tables": [table.layout.as_dict() for table in self.tables],
         }
 
 
-def build_tables(loaded: LoadedSpec, spec: CellKeySpec, schema: Schema) -> tuple[list[Table], list[Finding]]:
+def build_tables(loaded: LoadedSpec, spec: CellKeySpec, schema: Schema) -> tuple[list[QueryTable], list[Finding]]:
     """The tables of a spec, and a finding for each that cannot be."""
     tables, findings = [], []
     for position, part in enumerate(spec.tables):
         try:
             tables.append(build(part, schema))
         except ConfideError as error:
-            findings += [
-                replace(found, where=loaded.place("tables", position, "variables")) for found in error.findings
-            ]
+            findings += placed(error, loaded.place("tables", position, "variables"))
     return tables, findings
 
 
-def build(part: CellKeyTable, schema: Schema) -> Table:
+def build(part: CellKeyTable, schema: Schema) -> QueryTable:
     """The table that a part of a spec, or a request, describes."""
     query = schema.ordered_query(part.variables)
     if query.cells > MOST_CELLS:
-        raise ConfideError(
-            "table-too-large",
-            "the table has too many cells",
-            found=f"{query.cells:,} cells",
-            expected=f"at most {MOST_CELLS:,}",
-            remedy="use coarser recodes, or split the table",
-        )
+        raise too_large(query.cells, MOST_CELLS)
     for variable in query.variables:
         _check_variable(variable)
-    margins = tuple(query.margins()) if part.margins == "all" else (query,)
-    return Table(part.name, part.title or part.name, query, margins)
+    margins = tuple(query.margins())[::-1] if part.margins == "all" else (query,)
+    return QueryTable(part.name, part.title or part.name, query, margins)
 
 
 def _check_variable(variable: Recode) -> None:
     """Columns and labels must be told apart in every format of a table; SDMX-CSV has column names in upper case."""
     name, labels = variable.attribute.name, Counter(variable.labels)
     if name.lower() in RESERVED:
-        raise ConfideError(
-            "reserved-name",
-            f"an attribute cannot be called {name!r}: tables have a column of that name",
-            found=name,
-            expected="a name other than " + ", ".join(sorted(RESERVED)),
-            remedy="rename the attribute in the schema, and map it in [data] columns",
-        )
-    repeated = [label for label, times in labels.items() if times > 1 or label == TOTAL_LABEL]
+        raise reserved_name(name, RESERVED)
+    repeated = [label for label, times in labels.items() if times > 1 or label == TOTAL_CODE]
     if repeated:
         raise ConfideError(
             "repeated-label",
             f"the cells of {variable.name!r} could not be told apart in a table",
             found=f"the label {repeated[0]!r} of two cells",
-            expected=f"a label for each group that no other has; {TOTAL_LABEL} is the label of the total",
+            expected=f"a label for each group that no other has; {TOTAL_CODE} is the label of the total",
             remedy="change the labels in the schema file",
         )
 
@@ -177,10 +140,10 @@ def never_published(ptable: PTable) -> int:
     return min(result for result in results if result > 0) - 1
 
 
-# From a spec to its question: schema, perturbation table and tables, with every problem of them at once.
+# From a spec to its prepared problem: schema, perturbation table and tables, with every problem of them at once.
 
 
-def prepare(loaded: LoadedSpec) -> CellKeyQuestion:
+def prepare(loaded: LoadedSpec) -> CellKeyProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, CellKeySpec)
@@ -198,7 +161,7 @@ def prepare(loaded: LoadedSpec) -> CellKeyQuestion:
         ptable = _ptable(loaded, spec, warnings)
     except ConfideError as error:
         findings += error.findings
-    tables: list[Table] = []
+    tables: list[QueryTable] = []
     if schema is not None:
         tables, wrong = build_tables(loaded, spec, schema)
         findings += wrong
@@ -206,7 +169,7 @@ def prepare(loaded: LoadedSpec) -> CellKeyQuestion:
         raise SpecError(findings)
     matrix = None if isinstance(ptable, PTable) else ptable
     law = ptable if isinstance(ptable, PTable) else ptable.by_byte
-    return CellKeyQuestion(spec, schema, records, law, tuple(tables), tuple(warnings), matrix)
+    return CellKeyProblem(spec, schema, records, law, tuple(tables), tuple(warnings), matrix)
 
 
 def _ptable(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable:
@@ -260,67 +223,33 @@ def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
 
 
 @dataclass(frozen=True)
-class DescribedVariable:
-    """A variable of a table. It is complete if every record is in one of its groups."""
-
-    name: str
-    column: str
-    labels: tuple[str, ...]
-    complete: bool
-
-
-@dataclass(frozen=True)
-class DescribedTable:
-    """A table with its margins in the order in which their rows are written: the total first, the table itself last."""
-
-    name: str
-    title: str
-    variables: tuple[DescribedVariable, ...]
-    margins: tuple[tuple[str, ...], ...]
-
-    def kept(self, margin: tuple[str, ...]) -> list[DescribedVariable]:
-        """The variables that a margin keeps."""
-        return [variable for variable in self.variables if variable.name in margin]
-
-    def size(self, margin: tuple[str, ...]) -> int:
-        """The number of cells of a margin, empty ones with them."""
-        return prod(len(variable.labels) for variable in self.kept(margin))
-
-    @property
-    def cells(self) -> int:
-        """The number of cells of the table with its margins."""
-        return sum(self.size(margin) for margin in self.margins)
-
-
-@dataclass(frozen=True)
-class Described:
+class PerturbedTables:
     """The tables of a release, and what the plan says of their figures."""
 
-    tables: tuple[DescribedTable, ...]
+    tables: tuple[Table, ...]
     largest_noise: Fraction
     smallest: int
     """No published count is between zero and this."""
     threshold: int
-    """Smaller counts were left out; zero if there is no threshold."""
+    """Smaller counts are published as zero; zero if there is no threshold."""
     weighted: bool
+    partial: frozenset[str]
+    """Variables that leave somebody out."""
 
     @property
-    def distinct(self) -> dict[tuple[str, ...], int]:
+    def distinct(self) -> dict[str, int]:
         """Every distinct cross-classification with its number of cells."""
-        return {margin: table.size(margin) for table in self.tables for margin in table.margins}
+        return {margin.name: margin.cells for table in self.tables for margin in table.margins}
 
 
-def describe(question: Mapping[str, Any]) -> Described:
-    """The programme of a plan's ``question``, which :meth:`CellKeyQuestion.facts` made."""
-    partial = set(question["partial"])
-    tables = []
-    for values in question["tables"]:
-        columns = zip(values["variables"].items(), values["columns"], strict=True)
-        variables = tuple(
-            DescribedVariable(name, column, tuple(labels), name not in partial) for (name, labels), column in columns
-        )
-        margins = tuple(() if name == TOTAL else tuple(name.split("*")) for name in reversed(values["margins"]))
-        tables.append(DescribedTable(values["name"], values["title"], variables, margins))
+def describe(question: Mapping[str, Any]) -> PerturbedTables:
+    """The tables of a plan's ``question``, which :meth:`CellKeyProblem.facts` made."""
     ptable, threshold = question["ptable"], question["threshold"] or 0
-    smallest = max(ptable["js"] + 1, threshold)
-    return Described(tuple(tables), Fraction(ptable["D"]), smallest, threshold, question["weighted"])
+    return PerturbedTables(
+        tuple(Table.read(values) for values in question["tables"]),
+        Fraction(ptable["D"]),
+        max(ptable["js"] + 1, threshold),
+        threshold,
+        question["weighted"],
+        frozenset(question["partial"]),
+    )

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from confide.mechanisms.cellkey.programme import Described, DescribedTable, describe
+from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
+from confide.releases.tabular import Table
 from confide.report.render import exact_text, render
 
 IN_WORDS = (
@@ -103,7 +104,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def sizes(described: Described) -> dict[str, int]:
+def sizes(described: PerturbedTables) -> dict[str, int]:
     """How large a programme is: tables, cells in them, distinct cross-classifications, and cells in these."""
     return {
         "tables": len(described.tables),
@@ -113,7 +114,7 @@ def sizes(described: Described) -> dict[str, int]:
     }
 
 
-def _row(table: DescribedTable) -> dict[str, Any]:
+def _row(table: Table) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.title,

@@ -7,34 +7,41 @@ from what (:mod:`~confide.mechanisms.suppression.structure`), and the attacker's
 
 from confide.mechanisms.suppression.attacker import Attacker, Intervals
 from confide.mechanisms.suppression.heuristic import heuristic
-from confide.mechanisms.suppression.modular import modular
-from confide.mechanisms.suppression.optimal import optimal
+from confide.mechanisms.suppression.optimal import modular, optimal
 from confide.mechanisms.suppression.problem import (
     Contributions,
     Levels,
     Pattern,
-    Problem,
+    PatternProblem,
     dominance,
     p_percent,
     pq,
     threshold,
     weights,
 )
-from confide.mechanisms.suppression.structure import Dimension, Layout, Linked, Structure, flat, link, tree
-from confide.mechanisms.suppression.suppress import Suppressed, suppress_tables, with_totals
+from confide.mechanisms.suppression.structure import (
+    Dimension,
+    LinkedTables,
+    Structure,
+    TableDimensions,
+    flat,
+    link,
+    tree,
+)
+from confide.mechanisms.suppression.suppress import SuppressionResult, suppress_tables, with_totals
 
 __all__ = [
     "Attacker",
     "Contributions",
     "Dimension",
     "Intervals",
-    "Layout",
     "Levels",
-    "Linked",
+    "LinkedTables",
     "Pattern",
-    "Problem",
+    "PatternProblem",
     "Structure",
-    "Suppressed",
+    "SuppressionResult",
+    "TableDimensions",
     "dominance",
     "flat",
     "heuristic",

@@ -21,8 +21,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from confide.mechanisms.suppression.solving import DoesNotAddUpError, Floats, minimise
-from confide.mechanisms.suppression.structure import Flags, Integers, Structure
+from confide.mechanisms.suppression.structure import DoesNotAddUpError, Flags, Floats, Integers, Structure, minimise
 
 # Bounds carried through equations: what each leaves to one cell, given the bounds of the others.
 
@@ -54,8 +53,8 @@ def carry(matrix: sparse.csr_array, rhs: Floats, low: Floats, high: Floats, tole
             number = np.bincount(row, endless, size)
             total = np.bincount(row, finite, size)
             others_known = number[row] - endless == 0
-            rest = rhs[row] - (total[row] - finite)
-            bound = np.where(others_known, rest, np.inf if upwards else -np.inf)
+            remainder = rhs[row] - (total[row] - finite)
+            bound = np.where(others_known, remainder, np.inf if upwards else -np.inf)
             # bound limits sign * y from above (upwards) or from below.
             up, down = (sign > 0) == upwards, (sign > 0) != upwards
             np.minimum.at(new_high, cell[up], bound[up] * sign[up])
@@ -118,7 +117,7 @@ class Attacker:
 
     structure: Structure
     value: Floats
-    hidden: Flags
+    suppressed: Flags
     low: Floats
     high: Floats
     integer: bool = False
@@ -131,15 +130,15 @@ class Attacker:
         """
         low, high = self.value.copy(), self.value.copy()
         solved = 0
-        small: list[tuple[_Part, _Known]] = []
+        small: list[tuple[_Part, _PartBounds]] = []
         for part in self.parts():
-            known = _Known(part, self.integer)
-            known.open &= True if wanted is None else wanted[part.cells]
-            solved += known.push()
-            small.append((part, known))
-        solved += _one_by_one([known for _, known in small])
-        for part, known in small:
-            low[part.cells], high[part.cells] = known.result()
+            bounds = _PartBounds(part, self.integer)
+            bounds.open &= True if wanted is None else wanted[part.cells]
+            solved += bounds.push()
+            small.append((part, bounds))
+        solved += _one_by_one([bounds for _, bounds in small])
+        for part, bounds in small:
+            low[part.cells], high[part.cells] = bounds.result()
         return Intervals(low, high, solved)
 
     def sharpened(self, found: Intervals, *, largest: int = SMALL_PART, seconds: float = 2.0) -> Intervals:
@@ -164,14 +163,16 @@ class Attacker:
 
     def parts(self) -> Iterator[_Part]:
         """The hidden cells in parts that have no equation in common."""
-        cells = np.flatnonzero(self.hidden)
+        cells = np.flatnonzero(self.suppressed)
         if not len(cells):
             return
-        known = np.where(self.hidden, 0.0, self.value)
-        rhs = -(self.structure.matrix @ known)
+        # What is published goes to the right-hand side; equations without a suppressed cell drop out.
+        published = np.where(self.suppressed, 0.0, self.value)
+        rhs = -(self.structure.matrix @ published)
         matrix = sparse.csr_array(self.structure.matrix[:, cells])
         used = np.diff(matrix.indptr) > 0
         matrix, rhs = sparse.csr_array(matrix[used]), rhs[used]
+        # Equations and cells as the two sides of a graph: its components are problems of their own.
         graph = sparse.block_array([[None, matrix], [matrix.T, None]]) if matrix.shape[0] else None
         if graph is None:
             for cell in cells:
@@ -188,7 +189,7 @@ class Attacker:
             yield _Part(cells[at], own, rhs[rows], self.low[cells[at]], self.high[cells[at]])
 
 
-class _Known:
+class _PartBounds:
     """What is known of one part: bounds from outside, points from inside, and the cells where these differ."""
 
     def __init__(self, part: _Part, integer: bool):
@@ -207,19 +208,22 @@ class _Known:
         if (self.outer_high - self.outer_low <= self.tolerance(self.outer_low)).all():
             self._note(self._solve(np.zeros(len(self.part.cells))))
             return 1
+        # Any solution is a point inside of every interval; then cells without a largest value are set aside.
         self._note(self._solve(np.zeros(len(self.part.cells))))
         solved = 1 + self._endless()
         for sign in (1.0, -1.0):
-            left = self.left(sign)
+            unsettled = self.left(sign)
+            # One programme pushes all unsettled cells at once; where it meets the outer bound, a cell is settled.
+            # When a round settles less than a tenth, a programme for each does better.
             for _ in range(ROUNDS):
-                if not left.any():
+                if not unsettled.any():
                     break
-                self._note(self._solve(np.where(left, sign, 0.0)))
+                self._note(self._solve(np.where(unsettled, sign, 0.0)))
                 solved += 1
                 still = self.left(sign)
-                if 10 * still.sum() > 9 * left.sum():
+                if 10 * still.sum() > 9 * unsettled.sum():
                     break
-                left = still
+                unsettled = still
         return solved
 
     def left(self, sign: float) -> Flags:
@@ -262,10 +266,10 @@ class _Known:
 
     def _solve(self, cost: Floats) -> Floats:
         part = self.part
-        found = minimise(cost, part.matrix, part.rhs, part.low, part.high)
-        if found is None:
+        solution = minimise(cost, part.matrix, part.rhs, part.low, part.high)
+        if solution is None:
             raise DoesNotAddUpError(part.cells)
-        return found.values
+        return solution.values
 
     def _endless(self) -> int:
         """Cells without a largest value: those of some d >= 0 with matrix · d = 0, as a multiple of it may be added.
@@ -283,19 +287,19 @@ class _Known:
         lower, upper = np.zeros(rows + size), np.concatenate([np.zeros(rows), np.full(size, np.inf)])
         cost = np.concatenate([np.zeros(size), -np.ones(size)])
         high = np.concatenate([np.full(size, np.inf), np.ones(size)])
-        found = minimise(cost, both, (lower, upper), np.zeros(2 * size), high)
-        assert found is not None
-        self.inner_high[at[found.values[size:] > 1 / 2]] = np.inf
+        solution = minimise(cost, both, (lower, upper), np.zeros(2 * size), high)
+        assert solution is not None
+        self.inner_high[at[solution.values[size:] > 1 / 2]] = np.inf
         return 1
 
 
-def _one_by_one(known: list[_Known]) -> int:
+def _one_by_one(parts: list[_PartBounds]) -> int:
     """A programme for each cell and side that is still open. Small parts share a call: their costs simply add up."""
     solved = 0
     for sign in (1.0, -1.0):
-        waiting = known
+        waiting = parts
         while waiting:
-            batch: list[tuple[_Known, int]] = []
+            batch: list[tuple[_PartBounds, int]] = []
             size, still = 0, []
             for part in waiting:
                 cells = np.flatnonzero(part.left(sign)).tolist()
@@ -307,6 +311,7 @@ def _one_by_one(known: list[_Known]) -> int:
                         break
                     batch.append((part, cell))
                     size += len(part.part.cells)
+            # Every part goes once into a batch for each of its open cells, until the batch is full; the rest waits.
             waiting = still
             if batch:
                 _solve_together(batch, sign)
@@ -314,16 +319,17 @@ def _one_by_one(known: list[_Known]) -> int:
     return solved
 
 
-def _solve_together(batch: list[tuple[_Known, int]], sign: float) -> None:
-    parts = [known.part for known, _ in batch]
+def _solve_together(batch: list[tuple[_PartBounds, int]], sign: float) -> None:
+    parts = [bounds.part for bounds, _ in batch]
     cost = np.zeros(sum(len(part.cells) for part in parts))
     starts = np.concatenate([[0], np.cumsum([len(part.cells) for part in parts])])
     for start, (_, cell) in zip(starts, batch, strict=False):
         cost[start + cell] = sign
+    # Parts have no equation in common: the least sum of their costs is the sum of the least ones.
     matrix = parts[0].matrix if len(parts) == 1 else sparse.csr_array(sparse.block_diag([p.matrix for p in parts]))
     low, high, rhs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("low", "high", "rhs"))
-    found = minimise(cost, matrix, rhs, low, high)
-    if found is None:
+    solution = minimise(cost, matrix, rhs, low, high)
+    if solution is None:
         raise DoesNotAddUpError(np.concatenate([part.cells for part in parts]))
-    for at, (known, cell) in enumerate(batch):
-        known.settle(cell, sign, found.values[starts[at] : starts[at + 1]])
+    for at, (bounds, cell) in enumerate(batch):
+        bounds.settle(cell, sign, solution.values[starts[at] : starts[at + 1]])

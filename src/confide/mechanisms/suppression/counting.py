@@ -16,19 +16,25 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.expressions import group_index, identifier
-from confide.errors import CONFIDENTIAL, Finding, Place
-from confide.inputs.records import check_columns, check_records, column_expressions
+from confide.engines.expressions import identifier
+from confide.errors import Finding, Place
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    check_codes,
+    check_records,
+    code_expressions,
+    column_expressions,
+    integer_expression,
+)
 from confide.mechanisms.suppression import problem as rules
-from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, Problem
-from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
+from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
-from confide.schema import identity
 
 BLOCK, NUMBER, VALUE = "block code", "n", "record value"
 EVERYBODY = "everybody"
-ROWS_NAMED = 5
 LARGEST_VALUE = 1 << 32
 
 
@@ -43,50 +49,50 @@ class Truth:
     contributions: Contributions | None = field(repr=False, default=None)
 
 
-def check_figures(engine: Engine, question: SuppressionQuestion, frame: Path | None) -> list[Finding]:
+def check_figures(engine: Engine, problem: SuppressionProblem, frame: Path | None) -> list[Finding]:
     """Every problem of the records."""
-    source, attributes = question.records, question.attributes
-    if frame is not None and question.frame is not None:
-        block, spine = question.spec.geography.block, question.frame.spine
+    source, attributes = problem.records, problem.attributes
+    if frame is not None and problem.frame is not None:
+        block, spine = problem.spec.geography.block, problem.frame.spine
         findings = check_records(engine, source, attributes, block, spine, frame)
     else:
-        findings = _without_areas(engine, question)
-    if not findings and question.spec.data.value is not None:
-        findings = _values(engine, question)
+        findings = check_codes(engine, source, attributes)
+    if not findings and problem.spec.data.value is not None:
+        findings = _values(engine, problem)
     return findings
 
 
-def write_grouped(engine: Engine, question: SuppressionQuestion, into: Path) -> None:
+def write_grouped(engine: Engine, problem: SuppressionProblem, into: Path) -> None:
     """The records as numbers of levels, with their block: how many there are of each kind, or each with its value."""
-    keys = _expressions(engine, question)
-    if question.spec.data.value is None:
-        engine.count_by(question.records, keys or {EVERYBODY: "CAST(0 AS BIGINT)"}, into)
+    keys = _expressions(engine, problem)
+    if problem.spec.data.value is None:
+        engine.count_by(problem.records, keys or {EVERYBODY: "CAST(0 AS BIGINT)"}, into)
         return
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
-    value = _value_expression(engine, question)
+    value = _value_expression(engine, problem)
     engine.write(
         f"SELECT {columns}{', ' if columns else ''}{value} AS {identifier(VALUE)} FROM records",
         into,
-        records=question.records,
+        records=problem.records,
     )
 
 
-def read_truth(question: SuppressionQuestion, grouped: Path) -> Truth:
+def read_truth(problem: SuppressionProblem, grouped: Path) -> Truth:
     """The figures of every cell of the linked structure."""
     rows = pq.read_table(grouped)
     columns = {name: rows.column(name) for name in rows.column_names}
-    whole = np.arange(rows.num_rows)
-    programme = question.programme
+    row = np.arange(rows.num_rows)
+    programme = problem.programme
     value = columns[VALUE].to_numpy().astype(np.int64) if VALUE in columns else None
-    number = np.ones(len(whole), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
+    number = np.ones(len(row), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
     levels = {name: column.to_numpy() for name, column in columns.items() if name not in (BLOCK, NUMBER, VALUE)}
-    units = _blocks(question, columns[BLOCK].to_pylist()) if BLOCK in columns else None
+    units = _blocks(problem, columns[BLOCK].to_pylist()) if BLOCK in columns else None
     numbers, values, tops, sums = [], [], [], []
-    top = max(2, question.spec.suppression.dominance.n if question.spec.suppression.dominance else 2)
+    top = max(2, problem.spec.suppression.dominance.n if problem.spec.suppression.dominance else 2)
     for table in programme.tables:
-        leaf = _leaves(question, table, levels, units, len(whole))
+        leaf = _leaves(problem, table, levels, units, len(row))
         numbers.append(_added(table, leaf, number))
-        sums.append(_added(table, leaf, number * whole))
+        sums.append(_added(table, leaf, number * row))
         if value is not None:
             values.append(_added(table, leaf, value))
             tops.append(_largest(table, leaf, value, top))
@@ -100,13 +106,13 @@ def read_truth(question: SuppressionQuestion, grouped: Path) -> Truth:
     return Truth(joined(linked, values), count, who, Contributions(count, largest))
 
 
-def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
+def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
     """Primary rules, bounds and weights, as the spec has them."""
-    part = question.spec.suppression
-    linked = question.programme.linked
+    part = problem.spec.suppression
+    linked = problem.programme.linked
     single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
-    levels = primary_levels(question, truth)
-    keep = question.programme.kept(part.keep)
+    levels = primary_levels(problem, truth)
+    keep = problem.programme.kept(part.keep)
     return pose(
         linked,
         truth.value,
@@ -120,9 +126,9 @@ def pose_problem(question: SuppressionQuestion, truth: Truth) -> Problem:
     )
 
 
-def primary_levels(question: SuppressionQuestion, truth: Truth) -> Levels:
+def primary_levels(problem: SuppressionProblem, truth: Truth) -> Levels:
     """The cells that are primary by any rule, with the largest protection levels."""
-    part = question.spec.suppression
+    part = problem.spec.suppression
     levels = Levels.none(len(truth.value))
     if part.threshold is not None:
         few = rules.threshold(truth.number, part.threshold, zeros=part.zeros == "primary", lower=part.lower)
@@ -144,32 +150,36 @@ def _ranged(few: Levels, value: Integers, percent: Fraction) -> Levels:
 
 
 def _leaves(
-    question: SuppressionQuestion, table: Table, levels: dict[str, Integers], units: Integers | None, rows: int
+    problem: SuppressionProblem,
+    table: HierarchicalTable,
+    levels: dict[str, Integers],
+    units: Integers | None,
+    rows: int,
 ) -> list[Integers]:
     """For each variable of a table the finest code of every row."""
-    found = []
+    leaves = []
     for variable, names in zip(table.variables, table.listed, strict=True):
         finest = variable.grouping(names[-1])
         if variable.areas:
             assert units is not None
-            assert question.frame is not None
-            level = question.frame.spine.level(names[-1])
-            unit = np.empty(question.frame.spine.blocks.units, np.int64)
-            unit[question.frame.spine.blocks.unit_of_block] = level.unit_of_block
-            found.append(finest.codes[unit[units]])
+            assert problem.frame is not None
+            level = problem.frame.spine.level(names[-1])
+            unit = np.empty(problem.frame.spine.blocks.units, np.int64)
+            unit[problem.frame.spine.blocks.unit_of_block] = level.unit_of_block
+            leaves.append(finest.codes[unit[units]])
         else:
-            found.append(finest.codes[question.schema.variable(names[-1]).assignment[levels[variable.name]]])
-    return found or [np.zeros(rows, np.int64)]
+            leaves.append(finest.codes[problem.schema.variable(names[-1]).assignment[levels[variable.name]]])
+    return leaves or [np.zeros(rows, np.int64)]
 
 
-def _added(table: Table, leaf: list[Integers], amount: Integers) -> Integers:
-    whole = np.zeros(table.layout.shape or (1,), np.int64)
-    np.add.at(whole, tuple(leaf), amount)
+def _added(table: HierarchicalTable, leaf: list[Integers], amount: Integers) -> Integers:
+    totals = np.zeros(table.layout.shape or (1,), np.int64)
+    np.add.at(totals, tuple(leaf), amount)
     # Codes with parts are sums: a record was counted at the finest one alone.
-    return add_up(table.layout.dimensions, whole).reshape(-1)
+    return add_up(table.layout.dimensions, totals).reshape(-1)
 
 
-def _largest(table: Table, leaf: list[Integers], value: Integers, top: int) -> Integers:
+def _largest(table: HierarchicalTable, leaf: list[Integers], value: Integers, top: int) -> Integers:
     """The largest contributions of every cell: each record contributes to all cells that its own is a part of."""
     largest = np.zeros((table.layout.cells, top), np.int64)
     if not table.variables:
@@ -178,10 +188,10 @@ def _largest(table: Table, leaf: list[Integers], value: Integers, top: int) -> I
     chains = [_chains(dimension.parent) for dimension in table.layout.dimensions]
     for steps in product(*(range(chain.shape[1]) for chain in chains)):
         at = [chain[codes, step] for chain, codes, step in zip(chains, leaf, steps, strict=True)]
-        there = np.logical_and.reduce([each >= 0 for each in at])
+        there = np.logical_and.reduce([codes_at >= 0 for codes_at in at])
         if not there.any():
             continue
-        cell = np.ravel_multi_index(tuple(each[there] for each in at), table.layout.shape).astype(np.int64)
+        cell = np.ravel_multi_index(tuple(codes_at[there] for codes_at in at), table.layout.shape).astype(np.int64)
         _, contributions = rules.contributions_of(cell, value[there], table.layout.cells, top=top)
         # A cell may be met at different heights, if the tree is not of one depth: the largest of all meetings.
         both = np.concatenate([largest, contributions.largest], axis=1)
@@ -198,48 +208,25 @@ def _chains(parent: tuple[int, ...]) -> Integers:
     return np.column_stack(columns[:-1])
 
 
-def _blocks(question: SuppressionQuestion, codes: list[str]) -> Integers:
-    assert question.frame is not None
-    number = {code: at for at, code in enumerate(question.frame.spine.blocks.codes)}
+def _blocks(problem: SuppressionProblem, codes: list[str]) -> Integers:
+    assert problem.frame is not None
+    number = {code: at for at, code in enumerate(problem.frame.spine.blocks.codes)}
     return np.array([number[code] for code in codes], np.int64)
 
 
-def _expressions(engine: Engine, question: SuppressionQuestion) -> dict[str, str]:
-    source, block = question.records, question.spec.geography.block
-    read = column_expressions(engine, source, question.attributes, block)
-    keys = {
-        attribute.name: f"CAST({group_index(identity(attribute), read[attribute.name])} AS BIGINT)"
-        for attribute in question.attributes
-    }
-    return keys if question.frame is None else keys | {BLOCK: read[block]}
+def _expressions(engine: Engine, problem: SuppressionProblem) -> dict[str, str]:
+    source, block = problem.records, problem.spec.geography.block
+    keys = code_expressions(engine, source, problem.attributes)
+    return keys if problem.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
 
 
-def _value_expression(engine: Engine, question: SuppressionQuestion) -> str:
-    source = question.records
-    theirs = source.theirs(str(question.spec.data.value))
-    column = identifier(theirs)
-    whole = engine.integer_text(column) if engine.kinds(source)[theirs] == "text" else f"TRY_CAST({column} AS BIGINT)"
-    return f"CASE WHEN {whole} BETWEEN 0 AND {LARGEST_VALUE} THEN {whole} END"
+def _value_expression(engine: Engine, problem: SuppressionProblem) -> str:
+    value = integer_expression(engine, problem.records, str(problem.spec.data.value))
+    return f"CASE WHEN {value} BETWEEN 0 AND {LARGEST_VALUE} THEN {value} END"
 
 
-def _without_areas(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
-    """The columns and codes of records that are looked at without their blocks."""
-    source, attributes = question.records, question.attributes
-    if not attributes:
-        return []
-    findings = check_columns(engine, source, attributes, attributes[0].name)
-    if findings:
-        return list(dict.fromkeys(findings))
-    for name, expression in _expressions(engine, question).items():
-        rows = engine.first_rows(source, f"({expression}) IS NULL", ROWS_NAMED)
-        if rows:
-            attribute = next(each for each in attributes if each.name == name)
-            findings.append(_bad_row(question, name, "a code is not in the schema", attribute.describe_codes(), rows))
-    return findings
-
-
-def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
-    source, name = question.records, str(question.spec.data.value)
+def _values(engine: Engine, problem: SuppressionProblem) -> list[Finding]:
+    source, name = problem.records, str(problem.spec.data.value)
     kinds = engine.kinds(source)
     theirs = source.theirs(name)
     place = Place(file=source.file, column=theirs)
@@ -250,13 +237,7 @@ def _values(engine: Engine, question: SuppressionQuestion) -> list[Finding]:
             "name the column in [data] value; round its values, or take a smaller unit, if they are no whole numbers"
         )
         return [Finding("no-value", what, place, found, expected, remedy)]
-    rows = engine.first_rows(source, f"({_value_expression(engine, question)}) IS NULL", ROWS_NAMED)
+    rows = engine.first_rows(source, f"({_value_expression(engine, problem)}) IS NULL", ROWS_NAMED)
     expected = f"a whole number from 0 to {LARGEST_VALUE:,}"
-    return [_bad_row(question, name, "a value cannot be added up", expected, rows)] if rows else []
-
-
-def _bad_row(question: SuppressionQuestion, name: str, what: str, expected: str, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
-    place = Place(file=question.records.file, column=question.records.theirs(name), row=rows[0])
     remedy = "correct the records, or the schema if that is wrong"
-    return Finding("bad-record", f"{what} (the first such rows: {shown})", place, CONFIDENTIAL, expected, remedy)
+    return [bad_record(source, name, "a value cannot be added up", expected, rows, remedy=remedy)] if rows else []

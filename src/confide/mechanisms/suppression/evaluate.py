@@ -15,23 +15,22 @@ import numpy as np
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.suppression.attacker import Intervals
 from confide.mechanisms.suppression.counting import pose_problem
-from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL
 from confide.mechanisms.suppression.losses import MOST_GROUPS, Losses, lost_share
 from confide.mechanisms.suppression.mechanism import count
-from confide.mechanisms.suppression.output import Unlike, read_table
-from confide.mechanisms.suppression.problem import Problem
-from confide.mechanisms.suppression.programme import SuppressionQuestion, Table
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import Flags, Integers
-from confide.releases.evaluate import require_sealed
+from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.programme import SuppressionProblem
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers
+from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.workspace import Workspace, changed
+from confide.releases.tabular import TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
+from confide.releases.workspace import Workspace
 from confide.report import plots, suppression_plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.report.suppression_plots import Bar
 
@@ -54,14 +53,14 @@ MOST_DRAWN = 80
 """So many intervals can be told apart on a picture."""
 
 
-def spread(problem: Problem, found: Intervals, chosen: Flags) -> dict[str, Any]:
+def interval_statistics(problem: PatternProblem, intervals: Intervals, chosen: Flags) -> dict[str, Any]:
     """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for."""
     cells = np.flatnonzero(chosen)
-    value, low, high = problem.value[cells], found.low[cells], found.high[cells]
-    asked_low, asked_high, asked = _asked(problem, cells)
+    value, low, high = problem.value[cells], intervals.low[cells], intervals.high[cells]
+    required_low, required_high, required = _required(problem, cells)
     protected = (
-        (low <= asked_low + PRECISION)
-        & (high >= asked_high - PRECISION)
+        (low <= required_low + PRECISION)
+        & (high >= required_high - PRECISION)
         & (high - low >= np.maximum(problem.levels.sliding[cells], 1) - PRECISION)
     )
     ends = np.isfinite(high)
@@ -75,12 +74,12 @@ def spread(problem: Problem, found: Intervals, chosen: Flags) -> dict[str, Any]:
         "without_upper_end": int(np.isinf(high).sum()),
         "width": _quantiles(width[ends]),
         "width_by_figure": _quantiles(width[some] / value[some]),
-        "width_by_asked": _quantiles(width[ends] / asked[ends]),
+        "width_by_asked": _quantiles(width[ends] / required[ends]),
     }
 
 
 def drawn(
-    problem: Problem, found: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
+    problem: PatternProblem, intervals: Intervals, chosen: Flags, *, relative: bool, most: int = MOST_DRAWN
 ) -> list[dict[str, Any]]:
     """Some of the intervals for a picture, from the narrowest to the widest, evenly spaced in that order.
 
@@ -90,11 +89,11 @@ def drawn(
     """
     cells = np.flatnonzero(chosen & (problem.value > 0) if relative else chosen)
     unit = problem.value[cells].astype(np.float64) if relative else np.ones(len(cells))
-    order = np.lexsort((problem.value[cells], found.high[cells] / unit, found.width[cells] / unit))
+    order = np.lexsort((problem.value[cells], intervals.high[cells] / unit, intervals.width[cells] / unit))
     at = order[np.linspace(0, max(0, len(cells) - 1), min(most, len(cells))).round().astype(np.int64)]
     cells, unit = cells[at], unit[at]
-    asked_low, asked_high, _ = _asked(problem, cells)
-    ends = (problem.value[cells], found.low[cells], found.high[cells], asked_low, asked_high)
+    required_low, required_high, _ = _required(problem, cells)
+    ends = (problem.value[cells], intervals.low[cells], intervals.high[cells], required_low, required_high)
     return [
         {
             "place": (rank + 0.5) / len(cells),
@@ -108,7 +107,7 @@ def drawn(
     ]
 
 
-def _asked(problem: Problem, cells: Integers) -> tuple[Floats, Floats, Floats]:
+def _required(problem: PatternProblem, cells: Integers) -> tuple[Floats, Floats, Floats]:
     """The ends and the width that intervals of cells must have at least."""
     value, levels = problem.value[cells], problem.levels.taken(cells)
     low, high = np.maximum(value - levels.lower, problem.low[cells]), value + levels.upper
@@ -121,23 +120,21 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 
 def evaluate(
-    question: SuppressionQuestion, workspace: Workspace, engine: Engine, progress: Progress
+    problem: SuppressionProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
-    require_sealed(workspace)
-    begun = workspace.identity()
-    if begun is None or begun.records_fingerprint != records_fingerprint(question.records.path):
-        raise changed("the records are not those of the release", workspace)
+    fingerprint = records_fingerprint(problem.records.path)
+    require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
-        problem = pose_problem(question, count(question, engine, workspace))
+        pattern_problem = pose_problem(problem, count(problem, engine, workspace))
         advance(1)
-    hidden = _released(question, workspace.release)
+    suppressed = _released(problem, workspace.release)
     with progress.stage("Attacking", 1) as advance:
-        found = problem.attacker(hidden).intervals()
+        intervals = pattern_problem.attacker(suppressed).intervals()
         advance(1)
-    losses = Losses(question.programme, problem, hidden)
-    listed, primary = question.programme.linked.listed, problem.levels.primary
-    magnitude = question.spec.data.value is not None
+    losses = Losses(problem.programme, pattern_problem, suppressed)
+    listed, primary = problem.programme.linked.listed, pattern_problem.levels.primary
+    magnitude = problem.spec.data.value is not None
     return Confidential(
         {
             "units": "cells",
@@ -149,37 +146,28 @@ def evaluate(
             "margins": list(losses.by_margin()),
             "groups": list(losses.by_group()),
             "intervals": {
-                "primary": spread(problem, found, hidden & primary),
-                "complementary": spread(problem, found, hidden & listed & ~primary),
-                "drawn": drawn(problem, found, hidden & primary, relative=magnitude),
+                "primary": interval_statistics(pattern_problem, intervals, suppressed & primary),
+                "complementary": interval_statistics(pattern_problem, intervals, suppressed & listed & ~primary),
+                "drawn": drawn(pattern_problem, intervals, suppressed & primary, relative=magnitude),
                 "relative": magnitude,
             },
         }
     )
 
 
-def _released(question: SuppressionQuestion, release: Path) -> Flags:
+def _released(problem: SuppressionProblem, release: Path) -> Flags:
     """Which distinct cells are hidden, read from the files."""
-    formats = question.spec.output.formats
-    sdmx = formats[0] == "sdmx-csv"
-    linked = question.programme.linked
-    hidden = np.ones(linked.structure.cells, np.bool_)
-    for table, numbers in zip(question.programme.tables, linked.numbers, strict=True):
-        file = release / (f"sdmx/{table.name}.csv" if sdmx else f"tables/{table.name}.{formats[0]}")
+    linked = problem.programme.linked
+    suppressed = np.ones(linked.structure.cells, np.bool_)
+    for table, numbers in zip(problem.programme.tables, linked.numbers, strict=True):
+        file, format_ = released_file(release, table.name, problem.spec.output.formats)
         try:
-            _, flags = read_table(file, table, magnitude=question.spec.data.value is not None, sdmx=sdmx)
-        except (Unlike, OSError) as problem:
-            raise ReleaseError(_unlike(table, file, problem)) from None
+            _, flags = read_table(file, format_, table, magnitude=problem.spec.data.value is not None)
+        except (UnlikePlanError, OSError) as error:
+            raise unlike_plan(file.name, error) from None
         own = table.layout.listed_cells
-        hidden[numbers[own]] = flags[own]
-    return hidden
-
-
-def _unlike(table: Table, file: Path, problem: Exception) -> Finding:
-    found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
-    remedy = "verify the release with `confide verify`, and restore it"
-    what = f"the released table {table.name!r} is not as the plan describes it"
-    return Finding("release-unlike", what, Place(file=file.name), found, "the table as it was sealed", remedy)
+        suppressed[numbers[own]] = flags[own]
+    return suppressed
 
 
 # What the pictures of the dossier of suppressed cells show, and what is said below them.
@@ -197,12 +185,12 @@ def figures(numbers: Row, titles: Mapping[str, str]) -> dict[str, dict[str, str]
     attributes are called."""
     if not numbers["programme"]["hidden"]:
         return {}
-    found = {"lost": _lost(numbers)}
+    pictures = {"lost": _lost(numbers)}
     if numbers["groups"]:
-        found["groups"] = _groups(numbers["groups"], titles)
+        pictures["groups"] = _groups(numbers["groups"], titles)
     if numbers["intervals"]["drawn"]:
-        found["intervals"] = _intervals(numbers["intervals"])
-    return found
+        pictures["intervals"] = _intervals(numbers["intervals"])
+    return pictures
 
 
 def bar(name: str, row: Row) -> Bar:
@@ -214,23 +202,23 @@ def bar(name: str, row: Row) -> Bar:
 
 
 def _lost(numbers: Row) -> dict[str, str]:
-    whole = numbers["programme"]
-    levels = [bar("all areas" if row["level"] == TOTAL_LABEL else row["level"], row) for row in numbers["levels"]]
+    programme = numbers["programme"]
+    levels = [bar("all areas" if row["level"] == TOTAL_CODE else row["level"], row) for row in numbers["levels"]]
     crossings = [bar(_crossed(row["crossed"]), row) for row in numbers["crossings"]]
     tables = sorted(numbers["suppressed"], key=lost_share, reverse=True)
-    shown = [bar(row["name"], row) for row in tables[:MOST_TABLES]]
-    sections = [("All tables", [bar("together", whole)])]
+    bars = [bar(row["name"], row) for row in tables[:MOST_TABLES]]
+    sections = [("All tables", [bar("together", programme)])]
     sections += [("By geolevel", levels)] if len(levels) > 1 else []
     sections += [("By detail", crossings)] if len(crossings) > 1 else []
-    sections += [("By table", shown)] if len(shown) > 1 else []
+    sections += [("By table", bars)] if len(bars) > 1 else []
     large = " Less of the sum is lost than of the cells: those that are hidden are mostly small."
-    large = large if whole["hidden_value_share"] < lost_share(whole) else ""
-    left = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
+    large = large if programme["hidden_value_share"] < lost_share(programme) else ""
+    only_some = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
     return {
         "svg": suppression_plots.shares(sections, ["of cells that are not zero", "of all that they add up to"]),
         "caption": "How much of the tables is gone. Left: of all cells that are not zero; right: of what these cells "
         "add up to. The figure beside a bar is the share that is hidden."
-        f"{large}{left}",
+        f"{large}{only_some}",
     }
 
 
@@ -292,18 +280,11 @@ Row = Mapping[str, Any]
 
 def evaluate_suppression(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: nothing is drawn."""
-    findings = no_maps(asked, "suppression", "cell suppression")
-    if len(asked.runs) > 1:
-        what, found = "runs of one question on the same records are the same release", f"{len(asked.runs)} runs"
-        findings.append(Finding("same-pattern", what, Place(path="RUN"), found, "one run", "give one run"))
-    if findings:
-        raise ParameterError(findings)
-    run = asked.runs[0]
+    what = "runs of one question on the same records are the same release"
+    run = only_run(asked, "suppression", "cell suppression", Finding("same-pattern", what, remedy="give one run"))
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
-    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
     titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
-    page = _page(numbers, run.title, titles)
-    return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, page))
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, titles))
 
 
 def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from confide.mechanisms.suppression.movements import Movements, Regions, cheapest
-from confide.mechanisms.suppression.problem import NOBODY, Need, Pattern, Problem, cannot_protect
+from confide.mechanisms.suppression.flows import FeasibleFlows, FlowRegions, cheapest
+from confide.mechanisms.suppression.problem import NOBODY, Pattern, PatternProblem, ProtectionNeed, cannot_protect
 from confide.mechanisms.suppression.structure import Flags
 
 Advance = Callable[[int], None]
@@ -25,47 +25,52 @@ NARROW = 2
 class Protection:
     """A pattern as it grows, with the movements that prove it safe."""
 
-    def __init__(self, problem: Problem, hidden: Flags | None = None):
+    def __init__(self, problem: PatternProblem, suppressed: Flags | None = None):
         self.problem = problem
-        self.hidden: Flags = (problem.begun if hidden is None else hidden | problem.begun).copy()
-        self.movements = Movements(problem)
+        self.suppressed: Flags = (problem.begun if suppressed is None else suppressed | problem.begun).copy()
+        self.flows = FeasibleFlows(problem)
         self.needs = {need.cell: need for need in problem.needs()}
-        self._regions = Regions(problem)
+        self._regions = FlowRegions(problem)
 
     def complete(self, *, new: bool = True, advance: Advance | None = None) -> int:
         """Protects every primary cell, hiding more if need be and if ``new`` allows. Returns how many are not safe."""
         failed = 0
+        # First every cell must be able to fall and rise as far as its levels say. Cells that are suppressed on the way
+        # are free to move for those that come later.
         for need in self.needs.values():
             failed += not self._meet(need, new=new)
             if advance is not None:
                 advance(1)
         if failed:
             return failed
+        # Then nobody who is alone in a cell may know a primary cell from it: that needs other flows, not wider ones.
         return sum(not self._untie(cell, new=new) for cell in self.needs)
 
     def safe(self) -> bool:
         """Whether the movements prove it all, as whole numbers, without any programme being solved."""
-        return self.movements.prove(self.hidden) and all(
-            need.met(*self.movements.reach(need.cell)) and not self._tied(need.cell) for need in self.needs.values()
+        return self.flows.prove(self.suppressed) and all(
+            need.met(*self.flows.reach(need.cell)) and not self._tied(need.cell) for need in self.needs.values()
         )
 
     def thin_out(self, advance: Advance | None = None) -> None:
         """Publishes again what is not needed, the most costly first."""
-        others = np.flatnonzero(self.hidden & ~self.problem.begun)
+        # The most costly first, and of equal cost by number: the same tables always have the same pattern.
+        others = np.flatnonzero(self.suppressed & ~self.problem.begun)
         order = others[np.lexsort((others, -self.problem.weight[others]))]
         for cell in order.tolist():
             if self._reveals_primary(cell):
                 continue
+            # Flows that do without the cell are looked for near by; with them, it is published and its flows forgotten.
             if self._dispensable(cell):
-                self.movements.drop(cell)
+                self.flows.drop(cell)
             else:
-                self.hidden[cell] = True
+                self.suppressed[cell] = True
             if advance is not None:
                 advance(1)
         # What no movement moves any more is not part of any proof.
-        for cell in np.flatnonzero(self.hidden & ~self.problem.begun).tolist():
-            if not any(True for _ in self.movements.moving(cell)):
-                self.hidden[cell] = False
+        for cell in np.flatnonzero(self.suppressed & ~self.problem.begun).tolist():
+            if not any(True for _ in self.flows.moving(cell)):
+                self.suppressed[cell] = False
 
     def _reveals_primary(self, cell: int) -> bool:
         """Whether, with a cell published, a primary one would follow equation by equation: then nothing else need be
@@ -77,23 +82,24 @@ class Protection:
             at = waiting.pop()
             for row in rows.indices[rows.indptr[at] : rows.indptr[at + 1]].tolist():
                 of_row = cells.indices[cells.indptr[row] : cells.indptr[row + 1]]
-                left = [other for other in of_row[self.hidden[of_row]].tolist() if other not in known]
-                if len(left) == 1:
-                    if left[0] in self.needs:
+                unknowns = [other for other in of_row[self.suppressed[of_row]].tolist() if other not in known]
+                if len(unknowns) == 1:
+                    if unknowns[0] in self.needs:
                         return True
-                    known.add(left[0])
-                    waiting.append(left[0])
+                    known.add(unknowns[0])
+                    waiting.append(unknowns[0])
         return False
 
-    def _meet(self, need: Need, *, new: bool, without: int | None = None, widest: int | None = None) -> bool:
+    def _meet(self, need: ProtectionNeed, *, new: bool, without: int | None = None, widest: int | None = None) -> bool:
         """Lets a cell fall and rise as far as it must."""
         cell = need.cell
-        down, up = self.movements.reach(cell, without=without)
+        # Down, up, and then the width of both together: each step uses what the flows so far already reach.
+        down, up = self.flows.reach(cell, without=without)
         if down < need.lower and not self._move(cell, -need.lower, new=new, widest=widest):
             return False
         if up < need.upper and not self._move(cell, need.upper, new=new, widest=widest):
             return False
-        down, up = self.movements.reach(cell, without=without)
+        down, up = self.flows.reach(cell, without=without)
         if down + up >= need.sliding:
             return True
         further = need.sliding - down, up - need.sliding
@@ -115,23 +121,24 @@ class Protection:
         # Somebody alone in a total knows that its other parts are empty, and nothing about anybody by that.
         if not self.problem.single.any() or not self.problem.about_somebody[cell]:
             return set()
-        return self.movements.tied(cell, without=without)
+        return self.flows.tied(cell, without=without)
 
     def _move(self, cell: int, by: int, *, known: int = NOBODY, new: bool = True, widest: int | None = None) -> bool:
+        # Regions grow from the cell outwards: a programme over all tables is seldom needed, and takes long.
         for number, region in enumerate(self._regions.around(cell)):
             if widest is not None and number >= widest:
                 break
-            found = cheapest(self.problem, region, cell, by, self.hidden, known=known, new=new)
-            if found is not None:
-                self.hidden[found.cells] = True
-                self.movements.add(found)
+            flow = cheapest(self.problem, region, cell, by, self.suppressed, known=known, new=new)
+            if flow is not None:
+                self.suppressed[flow.cells] = True
+                self.flows.add(flow)
                 return True
         return False
 
     def _dispensable(self, cell: int) -> bool:
         """Whether all primary cells that were moved with this one can do without it, in what is hidden else."""
-        touched = {other for each in self.movements.moving(cell) for other in each.of_cell if other in self.needs}
-        self.hidden[cell] = False
+        touched = {other for flow in self.flows.moving(cell) for other in flow.of_cell if other in self.needs}
+        self.suppressed[cell] = False
         return all(
             self._meet(self.needs[other], new=False, without=cell, widest=NARROW)
             and self._untie(other, new=False, without=cell, widest=NARROW)
@@ -139,7 +146,7 @@ class Protection:
         )
 
 
-def protect(problem: Problem, *, begin: Flags | None = None, advance: Advance | None = None) -> Protection:
+def protect(problem: PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None) -> Protection:
     """A safe pattern, begun with what is hidden already, and the movements that prove it. Raises where a cell cannot be
     protected."""
     protection = Protection(problem, begin)
@@ -150,7 +157,16 @@ def protect(problem: Problem, *, begin: Flags | None = None, advance: Advance | 
     return protection
 
 
-def heuristic(problem: Problem, *, begin: Flags | None = None, advance: Advance | None = None) -> Pattern:
-    """The pattern alone."""
+def heuristic(problem: PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None) -> Pattern:
+    """A safe pattern, primary cell by primary cell (:func:`protect`), without its proof.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        begin: Cells that are suppressed already.
+        advance: Is told of every primary cell that is done.
+
+    Raises:
+        ParameterError: Some cells cannot be protected, whatever else is suppressed.
+    """
     protection = protect(problem, begin=begin, advance=advance)
-    return Pattern(protection.hidden, problem.cost(protection.hidden), "heuristic")
+    return Pattern(protection.suppressed, problem.cost(protection.suppressed), "heuristic")

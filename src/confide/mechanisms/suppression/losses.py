@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from confide.mechanisms.suppression.hierarchies import TOTAL_LABEL, Variable
-from confide.mechanisms.suppression.problem import Problem
-from confide.mechanisms.suppression.programme import Programme, Table
+from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, Variable
 from confide.mechanisms.suppression.structure import ROOT, Flags, Integers
+from confide.releases.tabular import TOTAL_CODE
 
 MOST_GROUPS = 10
 """Of each variable, so many groups are told: those that lose most."""
@@ -26,9 +26,9 @@ MOST_GROUPS = 10
 class Losses:
     """A pattern on the tables of a programme. ``hidden`` has a flag for every distinct cell."""
 
-    programme: Programme
-    problem: Problem
-    hidden: Flags
+    programme: SuppressionProgramme
+    problem: PatternProblem
+    suppressed: Flags
 
     def of(self, cells: Integers) -> dict[str, Any]:
         """How many of some distinct cells, and how much of all that they count, are hidden.
@@ -36,24 +36,24 @@ class Losses:
         ``empty`` cells are those whose figure is zero. They add nothing to a sum, and a published zero is easily had:
         shares that are to say what users lose are best taken over the others, as :func:`lost_share` does.
         """
-        value, gone = self.problem.value[cells], self.hidden[cells]
+        value, suppressed = self.problem.value[cells], self.suppressed[cells]
         primary = self.problem.levels.primary[cells]
-        empty, whole = value == 0, max(1, int(value.sum()))
+        empty, total = value == 0, max(1, int(value.sum()))
         return {
             "cells": len(cells),
             "empty": int(empty.sum()),
-            "hidden": int(gone.sum()),
+            "hidden": int(suppressed.sum()),
             "primary": int(primary.sum()),
-            "complementary": int((gone & ~primary).sum()),
-            "hidden_share": float(gone.sum() / max(1, len(cells))),
+            "complementary": int((suppressed & ~primary).sum()),
+            "hidden_share": float(suppressed.sum() / max(1, len(cells))),
             "primary_empty": int((primary & empty).sum()),
-            "complementary_empty": int((gone & ~primary & empty).sum()),
+            "complementary_empty": int((suppressed & ~primary & empty).sum()),
             "value": int(value.sum()),
-            "hidden_value": int(value[gone].sum()),
-            "hidden_value_share": float(value[gone].sum() / whole),
-            "primary_value_share": float(value[primary].sum() / whole),
-            "complementary_value_share": float(value[gone & ~primary].sum() / whole),
-            "cost": float(self.problem.weight[cells][gone & ~primary].sum()),
+            "hidden_value": int(value[suppressed].sum()),
+            "hidden_value_share": float(value[suppressed].sum() / total),
+            "primary_value_share": float(value[primary].sum() / total),
+            "complementary_value_share": float(value[suppressed & ~primary].sum() / total),
+            "cost": float(self.problem.weight[cells][suppressed & ~primary].sum()),
         }
 
     def whole(self) -> dict[str, Any]:
@@ -86,8 +86,8 @@ class Losses:
             for grouping in chosen:
                 on_level.setdefault(grouping.name, []).append(numbers[listed & np.isin(code, grouping.codes)])
             if not any(ROOT in grouping.codes for grouping in chosen):
-                on_level.setdefault(TOTAL_LABEL, []).append(numbers[listed & (code == ROOT)])
-        for name in (TOTAL_LABEL, *(grouping.name for grouping in area.groupings)):
+                on_level.setdefault(TOTAL_CODE, []).append(numbers[listed & (code == ROOT)])
+        for name in (TOTAL_CODE, *(grouping.name for grouping in area.groupings)):
             cells = np.unique(np.concatenate(on_level.get(name, [np.zeros(0, np.int64)])))
             if len(cells):
                 yield {"level": name} | self.of(cells)
@@ -124,7 +124,7 @@ class Losses:
             for part in np.split(pairs, starts[1:]) if len(pairs) else ():
                 code = int(part[0, 0])
                 total = own[code]
-                size = None if self.hidden[total] else int(self.problem.value[total])
+                size = None if self.suppressed[total] else int(self.problem.value[total])
                 row = {"variable": variable.name, "group": variable.tree.codes[code], "areas": variable.areas}
                 rows.append(row | {"groups": len(starts), "size": size} | self.of(part[:, 1]))
             rows.sort(key=lambda row: (-lost_share(row), -row["value"]))
@@ -146,7 +146,7 @@ class Losses:
         return np.unique(np.concatenate(pairs), axis=0), own
 
     @cached_property
-    def _tables(self) -> list[tuple[Table, Flags, Integers, Integers]]:
+    def _tables(self) -> list[tuple[HierarchicalTable, Flags, Integers, Integers]]:
         """Each table with its listed cells, the codes of its cells and their numbers."""
         linked = self.programme.linked
         return [
@@ -157,5 +157,5 @@ class Losses:
 
 def lost_share(row: Mapping[str, Any]) -> float:
     """The share of cells that are not zero and are hidden, in a row of :class:`Losses`."""
-    gone = row["hidden"] - row["primary_empty"] - row["complementary_empty"]
-    return float(gone / max(1, row["cells"] - row["empty"]))
+    suppressed = row["hidden"] - row["primary_empty"] - row["complementary_empty"]
+    return float(suppressed / max(1, row["cells"] - row["empty"]))

@@ -24,8 +24,8 @@ from confide.errors import Finding
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
-from confide.mechanisms.suppression.output import people_rows, people_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.suppression.programme import SuppressionQuestion, described, prepare
+from confide.mechanisms.suppression.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
+from confide.mechanisms.suppression.programme import SuppressionProblem, described, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec, suppression_spec
 from confide.mechanisms.suppression.statement import (
     in_words,
@@ -42,6 +42,7 @@ from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.summary import in_plural
+from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -49,30 +50,30 @@ from confide.report.dossier import Evaluated, Evaluating
 BYTES_PER_CELL = 100
 
 
-class Suppression(Mechanism[SuppressionQuestion]):
+class Suppression(Mechanism[SuppressionProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "suppression"
     spec = SuppressionSpec
     measures_counts = False
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
         return prepare(loaded, engine)
 
-    def plan(self, problem: SuppressionQuestion) -> Plan:
+    def plan(self, problem: SuppressionProblem) -> Plan:
         """No measurement and no loss; the problem has everything else."""
         return Plan.without_loss(self.name, problem.facts())
 
-    def fingerprint(self, problem: SuppressionQuestion) -> str:
+    def fingerprint(self, problem: SuppressionProblem) -> str:
         return records_fingerprint(problem.records.path)
 
-    def bytes_needed(self, problem: SuppressionQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: SuppressionProblem, plan: Plan) -> int:  # noqa: ARG002
         return BYTES_PER_CELL * sum(table.layout.cells for table in problem.programme.tables)
 
-    def check(self, problem: SuppressionQuestion, job: Job) -> list[Finding]:
+    def check(self, problem: SuppressionProblem, job: Job) -> list[Finding]:
         return check_figures(job.engine, problem, _frame_file(problem, job.workspace))
 
-    def measure(self, problem: SuppressionQuestion, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
+    def measure(self, problem: SuppressionProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts, decides what is hidden, and keeps what is published. True figures of hidden cells are not kept."""
         kept = private_folder(job.workspace.measured) / "published.parquet"
         if kept.exists():
@@ -83,10 +84,10 @@ class Suppression(Mechanism[SuppressionQuestion]):
         posed = pose_problem(problem, truth)
         with job.progress.stage("Protecting cells", int(posed.levels.primary.sum())) as advance:
             safe = solve(posed, problem.programme.linked, method=problem.spec.suppression.method, advance=advance)
-        hidden = safe.pattern.hidden
-        write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=hidden)}), kept)
+        suppressed = safe.pattern.suppressed
+        write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=suppressed)}), kept)
 
-    def guarantee(self, problem: SuppressionQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def guarantee(self, problem: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         facts = problem.facts()
         return {
             "privacy": {
@@ -98,19 +99,16 @@ class Suppression(Mechanism[SuppressionQuestion]):
             "noise": {"sampler": None, "key": None},
         }
 
-    def publish(self, problem: SuppressionQuestion, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: SuppressionProblem, job: Job, release: ReleaseWriter) -> None:
         output, magnitude = problem.spec.output, problem.spec.data.value is not None
-        plain = [name for name in output.formats if name != "sdmx-csv"]
-        figures, hidden = recall(job.workspace)
+        figures, suppressed = recall(job.workspace)
         programme = problem.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
-                if plain:
-                    rows = people_rows(table, figures[at], hidden[at], magnitude=magnitude)
-                    release.table(table.name, people_schema(table, magnitude=magnitude), rows, plain, table.title)
-                if "sdmx-csv" in output.formats:
-                    rows = sdmx_rows(table, figures[at], hidden[at], output.agency)
-                    release.text(f"sdmx/{table.name}", sdmx_schema(table), rows, table.title, ",", quoted=True)
+                values = table, figures[at], suppressed[at]
+                plain = plain_schema(table, magnitude=magnitude), plain_rows(*values, magnitude=magnitude)
+                sdmx = sdmx_schema(table), sdmx_rows(*values, output.agency)
+                publish(release, table.name, table.title, output.formats, plain, sdmx)
                 advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -138,7 +136,7 @@ class Suppression(Mechanism[SuppressionQuestion]):
         return evaluate_suppression(asked)
 
 
-def count(question: SuppressionQuestion, engine: Engine, workspace: Workspace) -> Truth:
+def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) -> Truth:
     """The true figures of all cells."""
     grouped = private_folder(workspace.scratch) / "grouped.parquet"
     write_grouped(engine, question, grouped)
@@ -148,12 +146,12 @@ def count(question: SuppressionQuestion, engine: Engine, workspace: Workspace) -
 def recall(workspace: Workspace) -> tuple[Integers, Flags]:
     """The published figures, and which cells are hidden, as they were decided."""
     column = pq.read_table(workspace.measured / "published.parquet").column("figure").combine_chunks()
-    hidden: Flags = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    suppressed: Flags = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
     figures: Integers = np.asarray(column.fill_null(0).to_numpy(), np.int64)
-    return figures, hidden
+    return figures, suppressed
 
 
-def _frame_file(question: SuppressionQuestion, workspace: Workspace) -> Path | None:
+def _frame_file(question: SuppressionProblem, workspace: Workspace) -> Path | None:
     if question.frame is None:
         return None
     path = private_folder(workspace.scratch) / "frame.parquet"

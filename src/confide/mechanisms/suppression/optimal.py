@@ -11,7 +11,7 @@ so that sum_i min(c_i, level) x_i >= level is demanded. This holds whatever the 
 a weak inequality, never a wrong one.
 
 Rounds of master and sub-problems go on until nothing is broken: first with fractions, which is cheap, then with whole
-x. In the end whole-number movements must prove the pattern (:mod:`confide.mechanisms.suppression.movements`); if
+x. In the end whole-number movements must prove the pattern (:mod:`confide.mechanisms.suppression.flows`); if
 they cannot, a cell outside it must be hidden, and the rounds go on.
 """
 
@@ -19,15 +19,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import optimize, sparse
 
-from confide.mechanisms.suppression.heuristic import Protection, heuristic
-from confide.mechanisms.suppression.problem import NOBODY, Pattern, Problem
-from confide.mechanisms.suppression.solving import Floats, minimise
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.errors import ParameterError
+from confide.mechanisms.suppression.heuristic import Advance, Protection, heuristic, protect
+from confide.mechanisms.suppression.problem import NOBODY, Levels, Pattern, PatternProblem
+from confide.mechanisms.suppression.structure import (
+    Flags,
+    Floats,
+    Integers,
+    LinkedTables,
+    Structure,
+    TableDimensions,
+    minimise,
+    simple_tables,
+)
 
 SMALL = 1e-6
 CLEAN = 1e-9
@@ -50,7 +59,7 @@ class Task:
 class _Master:
     """The inequalities so far, each: coefficients · x >= side."""
 
-    problem: Problem
+    problem: PatternProblem
     rows: list[Floats] = field(default_factory=list)
     sides: list[float] = field(default_factory=list)
 
@@ -68,10 +77,10 @@ class _Master:
         cost = np.where(self.problem.begun, 0.0, self.problem.weight)
         matrix = sparse.csr_array(np.array(self.rows)) if self.rows else sparse.csr_array((0, len(cost)))
         sides = np.array(self.sides)
-        found = minimise(
+        solution = minimise(
             cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=whole, seconds=seconds
         )
-        return None if found is None else (found.values, found.bound)
+        return None if solution is None else (solution.values, solution.bound)
 
     def _bridges(self) -> None:
         """A hidden cell alone in an equation is no secret: sum of the others in it >= x_i. For cells that are not
@@ -88,69 +97,85 @@ class _Master:
                 self.demand(coefficients, 0.0)
 
 
-def tasks(problem: Problem) -> list[Task]:
+def tasks(problem: PatternProblem) -> list[Task]:
     """Everything that is to be protected."""
-    found = []
+    every = []
     persons = sorted(set(problem.persons.tolist()) - {NOBODY})
     for need in problem.needs():
-        found += [Task(need.cell, (-1,), need.lower)] if need.lower else []
-        found += [Task(need.cell, (1,), need.upper)] if need.upper else []
-        found += [Task(need.cell, (-1, 1), need.sliding)] if need.sliding > need.lower + need.upper else []
+        every += [Task(need.cell, (-1,), need.lower)] if need.lower else []
+        every += [Task(need.cell, (1,), need.upper)] if need.upper else []
+        every += [Task(need.cell, (-1, 1), need.sliding)] if need.sliding > need.lower + need.upper else []
         others = [person for person in persons if person != problem.persons[need.cell]]
-        found += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.about_somebody[need.cell]]
-    return found
+        every += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.about_somebody[need.cell]]
+    return every
 
 
-def optimal(problem: Problem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
-    """The cheapest safe pattern; or the best found in that time, and how much cheaper another one could be."""
+def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
+    """The cheapest safe pattern; or the best found in that time, and how much cheaper another one could be.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        seconds: How long it may take, about.
+        begin: A safe pattern to fall back on; None: that of the heuristic.
+
+    Returns:
+        The pattern with its cost, and a bound that no safe pattern costs less than.
+
+    Raises:
+        ParameterError: Some cells cannot be protected, whatever else is suppressed.
+    """
     until = time.monotonic() + seconds
     if begin is None:
         begin = heuristic(problem)
-    master, asked = _Master(problem), tasks(problem)
+    master, requirements = _Master(problem), tasks(problem)
     bound = 0.0
+    # Rounds with fractions of x: each master is a linear programme whose cost is a bound for every safe pattern, and
+    # the inequalities that it breaks hold for whole x too.
     for _ in range(FRACTION_ROUNDS):
-        left = until - time.monotonic()
-        solved = master.solve(whole=False, seconds=left) if left > 0 else None
+        remaining = until - time.monotonic()
+        solved = master.solve(whole=False, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
-        broken = list(_broken(problem, asked, np.clip(solved[0], 0.0, 1.0)))
+        broken = list(_broken(problem, requirements, np.clip(solved[0], 0.0, 1.0)))
         if not broken:
             break
         for coefficients, side in broken:
             master.demand(coefficients, side)
-    return _whole_rounds(problem, master, asked, begin, bound, until)
+    return _whole_rounds(problem, master, requirements, begin, bound, until)
 
 
 def _whole_rounds(
-    problem: Problem, master: _Master, asked: list[Task], begin: Pattern, bound: float, until: float
+    problem: PatternProblem, master: _Master, requirements: list[Task], begin: Pattern, bound: float, until: float
 ) -> Pattern:
     proofs = _Proofs(problem)
+    # Rounds with whole x: the first master that breaks nothing, and whose pattern is proved, is the cheapest of all.
     for _ in range(ROUNDS):
-        left = until - time.monotonic()
-        solved = master.solve(whole=True, seconds=left) if left > 0 else None
+        remaining = until - time.monotonic()
+        solved = master.solve(whole=True, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
         x = np.rint(solved[0])
-        hidden: Flags = x > 1 / 2
-        broken = list(_broken(problem, asked, x, proofs))
+        suppressed: Flags = x > 1 / 2
+        broken = list(_broken(problem, requirements, x, proofs))
         if not broken:
-            proof = Protection(problem, hidden)
+            proof = Protection(problem, suppressed)
             if not proof.complete(new=False):
-                cost = problem.cost(hidden)
-                return Pattern(hidden, cost, "optimal", min(bound, cost))
+                cost = problem.cost(suppressed)
+                return Pattern(suppressed, cost, "optimal", min(bound, cost))
             # Safe against fractions but not against whole numbers: so is every pattern within it.
-            broken = [((~hidden).astype(np.float64), 1.0)]
+            broken = [((~suppressed).astype(np.float64), 1.0)]
         for coefficients, side in broken:
             master.demand(coefficients, side)
-    return Pattern(begin.hidden, begin.cost, "optimal", min(bound, begin.cost))
+    # Out of time: the pattern that was begun with is safe, and the last bound says how far from the best it may be.
+    return Pattern(begin.suppressed, begin.cost, "optimal", min(bound, begin.cost))
 
 
 class _Proofs:
     """Movements that sub-problems found: where all they move is hidden again, nothing need be solved again."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PatternProblem) -> None:
         self._persons = problem.persons
         self._of_cell: dict[int, list[tuple[frozenset[int], frozenset[int], float]]] = {}
 
@@ -158,30 +183,33 @@ class _Proofs:
         persons = frozenset(self._persons[moved].tolist())
         self._of_cell.setdefault(cell, []).append((frozenset(moved.tolist()), persons - {NOBODY}, by))
 
-    def serve(self, task: Task, hidden: frozenset[int]) -> bool:
+    def serve(self, task: Task, suppressed: frozenset[int]) -> bool:
         proved = self._of_cell.get(task.cell, ())
-        known = [by for moved, persons, by in proved if task.known not in persons and moved <= hidden]
-        reach = sum(max([0.0, *(sign * by for by in known)]) for sign in task.signs)
+        distances = [by for moved, persons, by in proved if task.known not in persons and moved <= suppressed]
+        reach = sum(max([0.0, *(sign * by for by in distances)]) for sign in task.signs)
         return reach >= task.level * (1 - SMALL)
 
 
 def _broken(
-    problem: Problem, asked: list[Task], x: Floats, proofs: _Proofs | None = None
+    problem: PatternProblem, requirements: list[Task], x: Floats, proofs: _Proofs | None = None
 ) -> Iterator[tuple[Floats, float]]:
     """The inequalities that x breaks, at most one for each task. With ``proofs``, x are whole numbers."""
+    # Cells with x = 0 are published and do not move: equations of these alone say nothing.
     cells = np.flatnonzero(x > SMALL)
     matrix = problem.structure.matrix[:, cells]
     used = np.diff(matrix.indptr) > 0
     system = _System(problem, cells, matrix[used], np.flatnonzero(used), x, proofs)
-    hidden = frozenset(cells.tolist())
-    for task in asked:
-        if proofs is not None and proofs.serve(task, hidden):
+    suppressed = frozenset(cells.tolist())
+    for task in requirements:
+        if proofs is not None and proofs.serve(task, suppressed):
             continue
+        # For the sliding level both ways count together, and so do the two inequalities.
         reached, coefficients = 0.0, np.zeros(len(x))
         for sign in task.signs:
             moved, why = system.furthest(task, sign)
             reached += moved
             coefficients += why
+        # No cell need give more than the whole level: a stronger inequality, and it still holds.
         coefficients = np.minimum(coefficients, task.level)
         if reached < task.level * (1 - SMALL) and coefficients @ x < task.level * (1 - SMALL):
             yield coefficients, float(task.level)
@@ -191,7 +219,7 @@ def _broken(
 class _System:
     """The sub-problems of one x: the cells that may move, and the equations that they are in."""
 
-    problem: Problem
+    problem: PatternProblem
     cells: Integers
     matrix: sparse.csr_array
     rows: Integers
@@ -204,10 +232,11 @@ class _System:
         For fractions of x, other cells are held to that fraction of the level: this only decides which inequality is
         looked at, not whether it holds.
         """
-        share, level, whole = self.x[self.cells], float(task.level), self.proofs is not None
+        share, level, integral = self.x[self.cells], float(task.level), self.proofs is not None
         room = (self.problem.value - self.problem.low)[self.cells].astype(np.float64)
-        low = -room if whole else -np.minimum(room, level) * share
-        high = np.full(len(self.cells), np.inf) if whole else level * share
+        low = -room if integral else -np.minimum(room, level) * share
+        high = np.full(len(self.cells), np.inf) if integral else level * share
+        # The cell of the task goes one way, and no further than its level: more is never needed.
         at = int(np.searchsorted(self.cells, task.cell))
         low[at], high[at] = (0.0, level) if sign > 0 else (-min(level, room[at]), 0.0)
         if task.known != NOBODY:
@@ -222,6 +251,7 @@ class _System:
             bounds=np.column_stack([low, high]),
             method="highs",
         )
+        # The dual prices of the equations, zero for those that are not there, say what holds the cell back.
         prices = np.zeros(self.problem.structure.rows)
         prices[self.rows] = solved.eqlin.marginals
         if self.proofs is not None:
@@ -239,3 +269,129 @@ class _System:
         if task.known != NOBODY:
             coefficients[self.problem.persons == task.known] = 0.0
         return np.minimum(coefficients, task.level)
+
+
+# The modular way: every simple sub-table solved by itself, from coarse to fine, and back where a margin was hidden.
+#
+# A hierarchical table falls into simple sub-tables: one code with parts of each variable, and these parts. Each is
+# small enough for integer programming. What is hidden in one sub-table is hidden in all that have the cell, and must be
+# protected there; a margin that a finer one had to hide sends its coarser ones back to the queue (de Wolf, "HiTaS: a
+# heuristic approach to cell suppression in hierarchical tables", 2002). Linked tables take their turns in the same
+# queue.
+#
+# Sub-tables that are safe one by one need not be safe together. So in the end every primary cell is protected in the
+# whole structure, by further cells if need be, and what is not needed is published again
+# (:mod:`confide.mechanisms.suppression.heuristic`).
+
+
+MARGIN = 1_000.0
+"""How much dearer the margins of a sub-table are than its inner cells: hidden only where nothing else will do."""
+
+SECONDS = 5.0
+"""How long one sub-table may take."""
+
+
+@dataclass(frozen=True, eq=False)
+class _SubTable:
+    cells: Integers
+    structure: Structure
+    inner: Flags
+
+
+def modular(
+    problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
+) -> Pattern:
+    """A safe pattern, sub-table by sub-table. Those for which no time remains are left to the last step.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        linked: The tables that the cells belong to.
+        seconds: How long the sub-tables may take together.
+        advance: Is told of every primary cell that is done.
+    """
+    protection = modular_protection(problem, linked, seconds=seconds, advance=advance)
+    return Pattern(protection.suppressed, problem.cost(protection.suppressed), "modular")
+
+
+def modular_protection(
+    problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
+) -> Protection:
+    """The same, with the movements that prove it."""
+    until = time.monotonic() + seconds
+    tables = [
+        sub for table, numbers in zip(linked.tables, linked.numbers, strict=True) for sub in _subs(table, numbers)
+    ]
+    # The simple sub-tables of all tables, coarse ones first, and for each cell the sub-tables that have it.
+    parts = [_sub_table(problem.structure, *cells_and_inner) for cells_and_inner in tables]
+    where: dict[int, set[int]] = {}
+    for number, part in enumerate(parts):
+        for cell in part.cells.tolist():
+            where.setdefault(cell, set()).add(number)
+    suppressed, levels = problem.begun.copy(), problem.levels
+    waiting = {number for cell in np.flatnonzero(suppressed).tolist() for number in where.get(cell, ())}
+    # Always the coarsest that waits. What it newly suppresses sends every other sub-table with that cell to the queue.
+    while waiting and time.monotonic() < until:
+        number = min(waiting)
+        waiting.remove(number)
+        new, levels = _solve(problem, parts[number], suppressed, levels)
+        suppressed[new] = True
+        waiting |= {other for cell in new.tolist() for other in where[cell] if other != number}
+    return protect(problem, begin=suppressed, advance=advance)
+
+
+def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels) -> tuple[Integers, Levels]:
+    """The cells of a sub-table that must be hidden besides, with protection levels as wide as what they protect."""
+    cells = part.cells
+    own = levels.taken(cells)
+    begun = suppressed[cells]
+    if not begun.any() or not part.structure.rows:
+        return np.zeros(0, np.int64), levels
+    # What is suppressed already, for whatever reason, must be protected here too. Margins are dear, inner cells not.
+    needed = Levels(begun & ~problem.unlisted[cells], own.lower, own.upper, own.sliding)
+    small = replace(
+        problem,
+        structure=part.structure,
+        value=problem.value[cells],
+        levels=needed,
+        weight=problem.weight[cells] * np.where(part.inner, 1.0, MARGIN),
+        low=problem.low[cells],
+        keep=problem.keep[cells] & ~begun,
+        unlisted=problem.unlisted[cells],
+        single=problem.single[cells],
+        who=None if problem.who is None else problem.who[cells],
+        inhabited=None if problem.inhabited is None else problem.inhabited[cells],
+    )
+    try:
+        pattern = optimal(small, seconds=SECONDS)
+    except ParameterError:
+        return np.zeros(0, np.int64), levels  # not to be protected within the sub-table: the last step looks further
+    new = cells[pattern.suppressed & ~begun]
+    sliding = levels.sliding.copy()
+    sliding[new] = max(1, int(own.sliding.max()))
+    return new, Levels(levels.primary, levels.lower, levels.upper, sliding)
+
+
+def _subs(table: TableDimensions, numbers: Integers) -> list[tuple[Integers, Flags]]:
+    """The simple sub-tables of a table: the numbers of their cells, and which of these are inner cells."""
+    sub_tables = []
+    shaped = numbers.reshape(table.shape or (1,))
+    for codes in simple_tables(table):
+        places = [[code, *dimension.children[code]] for code, dimension in zip(codes, table.dimensions, strict=True)]
+        cells = shaped[np.ix_(*places)] if places else shaped
+        inner = np.ones(cells.shape, np.bool_)
+        for axis in range(cells.ndim):
+            first: list[slice | int] = [slice(None)] * cells.ndim
+            first[axis] = 0
+            inner[tuple(first)] = False
+        sub_tables.append((cells.reshape(-1), inner.reshape(-1)))
+    return sub_tables
+
+
+def _sub_table(structure: Structure, cells: Integers, inner: Flags) -> _SubTable:
+    distinct, first = np.unique(cells, return_index=True)
+    rows = structure.rows_of(distinct)
+    matrix = structure.matrix[rows]
+    inside = np.zeros(structure.cells)
+    inside[distinct] = 1.0
+    complete = np.rint(abs(matrix) @ inside).astype(np.int64) == np.diff(matrix.indptr)
+    return _SubTable(distinct, structure.sub(distinct, rows[complete]), inner[first])

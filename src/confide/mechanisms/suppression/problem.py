@@ -16,8 +16,7 @@ from scipy.sparse import csgraph
 from confide.errors import CONFIDENTIAL, NOWHERE, ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.attacker import Attacker
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import Flags, Integers, Structure
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
 
 # Primary rules: which cells would disclose something, and how far an attacker must be kept from their values.
 #
@@ -94,8 +93,20 @@ class Contributions:
 
 
 def threshold(counts: Integers, maximum: int, *, zeros: bool = False, lower: int = 0) -> Levels:
-    """Cells of few: 0 < n <= maximum. ``lower`` is how far below n an attacker's interval must reach, as far as zero
-    allows."""
+    """Cells of few: 0 < n <= maximum.
+
+    Args:
+        counts: The contributors of every cell.
+        maximum: The largest count that is primary.
+        zeros: Whether cells of nobody are primary too.
+        lower: How far below n an attacker's interval must reach, as far as zero allows.
+
+    Returns:
+        The primary cells with their protection levels.
+
+    >>> threshold(np.array([0, 2, 7]), 3).primary.tolist()
+    [False, True, False]
+    """
     if maximum < 1:
         raise _wrong("maximum", maximum, "a whole number of at least 1")
     primary = (counts <= maximum) & ((counts > 0) | zeros)
@@ -105,7 +116,17 @@ def threshold(counts: Integers, maximum: int, *, zeros: bool = False, lower: int
 
 
 def dominance(values: Integers, contributions: Contributions, number: int, percent: Exact) -> Levels:
-    """The (n, k) rule."""
+    """The (n, k) rule: the ``number`` largest contributions are more than ``percent`` % of the cell.
+
+    Args:
+        values: The magnitude of every cell.
+        contributions: The largest contributions of every cell, at least ``number`` of them.
+        number: n, at least 1.
+        percent: k, more than 0 and at most 100; exact, never a float.
+
+    >>> dominance(np.array([100]), Contributions(np.array([3]), np.array([[90, 6]])), 1, 80).upper.tolist()
+    [13]
+    """
     k = _percent("percent", percent)
     if number < 1:
         raise _wrong("number", number, "a whole number of at least 1")
@@ -114,23 +135,34 @@ def dominance(values: Integers, contributions: Contributions, number: int, perce
 
 
 def p_percent(values: Integers, contributions: Contributions, percent: Exact) -> Levels:
-    """The p % rule: pq with q = 100."""
+    """The p % rule: pq with q = 100.
+
+    >>> p_percent(np.array([100]), Contributions(np.array([3]), np.array([[90, 6]])), 10).upper.tolist()
+    [5]
+    """
     return pq(values, contributions, percent, MOST)
 
 
 def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Exact) -> Levels:
-    """The pq rule: p ``percent`` for an attacker who knows contributions to within q ``prior`` % beforehand."""
+    """The pq rule: p ``percent`` for an attacker who knows contributions to within q ``prior`` % beforehand.
+
+    Args:
+        values: The magnitude of every cell.
+        contributions: The two largest contributions of every cell, or more.
+        percent: p, more than 0 and less than the prior; exact, never a float.
+        prior: q, at most 100.
+    """
     p, q = exact(percent, "percent"), _percent("prior", prior)
     if not 0 < p < q:
         raise _wrong("percent", percent, "more than 0 and less than the prior knowledge")
-    rest = values - contributions.top(2)
+    others = values - contributions.top(2)
     first = contributions.largest[:, 0]
-    return _both_ways([p / q * int(x) - int(r) for x, r in zip(first, rest, strict=True)])
+    return _both_ways([p / q * int(x) - int(r) for x, r in zip(first, others, strict=True)])
 
 
 def _both_ways(need: list[Fraction]) -> Levels:
     """Primary is what needs to be kept at a distance at all."""
-    level = np.array([max(0, ceil(each)) for each in need], np.int64)
+    level = np.array([max(0, ceil(distance)) for distance in need], np.int64)
     return Levels(level > 0, level, level, np.zeros_like(level))
 
 
@@ -173,7 +205,7 @@ LARGEST = 1 << 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Problem:
+class PatternProblem:
     """The cell suppression problem of a structure. All values are whole numbers of at least ``low``. Confidential."""
 
     structure: Structure
@@ -249,28 +281,28 @@ class Problem:
         zero that somebody contributes to does."""
         return self.value != 0 if self.inhabited is None else self.inhabited
 
-    def cost(self, hidden: Flags) -> float:
+    def cost(self, suppressed: Flags) -> float:
         """What is paid for hiding cells that are not primary."""
-        return float(self.weight[hidden & ~self.begun].sum())
+        return float(self.weight[suppressed & ~self.begun].sum())
 
-    def attacker(self, hidden: Flags) -> Attacker:
+    def attacker(self, suppressed: Flags) -> Attacker:
         """Somebody who has seen the tables without the hidden cells."""
         value = self.value.astype(np.float64)
-        return Attacker(self.structure, value, hidden, self.low.astype(np.float64), self.high)
+        return Attacker(self.structure, value, suppressed, self.low.astype(np.float64), self.high)
 
-    def needs(self) -> list[Need]:
+    def needs(self) -> list[ProtectionNeed]:
         """What every primary cell must be able to do, the highest totals and the largest distances first."""
         levels = self.levels
         parts = np.bincount(self.structure.total, minlength=self.structure.cells)
-        found = []
+        needs = []
         for cell in np.flatnonzero(levels.primary).tolist():
             lower = min(int(levels.lower[cell]), int(self.value[cell] - self.low[cell]))
-            found.append(Need(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
-        return sorted(found, key=lambda need: (not parts[need.cell], -need.upper - need.lower, need.cell))
+            needs.append(ProtectionNeed(cell, lower, int(levels.upper[cell]), max(1, int(levels.sliding[cell]))))
+        return sorted(needs, key=lambda need: (not parts[need.cell], -need.upper - need.lower, need.cell))
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ProtectionNeed:
     """A cell whose value must be able to fall by ``lower``, to rise by ``upper`` and to do both by ``sliding``, for all
     that an attacker knows."""
 
@@ -296,7 +328,7 @@ def weights(value: Integers, kind: Weights) -> Floats:
 class Pattern:
     """Which cells are hidden, and how good that is known to be."""
 
-    hidden: Flags
+    suppressed: Flags
     cost: float
     method: str
     bound: float | None = None

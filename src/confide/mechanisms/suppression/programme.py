@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -14,12 +15,168 @@ import numpy as np
 from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
+from confide.geography import Geolevel
 from confide.inputs.frame import Frame, LevelRule, read_frame
-from confide.mechanisms.suppression.hierarchies import AREA, LEVEL, Variable, of_attribute, of_levels, read_variable
 from confide.mechanisms.suppression.spec import SuppressionSpec
-from confide.mechanisms.suppression.structure import Flags, Integers, Layout, Linked, link
+from confide.mechanisms.suppression.structure import (
+    ROOT,
+    Dimension,
+    Flags,
+    Integers,
+    LinkedTables,
+    TableDimensions,
+    link,
+)
 from confide.releases.load_spec import LoadedSpec, find_source
-from confide.schema import Attribute, Schema
+from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, placed, reserved_name
+from confide.schema import Attribute, Recode, Schema
+
+# Variables with their hierarchies: recodes of an attribute that nest, and levels of the spine.
+#
+# All tables of a release share one tree for each variable, from the coarsest grouping that any of them has to the
+# finest. A table goes down as far as its own finest grouping. Groupings in between that it does not list are part of
+# what can be worked out from it, and so of the structure. Groups of the same codes are one code, in whatever grouping
+# they are.
+
+
+@dataclass(frozen=True, eq=False)
+class VariableGrouping:
+    """One grouping of a variable: its labels, and for each the number of its code in the tree."""
+
+    name: str
+    labels: tuple[str, ...]
+    codes: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A variable of a release: its tree, and its groupings from coarse to fine."""
+
+    tree: Dimension
+    groupings: tuple[VariableGrouping, ...]
+    areas: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.tree.name
+
+    def grouping(self, name: str) -> VariableGrouping:
+        return next(each for each in self.groupings if each.name == name)
+
+    def cut(self, finest: str) -> Dimension:
+        """The tree down to one grouping. Codes are in the order of groupings, so these are the first ones."""
+        names = [grouping.name for grouping in self.groupings]
+        size = 1 + max(int(grouping.codes.max()) for grouping in self.groupings[: names.index(finest) + 1])
+        return Dimension(self.name, self.tree.codes[:size], self.tree.parent[:size])
+
+    def entries(self, listed: Sequence[str]) -> list[tuple[str, str, int]]:
+        """The lines of a table along this variable: grouping, label, code. Areas of several levels have a line on each;
+        groups that two recodes have in common have one."""
+        chosen = [grouping for grouping in self.groupings if grouping.name in listed]
+        entries: list[tuple[str, str, int]] = []
+        codes = set()
+        if not (self.areas and any(ROOT in grouping.codes for grouping in chosen)):
+            entries.append((TOTAL_CODE, TOTAL_CODE, ROOT))
+            codes.add(ROOT)
+        for grouping in chosen:
+            for label, code in zip(grouping.labels, grouping.codes.tolist(), strict=True):
+                if self.areas or code not in codes:
+                    entries.append((grouping.name, label, code))
+                codes.add(code)
+        return entries
+
+    def listed(self, names: Sequence[str]) -> Flags:
+        """The codes of a table that are listed when it lists some groupings."""
+        chosen = [grouping for grouping in self.groupings if grouping.name in names]
+        flags = np.zeros(self.cut(chosen[-1].name).size, np.bool_)
+        flags[ROOT] = True
+        for grouping in chosen:
+            flags[grouping.codes] = True
+        return flags
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the plan."""
+        return {
+            "codes": list(self.tree.codes),
+            "parent": list(self.tree.parent),
+            "areas": self.areas,
+            "groupings": {
+                grouping.name: {"labels": list(grouping.labels), "codes": grouping.codes.tolist()}
+                for grouping in self.groupings
+            },
+        }
+
+
+def read_variable(name: str, plain: Mapping[str, Any]) -> Variable:
+    """The variable of a plan."""
+    groupings = tuple(
+        VariableGrouping(each, tuple(values["labels"]), np.array(values["codes"], np.int64))
+        for each, values in plain["groupings"].items()
+    )
+    return Variable(Dimension(name, tuple(plain["codes"]), tuple(plain["parent"])), groupings, plain["areas"])
+
+
+def of_attribute(recodes: Sequence[Recode]) -> Variable:
+    """The variable of an attribute from the recodes that tables use. Raises where they leave codes out, do not nest, or
+    call different groups the same."""
+    ordered = sorted(recodes, key=lambda recode: recode.size)
+    name = ordered[0].attribute.name
+    for recode in ordered:
+        if (recode.assignment < 0).any():
+            raise _wrong("incomplete-recode", f"the recode {recode.name!r} leaves levels out", recode.name)
+    for coarse, fine in pairwise(ordered):
+        if not _nests(coarse.assignment, fine.assignment):
+            what = f"the recodes {coarse.name!r} and {fine.name!r} do not nest: what follows from both cannot be seen"
+            raise _wrong("not-nested", what, f"{coarse.name}, {fine.name}")
+    return _variable(name, [(r.name, r.labels, r.assignment) for r in ordered], prefixed=False)
+
+
+def of_levels(levels: Sequence[Geolevel]) -> Variable:
+    """The variable of geographic areas from levels of the spine, the root first."""
+    return _variable(
+        AREA, [(level.name, level.codes, level.unit_of_block) for level in levels], prefixed=True, areas=True
+    )
+
+
+def _variable(
+    name: str, groupings: Sequence[tuple[str, Sequence[str], Integers]], *, prefixed: bool, areas: bool = False
+) -> Variable:
+    """The tree of groupings that nest, coarse first; each says for every smallest code its group."""
+    codes, parent = [TOTAL_CODE], [-1]
+    above = np.zeros(len(groupings[0][2]), np.int64)
+    trees = []
+    for grouping, labels, group in groupings:
+        of_group = np.empty(len(labels), np.int64)
+        number = np.bincount(group, minlength=len(labels))
+        of_above = np.bincount(above, minlength=len(codes))
+        some = np.zeros(len(labels), np.int64)
+        some[group] = above
+        for at, label in enumerate(labels):
+            if number[at] == of_above[some[at]]:
+                of_group[at] = some[at]  # the same members: the same code
+                continue
+            of_group[at] = len(codes)
+            codes.append(f"{grouping} {label}" if prefixed else label)
+            parent.append(int(some[at]))
+        trees.append(VariableGrouping(grouping, tuple(labels), of_group))
+        above = of_group[group]
+    if len(set(codes)) < len(codes):
+        twice = next(code for code, times in Counter(codes).items() if times > 1)
+        raise _wrong("repeated-label", f"two groups of {name!r} have the label {twice!r}", twice)
+    return Variable(Dimension(name, tuple(codes), tuple(parent)), tuple(trees), areas)
+
+
+def _nests(coarse: Integers, fine: Integers) -> bool:
+    """Whether every group of the finer lies in one of the coarser."""
+    of_fine = np.empty(int(fine.max()) + 1, np.int64)
+    of_fine[fine] = coarse
+    return bool((of_fine[fine] == coarse).all())
+
+
+def _wrong(code: str, what: str, found: str) -> SpecError:
+    expected = "recodes that put every level into a group, nest, and have labels of their own"
+    return SpecError(code, what, found=found, expected=expected, remedy="change the schema file or the tables")
+
 
 MOST_CELLS = 500_000
 """More cells in all tables together would take the solver days: somebody crossed what should not be crossed."""
@@ -29,7 +186,7 @@ RESERVED = {"count", "value", "status", AREA, LEVEL, "dataflow", "obs_value", "o
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class HierarchicalTable:
     """A table: its variables, areas first, and the groupings of each that it lists."""
 
     name: str
@@ -38,10 +195,10 @@ class Table:
     listed: tuple[tuple[str, ...], ...]
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> TableDimensions:
         pairs = list(zip(self.variables, self.listed, strict=True))
         dimensions = tuple(variable.cut(names[-1]) for variable, names in pairs)
-        return Layout(self.name, dimensions, tuple(variable.listed(names) for variable, names in pairs))
+        return TableDimensions(self.name, dimensions, tuple(variable.listed(names) for variable, names in pairs))
 
     @property
     def columns(self) -> list[str]:
@@ -74,14 +231,14 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Programme:
+class SuppressionProgramme:
     """Tables with their variables, as a spec or the plan of a release has them."""
 
     variables: Mapping[str, Variable]
-    tables: tuple[Table, ...]
+    tables: tuple[HierarchicalTable, ...]
 
     @cached_property
-    def linked(self) -> Linked:
+    def linked(self) -> LinkedTables:
         return link([table.layout for table in self.tables])
 
     def kept(self, margins: Sequence[str]) -> Flags:
@@ -97,11 +254,11 @@ class Programme:
         return keep
 
 
-def described(question: Mapping[str, Any]) -> Programme:
+def described(question: Mapping[str, Any]) -> SuppressionProgramme:
     """The programme of a plan's ``question``."""
     variables = {name: read_variable(name, plain) for name, plain in question["variables"].items()}
     tables = tuple(
-        Table(
+        HierarchicalTable(
             plain["name"],
             plain["title"],
             tuple(variables[name] for name in plain["variables"]),
@@ -109,18 +266,18 @@ def described(question: Mapping[str, Any]) -> Programme:
         )
         for plain in question["tables"]
     )
-    return Programme(variables, tables)
+    return SuppressionProgramme(variables, tables)
 
 
 @dataclass(frozen=True, eq=False)
-class SuppressionQuestion:
+class SuppressionProblem:
     """Everything that decides the release but the records."""
 
     spec: SuppressionSpec
     schema: Schema
     records: Source
     frame: Frame | None
-    programme: Programme
+    programme: SuppressionProgramme
 
     @property
     def attributes(self) -> list[Attribute]:
@@ -143,7 +300,7 @@ class SuppressionQuestion:
         }
 
 
-def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Frame | None) -> Programme:
+def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Frame | None) -> SuppressionProgramme:
     """The tables of a spec. Raises with a finding for each that cannot be."""
     findings: list[Finding] = []
     used: dict[str, dict[str, Any]] = {}
@@ -153,14 +310,15 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
                 recode = schema.variable(name)
                 used.setdefault(recode.attribute.name, {})[name] = recode
         except ConfideError as error:
-            findings += [replace(each, where=loaded.place("tables", position, "variables")) for each in error.findings]
+            findings += placed(error, loaded.place("tables", position, "variables"))
     variables: dict[str, Variable] = {}
     wanted = {level for part in spec.tables for level in part.levels}
     if frame is not None and wanted:
         variables[AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
     for attribute in schema.attributes:
         if attribute.name in used:
-            findings += _reserved(attribute)
+            if attribute.name.lower() in RESERVED:
+                findings += reserved_name(attribute.name, RESERVED).findings
             try:
                 variables[attribute.name] = of_attribute(list(used[attribute.name].values()))
             except ConfideError as error:
@@ -173,10 +331,12 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
         what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
         remedy = "use coarser recodes or fewer levels, or split the release"
         raise SpecError("table-too-large", what, loaded.place("tables"), f"{cells:,} cells", expected, remedy)
-    return Programme(variables, tables)
+    return SuppressionProgramme(variables, tables)
 
 
-def _table(name: str, title: str, asked: list[str], levels: list[str], variables: Mapping[str, Variable]) -> Table:
+def _table(
+    name: str, title: str, asked: list[str], levels: list[str], variables: Mapping[str, Variable]
+) -> HierarchicalTable:
     chosen, listed = [], []
     for variable in variables.values():
         names = levels if variable.areas else asked
@@ -184,22 +344,13 @@ def _table(name: str, title: str, asked: list[str], levels: list[str], variables
         if of_variable:
             chosen.append(variable)
             listed.append(of_variable)
-    return Table(name, title or name, tuple(chosen), tuple(listed))
+    return HierarchicalTable(name, title or name, tuple(chosen), tuple(listed))
 
 
-def _reserved(attribute: Attribute) -> list[Finding]:
-    if attribute.name.lower() not in RESERVED:
-        return []
-    what = f"an attribute cannot be called {attribute.name!r}: tables have a column of that name"
-    expected = "a name other than " + ", ".join(sorted(RESERVED))
-    remedy = "rename the attribute in the schema, and map it in [data] columns"
-    return [Finding("reserved-name", what, found=attribute.name, expected=expected, remedy=remedy)]
+# From a spec to its prepared problem: schema, frame and tables, with every problem of them at once.
 
 
-# From a spec to its question: schema, frame and tables, with every problem of them at once.
-
-
-def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionQuestion:
+def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SuppressionSpec)
@@ -228,7 +379,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionQuestion:
     findings = _margins(loaded, spec, [set(_names(table.variables)) for table in programme.tables])
     if findings:
         raise SpecError(findings)
-    return SuppressionQuestion(spec, schema, records, frame, programme)
+    return SuppressionProblem(spec, schema, records, frame, programme)
 
 
 def _frame(loaded: LoadedSpec, spec: SuppressionSpec, engine: Engine) -> Frame:

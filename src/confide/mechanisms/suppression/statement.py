@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from confide.mechanisms.suppression.programme import Programme, Table, described
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
 from confide.report.render import render
 
 IN_WORDS = (
@@ -100,7 +100,7 @@ def suppression_statement(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def suppression_sizes(programme: Programme) -> dict[str, int]:
+def suppression_sizes(programme: SuppressionProgramme) -> dict[str, int]:
     """How large the tables are: how many, their rows, and the distinct cells behind these."""
     return {
         "tables": len(programme.tables),
@@ -110,7 +110,7 @@ def suppression_sizes(programme: Programme) -> dict[str, int]:
     }
 
 
-def _row(table: Table) -> dict[str, Any]:
+def _row(table: HierarchicalTable) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.title,

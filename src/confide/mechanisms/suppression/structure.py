@@ -21,9 +21,9 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import optimize, sparse
 
-from confide.errors import ParameterError
+from confide.errors import NOWHERE, ConfideError, Finding, InputError, ParameterError, Place
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -55,11 +55,11 @@ class Dimension:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """For each code the numbers of its parts."""
-        found: list[list[int]] = [[] for _ in self.codes]
+        parts: list[list[int]] = [[] for _ in self.codes]
         for at, above in enumerate(self.parent):
             if above >= 0:
-                found[above].append(at)
-        return tuple(tuple(each) for each in found)
+                parts[above].append(at)
+        return tuple(tuple(codes) for codes in parts)
 
     @property
     def inner(self) -> list[int]:
@@ -68,12 +68,33 @@ class Dimension:
 
 
 def flat(name: str, codes: Sequence[str], total: str = "_T") -> Dimension:
-    """A variable without a hierarchy: a total and its parts."""
+    """A variable without a hierarchy: a total and its parts.
+
+    Args:
+        name: The name of the variable; tables that share it are linked by it.
+        codes: The parts.
+        total: What the total is called.
+
+    >>> flat("sex", ["f", "m"]).codes
+    ('_T', 'f', 'm')
+    """
     return Dimension(name, (total, *codes), (-1, *([ROOT] * len(codes))))
 
 
 def tree(name: str, parts: Mapping[str, Sequence[str]], total: str = "_T") -> Dimension:
-    """A variable from its total and, for every code with parts, these parts."""
+    """A variable from its total and, for every code with parts, these parts.
+
+    Args:
+        name: The name of the variable; tables that share it are linked by it.
+        parts: For the total, and for every other code with parts, the codes that add up to it.
+        total: What the total is called.
+
+    Returns:
+        The tree, codes level by level.
+
+    >>> tree("age", {"_T": ["young", "old"], "young": ["0", "1"]}).codes
+    ('_T', 'young', 'old', '0', '1')
+    """
     codes, parent = [total], [-1]
     for at in range(1 + sum(len(each) for each in parts.values())):
         if at >= len(codes):
@@ -85,7 +106,7 @@ def tree(name: str, parts: Mapping[str, Sequence[str]], total: str = "_T") -> Di
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class TableDimensions:
     """A table: its dimensions, cells in C order, and the codes of each dimension that the table lists."""
 
     name: str
@@ -160,24 +181,36 @@ class Structure:
 
 
 @dataclass(frozen=True, eq=False)
-class Linked:
+class LinkedTables:
     """Tables with one structure: for each table the number of every cell in it, and which of all cells are listed."""
 
-    tables: tuple[Layout, ...]
+    tables: tuple[TableDimensions, ...]
     structure: Structure
     numbers: tuple[Integers, ...]
     listed: Flags
 
     def gathered(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         """Values of all cells out of those of the tables; where tables disagree, the last."""
-        whole = np.full(self.structure.cells, np.nan)
+        joined = np.full(self.structure.cells, np.nan)
         for numbers, of_table in zip(self.numbers, values, strict=True):
-            whole[numbers] = of_table
-        return whole
+            joined[numbers] = of_table
+        return joined
 
 
-def link(tables: Sequence[Layout]) -> Linked:
-    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree."""
+def link(tables: Sequence[TableDimensions]) -> LinkedTables:
+    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree.
+
+    Args:
+        tables: The tables by their dimensions.
+
+    Returns:
+        One structure of all distinct cells, and for each table the number of every cell in it.
+
+    >>> sex, job = flat("sex", ["f", "m"]), flat("job", ["yes", "no"])
+    >>> linked = link([TableDimensions("both", (sex, job)), TableDimensions("sex", (sex,))])
+    >>> linked.structure.cells, linked.numbers[1].tolist()
+    (9, [0, 1, 2])
+    """
     codes = _all_codes(tables)
     strides, stride = {}, 1
     for name, known in codes.items():
@@ -189,7 +222,7 @@ def link(tables: Sequence[Layout]) -> Linked:
         )
     keys = [_keys(table, codes, strides) for table in tables]
     distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    numbers = np.split(inverse.astype(np.int64), np.cumsum([len(each) for each in keys])[:-1])
+    numbers = np.split(inverse.astype(np.int64), np.cumsum([len(of_table) for of_table in keys])[:-1])
     listed = np.zeros(len(distinct), np.bool_)
     for table, of_table in zip(tables, numbers, strict=True):
         listed[of_table[table.listed_cells]] = True
@@ -200,7 +233,7 @@ def link(tables: Sequence[Layout]) -> Linked:
             known_parts = rows.setdefault((total, axis), parts)
             if len(known_parts) != len(parts) or not np.array_equal(np.sort(known_parts), np.sort(parts)):
                 raise _wrong(table.dimensions[0].name, "two tables divide a code differently", "one hierarchy for both")
-    return Linked(tuple(tables), _assembled(len(distinct), rows), tuple(numbers), listed)
+    return LinkedTables(tuple(tables), _assembled(len(distinct), rows), tuple(numbers), listed)
 
 
 def _assembled(cells: int, rows: Mapping[tuple[int, int], Integers]) -> Structure:
@@ -213,18 +246,18 @@ def _assembled(cells: int, rows: Mapping[tuple[int, int], Integers]) -> Structur
     return Structure(sparse.csr_array((data, (at, columns)), shape=(len(rows), cells)), total, axis)
 
 
-def _all_codes(tables: Sequence[Layout]) -> dict[str, dict[str, int]]:
+def _all_codes(tables: Sequence[TableDimensions]) -> dict[str, dict[str, int]]:
     """For each dimension of any table a number for every code; totals, however called, have none of their own."""
     codes: dict[str, dict[str, int]] = {}
     for table in tables:
         for dimension in table.dimensions:
-            known = codes.setdefault(dimension.name, {"": 0})
+            numbers = codes.setdefault(dimension.name, {"": 0})
             for code in dimension.codes[1:]:
-                known.setdefault(code, len(known))
+                numbers.setdefault(code, len(numbers))
     return codes
 
 
-def _keys(table: Layout, codes: Mapping[str, Mapping[str, int]], strides: Mapping[str, int]) -> Integers:
+def _keys(table: TableDimensions, codes: Mapping[str, Mapping[str, int]], strides: Mapping[str, int]) -> Integers:
     key = np.zeros(table.shape or (1,), np.int64)
     for axis, dimension in enumerate(table.dimensions):
         of_code = np.array([0, *(codes[dimension.name][code] for code in dimension.codes[1:])], np.int64)
@@ -234,19 +267,19 @@ def _keys(table: Layout, codes: Mapping[str, Mapping[str, int]], strides: Mappin
     return key.reshape(-1)
 
 
-def _equations(table: Layout, numbers: Integers, axes: Mapping[str, int]) -> list[tuple[int, int, Integers]]:
+def _equations(table: TableDimensions, numbers: Integers, axes: Mapping[str, int]) -> list[tuple[int, int, Integers]]:
     """Every equation of one table: the total, the dimension and the parts."""
-    found = []
+    equations = []
     for axis, dimension in enumerate(table.dimensions):
         turned = np.moveaxis(numbers, axis, -1).reshape(-1, dimension.size)
         for above in dimension.inner:
             parts = turned[:, dimension.children[above]]
             number = axes[dimension.name]
-            found += [(int(total), number, row) for total, row in zip(turned[:, above], parts, strict=True)]
-    return found
+            equations += [(int(total), number, row) for total, row in zip(turned[:, above], parts, strict=True)]
+    return equations
 
 
-def simple_tables(table: Layout) -> list[tuple[int, ...]]:
+def simple_tables(table: TableDimensions) -> list[tuple[int, ...]]:
     """The simple sub-tables of a table, coarse ones first: for each dimension a code that has parts."""
     depth = []
     for dimension in table.dimensions:
@@ -270,3 +303,79 @@ def _gather(pointers: Integers, indices: Integers, which: Integers) -> Integers:
 def _wrong(name: str, problem: str, expected: str) -> ParameterError:
     what = f"the hierarchy of {name!r} cannot be used: {problem}"
     return ParameterError("hierarchy", what, found=name, expected=expected, remedy="correct the hierarchy")
+
+
+# Linear and integer programmes over equations, solved by HiGHS: one call, one way to fail.
+
+
+Floats = npt.NDArray[np.float64]
+
+SOLVED, LIMIT, INFEASIBLE = 0, 1, 2
+
+
+class DoesNotAddUpError(InputError):
+    """No figures could stand in these hidden cells, which hang together. ``where`` names one of them."""
+
+    def __init__(self, cells: Integers, where: Place = NOWHERE):
+        self.cells = cells
+        finding = Finding(
+            code="does-not-add-up",
+            what="no figures could stand in the hidden cells: with these published cells the table does not add up",
+            where=where,
+            found=f"{len(cells):,} hidden cells that hang together"
+            + (", this one among them" if where != NOWHERE else ""),
+            expected="published cells that fit their totals, and bounds that the true figures keep",
+            remedy="correct the table, its hierarchies, or the bounds that the attacker is said to know",
+        )
+        super().__init__(finding)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A solution; ``bound`` is what no solution can be below, equal to the cost unless a limit was met."""
+
+    values: Floats
+    cost: float
+    bound: float
+
+
+def minimise(
+    cost: Floats,
+    matrix: sparse.csr_array | sparse.csc_array,
+    rhs: Floats | tuple[Floats, Floats],
+    low: Floats,
+    high: Floats,
+    *,
+    integer: bool = False,
+    seconds: float | None = None,
+) -> Solution | None:
+    """The cheapest values between ``low`` and ``high`` with matrix · values = rhs (or between two sides); None if there
+    are none, or if none were found in time. A problem without a least cost is the caller's mistake."""
+    lower, upper = rhs if isinstance(rhs, tuple) else (rhs, rhs)
+    rows = [optimize.LinearConstraint(matrix, lower, upper)] if matrix.shape[0] else []
+    # The solver's own default would call a solution the best that is within 0.01 % of it.
+    options = {"disp": False, "mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds})
+    outcome = optimize.milp(
+        cost,
+        integrality=np.ones(len(cost)) if integer else None,
+        bounds=optimize.Bounds(low, high),
+        constraints=rows,
+        options=options,
+    )
+    if outcome.status == INFEASIBLE or (outcome.x is None and outcome.status == LIMIT):
+        return None
+    if outcome.x is None:
+        raise ConfideError(
+            "solver-failed",
+            "the solver could not finish a linear programme",
+            found=f"status {outcome.status}",
+            expected="an optimal solution",
+            remedy="scale the figures of the table to a smaller range, and report it if that does not help",
+        )
+    bound = outcome.fun if outcome.mip_dual_bound is None else outcome.mip_dual_bound
+    return Solution(np.asarray(outcome.x), float(outcome.fun), float(bound))
+
+
+def is_whole(values: Floats, tolerance: float = 1e-6) -> bool:
+    """Whether all values are whole numbers, up to the solver's precision."""
+    return bool((np.abs(values - np.rint(values)) <= tolerance).all())

@@ -20,12 +20,19 @@ import numpy.typing as npt
 
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
-from confide.mechanisms.suppression.modular import modular_protection
-from confide.mechanisms.suppression.optimal import optimal
-from confide.mechanisms.suppression.problem import Levels, Pattern, Problem, Weights, threshold, weights
-from confide.mechanisms.suppression.structure import Dimension, Flags, Integers, Layout, Linked, flat, link
+from confide.mechanisms.suppression.optimal import modular_protection, optimal
+from confide.mechanisms.suppression.problem import Levels, Pattern, PatternProblem, Weights, threshold, weights
+from confide.mechanisms.suppression.structure import (
+    Dimension,
+    Flags,
+    Integers,
+    LinkedTables,
+    TableDimensions,
+    flat,
+    link,
+)
 
-__all__ = ["Method", "Suppressed", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
+__all__ = ["Method", "SuppressionResult", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
 
 Method = Literal["auto", "optimal", "modular", "heuristic"]
 Zeros = Literal["published", "secondary", "primary"]
@@ -38,14 +45,14 @@ OPTIMAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suppressed:
+class SuppressionResult:
     """Which cells of which tables stay published, and the pattern behind it."""
 
     published: Mapping[str, Flags]
     """For each table a flag for every cell, in the shape of the table."""
     pattern: Pattern
-    problem: Problem
-    linked: Linked
+    problem: PatternProblem
+    linked: LinkedTables
 
     @property
     def cells(self) -> int:
@@ -53,9 +60,9 @@ class Suppressed:
         return int(self.linked.listed.sum())
 
     @property
-    def hidden(self) -> int:
-        """Distinct listed cells that are hidden."""
-        return int((self.pattern.hidden & self.linked.listed).sum())
+    def suppressed(self) -> int:
+        """Distinct listed cells that are suppressed."""
+        return int((self.pattern.suppressed & self.linked.listed).sum())
 
 
 def suppress_tables(
@@ -67,10 +74,33 @@ def suppress_tables(
     method: Method = "auto",
     singletons: bool = True,
     lower: int = 0,
-) -> Suppressed:
-    """Protects tables of counts together, by the threshold rule. Each table has its dimensions and its counts with all
-    totals, in the shape of the dimensions; cells with the same codes in several tables are one cell."""
-    layouts = [Layout(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
+) -> SuppressionResult:
+    """Protects tables of counts together, by the threshold rule. Cells with the same codes in several tables are one
+    cell.
+
+    Args:
+        tables: For each table, by its name, its dimensions and its counts with all totals: whole numbers in the shape
+            of the dimensions, codes in their order (:func:`with_totals` adds the totals).
+        maximum: Counts from 1 to this are primary.
+        zeros: Whether zeros are always ``published``, may be suppressed to protect others (``secondary``), or are
+            ``primary`` themselves.
+        weight: What it costs to suppress a cell: ``constant``, its ``value``, or ``log`` (1 + value).
+        method: ``optimal``, ``modular``, ``heuristic``, or ``auto`` by the number of cells.
+        singletons: Whether somebody who is alone in a cell, and knows its count, is thought of.
+        lower: How far below a primary count an attacker's interval must reach, as far as zero allows.
+
+    Returns:
+        For each table a flag for every cell, True where it is published; with the pattern and its problem.
+
+    Raises:
+        ParameterError: Tables do not fit their dimensions, disagree, or cannot be protected.
+
+    >>> jobs = [flat("area", ["north", "south"]), flat("job", ["yes", "no"])]
+    >>> result = suppress_tables({"jobs": (jobs, with_totals(jobs, [[2, 9], [8, 7]]))})
+    >>> result.cells, result.suppressed
+    (9, 4)
+    """
+    layouts = [TableDimensions(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
     counts = [_shaped(layout, np.asarray(counts)) for layout, (_, counts) in zip(layouts, tables.values(), strict=True)]
     linked = link(layouts)
     value = joined(linked, counts)
@@ -79,14 +109,14 @@ def suppress_tables(
     problem = pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
     pattern = solve(problem, linked, method=method).pattern
     published = {
-        layout.name: ~pattern.hidden[numbers].reshape(layout.shape)
+        layout.name: ~pattern.suppressed[numbers].reshape(layout.shape)
         for layout, numbers in zip(layouts, linked.numbers, strict=True)
     }
-    return Suppressed(published, pattern, problem, linked)
+    return SuppressionResult(published, pattern, problem, linked)
 
 
 def pose(
-    linked: Linked,
+    linked: LinkedTables,
     value: Integers,
     levels: Levels,
     *,
@@ -96,15 +126,15 @@ def pose(
     keep: Flags | None = None,
     who: Integers | None = None,
     inhabited: Flags | None = None,
-) -> Problem:
+) -> PatternProblem:
     """The problem of linked tables. Where zeros are always published, everybody knows that what is hidden is not zero,
     and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all (``inhabited``), is
     known from the records alone."""
     unlisted = ~linked.listed
-    kept = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
+    published = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
     low = np.zeros(len(value), np.int64)
     if zeros == "published":
-        kept = kept | ((value == 0) & ~unlisted)
+        published = published | ((value == 0) & ~unlisted)
         low[(value > 0) & ~unlisted] = 1
     on_list = Levels(
         levels.primary & ~unlisted,
@@ -113,36 +143,51 @@ def pose(
         np.where(unlisted, 0, levels.sliding),
     )
     structure = linked.structure
-    return Problem(
-        structure, value, on_list, weights(value, weight), low, kept, unlisted, single & ~unlisted, who, inhabited
+    return PatternProblem(
+        structure, value, on_list, weights(value, weight), low, published, unlisted, single & ~unlisted, who, inhabited
     )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Safe:
+class ProvedPattern:
     """A pattern with its proof."""
 
     pattern: Pattern
     protection: Protection
 
 
-def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance: Advance | None = None) -> Safe:
-    """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell; a pattern
-    that is not raises."""
+def solve(
+    problem: PatternProblem, linked: LinkedTables, *, method: Method = "auto", advance: Advance | None = None
+) -> ProvedPattern:
+    """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell.
+
+    Args:
+        problem: Values, protection levels and costs of all distinct cells.
+        linked: The tables that the cells belong to.
+        method: How the pattern is looked for; ``auto``: by the number of listed cells.
+        advance: Is told of every primary cell that is done.
+
+    Returns:
+        The pattern, and the feasible flows that prove it.
+
+    Raises:
+        ParameterError: Some cells cannot be protected, whatever else is suppressed.
+        ConfideError: A pattern could not be proved safe.
+    """
     cells = int(linked.listed.sum())
     chosen = method
     if method == "auto":
         chosen = "optimal" if cells <= SMALL_TABLE else "modular" if cells <= MEDIUM_TABLE else "heuristic"
     if chosen == "optimal":
         pattern = optimal(problem, seconds=OPTIMAL_SECONDS)
-        protection = Protection(problem, pattern.hidden)
+        protection = Protection(problem, pattern.suppressed)
         protection.complete(new=False, advance=advance)
     else:
         if chosen == "modular":
             protection = modular_protection(problem, linked, advance=advance)
         else:
             protection = protect(problem, advance=advance)
-        pattern = Pattern(protection.hidden, problem.cost(protection.hidden), chosen)
+        pattern = Pattern(protection.suppressed, problem.cost(protection.suppressed), chosen)
     if not protection.safe():
         raise ConfideError(
             "pattern-not-proved",
@@ -150,28 +195,39 @@ def solve(problem: Problem, linked: Linked, *, method: Method = "auto", advance:
             expected="a movement in whole numbers for every primary cell",
             remedy="try another method, and report it",
         )
-    return Safe(pattern, protection)
+    return ProvedPattern(pattern, protection)
 
 
 def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Integers:
-    """A table with all totals out of its inner cells: the codes without parts of every dimension, in order."""
-    whole = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
+    """A table with all totals out of its inner cells: the codes without parts of every dimension, in order.
+
+    Args:
+        dimensions: The variables with their hierarchies.
+        inner: Whole numbers, one axis for each dimension, one entry for each code without parts.
+
+    Returns:
+        Whole numbers with one entry for each code, totals with them.
+
+    >>> with_totals([flat("sex", ["f", "m"])], [3, 4])
+    array([7, 3, 4])
+    """
+    table = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
     leaves = [[at for at, parts in enumerate(dimension.children) if not parts] for dimension in dimensions]
-    whole[np.ix_(*leaves)] = np.asarray(inner)
-    return add_up(dimensions, whole)
+    table[np.ix_(*leaves)] = np.asarray(inner)
+    return add_up(dimensions, table)
 
 
-def add_up(dimensions: Sequence[Dimension], whole: Integers) -> Integers:
+def add_up(dimensions: Sequence[Dimension], table: Integers) -> Integers:
     """Every code with parts, in every dimension, as the sum of its parts."""
     for axis, dimension in enumerate(dimensions):
-        turned = np.moveaxis(whole, axis, 0)
+        turned = np.moveaxis(table, axis, 0)
         for at in range(dimension.size - 1, -1, -1):
             if dimension.children[at]:
                 turned[at] = turned[list(dimension.children[at])].sum(axis=0)
-    return whole
+    return table
 
 
-def joined(linked: Linked, counts: Sequence[Integers]) -> Integers:
+def joined(linked: LinkedTables, counts: Sequence[Integers]) -> Integers:
     """The values of all distinct cells; tables must agree on cells that they share."""
     value = np.zeros(linked.structure.cells, np.int64)
     for numbers, of_table in zip(linked.numbers, counts, strict=True):
@@ -183,7 +239,7 @@ def joined(linked: Linked, counts: Sequence[Integers]) -> Integers:
     return value
 
 
-def _shaped(layout: Layout, counts: npt.NDArray[np.int64]) -> Integers:
+def _shaped(layout: TableDimensions, counts: npt.NDArray[np.int64]) -> Integers:
     if counts.shape != layout.shape or counts.dtype.kind not in "iu":
         what = f"the counts of {layout.name!r} do not fit its dimensions"
         expected = f"whole numbers in the shape {layout.shape}, totals with them"

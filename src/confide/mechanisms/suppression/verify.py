@@ -9,6 +9,7 @@ the files; that each has its full protection is proved when the release is made 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ import numpy as np
 
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import Attacker
-from confide.mechanisms.suppression.output import Unlike, read_table
-from confide.mechanisms.suppression.programme import Programme, Table, described
-from confide.mechanisms.suppression.solving import Floats
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers
+from confide.releases import tabular
 from confide.releases.mechanism import Check
 
-DOCUMENT = "statement.html"
+TableContent = tuple[Integers, Flags]
+"""The figures of a table's cells, and which of them are suppressed."""
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
@@ -30,60 +32,48 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     question = manifest["plan"]["question"]
     programme = described(question)
     files = {file["path"] for file in manifest["files"]}
-    known = {path for table in programme.tables for path in paths(table, files).values()} | {DOCUMENT}
-    detail = ", ".join(sorted(files - known)) or "every file is a table of the plan, or the statement"
-    yield Check("no other files", files <= known, detail)
-    formats = {tuple(paths(table, files)) for table in programme.tables}
-    shown = ", ".join(sorted(set().union(*formats))) or "no file of any table is in the release"
-    yield Check("every table in every format", len(formats) == 1 and () not in formats, shown)
-    read: list[tuple[Integers, Flags]] = []
+    names = [table.name for table in programme.tables]
+    yield tabular.no_other_files(names, files)
+    yield tabular.every_format(names, files)
+    read: list[TableContent] = []
     for table in programme.tables:
         yield from _table(folder, files, table, read, magnitude=question["value"] is not None)
     if len(read) == len(programme.tables):
         yield from _together(programme, read, question)
 
 
-def paths(table: Table, files: set[str]) -> dict[str, str]:
-    """The files of a table by their format."""
-    wanted = {format_: f"tables/{table.name}.{format_}" for format_ in ("parquet", "csv")}
-    wanted["sdmx-csv"] = f"sdmx/{table.name}.csv"
-    return {format_: path for format_, path in wanted.items() if path in files}
-
-
 def _table(
-    folder: Path, files: set[str], table: Table, read: list[tuple[Integers, Flags]], *, magnitude: bool
+    folder: Path, files: set[str], table: HierarchicalTable, read: list[TableContent], *, magnitude: bool
 ) -> Iterator[Check]:
-    found: dict[str, tuple[Integers, Flags]] = {}
-    problem = ""
-    for format_, path in paths(table, files).items():
-        try:
-            found[format_] = read_table(folder / path, table, magnitude=magnitude, sdmx=format_ == "sdmx-csv")
-        except Unlike as error:
-            problem = problem or f"{format_}: {error}"
+    if not tabular.table_files(table.name, files):
+        return  # said of all tables together
+    reading = partial(read_table, table=table, magnitude=magnitude)
+    contents, problem = tabular.read_formats(folder, table.name, files, reading)
     yield Check(f"{table.name}: columns, labels and statuses", not problem, problem or f"{len(table.lines[0]):,} rows")
-    if problem or not found:
-        return
-    first, *others = found.values()
-    same = all(np.array_equal(first[0], each[0]) and np.array_equal(first[1], each[1]) for each in others)
-    yield Check(f"{table.name}: the same in every format", same, ", ".join(found))
-    read.append(first)
+    if not problem:
+        yield tabular.same_formats(table.name, contents, _same_content)
+        read.append(next(iter(contents.values())))
 
 
-def gathered(programme: Programme, read: list[tuple[Integers, Flags]]) -> tuple[Floats, Flags, bool]:
+def _same_content(one: TableContent, other: TableContent) -> bool:
+    return np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
+
+
+def gathered(programme: SuppressionProgramme, read: list[TableContent]) -> tuple[Floats, Flags, bool]:
     """The figures of all distinct cells and which are hidden, and whether tables agree about both."""
     linked = programme.linked
-    value, hidden = np.zeros(linked.structure.cells), np.ones(linked.structure.cells, np.bool_)
+    value, suppressed = np.zeros(linked.structure.cells), np.ones(linked.structure.cells, np.bool_)
     each = [
         (numbers[table.listed_cells], figures[table.listed_cells], flags[table.listed_cells])
         for table, numbers, (figures, flags) in zip(linked.tables, linked.numbers, read, strict=True)
     ]
     for at, figures, flags in each:
-        value[at], hidden[at] = figures, flags
-    agree = all(bool((value[at] == figures).all() and (hidden[at] == flags).all()) for at, figures, flags in each)
-    return value, hidden, agree
+        value[at], suppressed[at] = figures, flags
+    agree = all(bool((value[at] == figures).all() and (suppressed[at] == flags).all()) for at, figures, flags in each)
+    return value, suppressed, agree
 
 
-def bounds(programme: Programme, question: Mapping[str, Any]) -> Floats:
+def bounds(programme: SuppressionProgramme, question: Mapping[str, Any]) -> Floats:
     """What everybody knows of a hidden cell: not below zero, or not zero either where zeros are always published."""
     low = np.zeros(programme.linked.structure.cells)
     if question["suppression"]["zeros"] == "published":
@@ -91,38 +81,40 @@ def bounds(programme: Programme, question: Mapping[str, Any]) -> Floats:
     return low
 
 
-def _together(programme: Programme, read: list[tuple[Integers, Flags]], question: dict[str, Any]) -> Iterator[Check]:
+def _together(programme: SuppressionProgramme, read: list[TableContent], question: dict[str, Any]) -> Iterator[Check]:
     linked = programme.linked
-    value, hidden, agree = gathered(programme, read)
+    value, suppressed, agree = gathered(programme, read)
     yield Check("the same cell is the same in every table", agree, f"{int(linked.listed.sum()):,} distinct cells")
-    complete = np.asarray(abs(linked.structure.matrix) @ hidden.astype(np.float64)) == 0
-    sums = (linked.structure.matrix @ np.where(hidden, 0.0, value))[complete]
+    complete = np.asarray(abs(linked.structure.matrix) @ suppressed.astype(np.float64)) == 0
+    sums = (linked.structure.matrix @ np.where(suppressed, 0.0, value))[complete]
     detail = f"{int(complete.sum()):,} sums of published cells alone"
     yield Check("published cells add up", not sums.any(), detail)
     threshold = question["suppression"]["threshold"]
     if threshold is not None and question["value"] is None:
-        shown = linked.listed & ~hidden & (value > 0) & (value <= threshold)
-        yield Check("no small count is published", not shown.any(), f"none from 1 to {threshold:,}")
+        small = linked.listed & ~suppressed & (value > 0) & (value <= threshold)
+        yield Check("no small count is published", not small.any(), f"none from 1 to {threshold:,}")
     if agree and not sums.any():
-        yield from _attack(programme, value, hidden, question)
+        yield from _attack(programme, value, suppressed, question)
 
 
-def _attack(programme: Programme, value: Floats, hidden: Flags, question: dict[str, Any]) -> Iterator[Check]:
+def _attack(
+    programme: SuppressionProgramme, value: Floats, suppressed: Flags, question: dict[str, Any]
+) -> Iterator[Check]:
     linked, part = programme.linked, question["suppression"]
     low = bounds(programme, question)
     try:
-        attacker = Attacker(linked.structure, value, hidden, low, np.full(len(value), np.inf), integer=True)
-        found = attacker.intervals()
+        attacker = Attacker(linked.structure, value, suppressed, low, np.full(len(value), np.inf), integer=True)
+        intervals = attacker.intervals()
     except ConfideError as error:
         yield Check("hidden cells can have figures", False, error.findings[0].what)
         return
-    listed = hidden & linked.listed
-    exact = listed & (found.high <= found.low)
-    detail = f"{int(listed.sum()):,} hidden cells, {found.programmes:,} programmes solved"
+    listed = suppressed & linked.listed
+    exact = listed & (intervals.high <= intervals.low)
+    detail = f"{int(listed.sum()):,} hidden cells, {intervals.programmes:,} programmes solved"
     detail += f", of which {int(exact.sum()):,} are known exactly" if exact.any() else ": none is known exactly"
     yield Check("no hidden cell can be worked out", not exact.any(), detail)
     if part["threshold"] is not None and question["value"] is None:
-        small = listed & (found.low >= 1) & (found.high <= part["threshold"])
+        small = listed & (intervals.low >= 1) & (intervals.high <= part["threshold"])
         how_many = f"{int(small.sum()):,} are" if small.any() else "none is"
         detail = f"{how_many} known to be from 1 to {part['threshold']:,}"
         yield Check("no hidden cell is known to be small", not small.any(), detail)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, RunError
-from confide.geography import Spine
-from confide.mechanisms.swapping.people import ADULTS, People, combined
+from confide.geography import Spine, build_spine
+from confide.mechanisms.swapping.people import ADULTS, People, arrange, combined
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
 from confide.mechanisms.swapping.swap import Streams, Swap, choices, kept_in_blocks, random_order, rounded
 from confide.mechanisms.swapping.targeted import targeted_swap
 from confide.noise import ReleaseKey, draw_subset
+from confide.schema import NO_GROUP, Attribute, Recode, Schema
 
 # The enhanced variant: households of all kinds alike, paired by a key that may have noise.
 #
@@ -34,6 +38,7 @@ from confide.noise import ReleaseKey, draw_subset
 # Rodriguez (2021). Where its description leaves a choice, it is said here what is done.
 
 
+Integers = npt.NDArray[np.int64]
 TAKEN = "taken"
 
 
@@ -49,19 +54,22 @@ def enhanced_swap(people: People, settings: SwapSettings, streams: Streams) -> S
     turn = np.empty(people.households, np.int64)
     turn[order] = np.arange(people.households)
     partner = np.arange(people.households, dtype=np.int64)
-    left = np.arange(len(taken))
+    unpaired = np.arange(len(taken))
     by_stage: dict[str, int] = {}
     for position in reversed(range(len(levels))):
         by_stage[levels[position]] = 0
         for begin in (0, 1):
             one, other = _paired(
-                combined([key[left], units[position][left]]), turn[taken[left]], people.block_of[taken[left]], begin
+                combined([key[unpaired], units[position][unpaired]]),
+                turn[taken[unpaired]],
+                people.block_of[taken[unpaired]],
+                begin,
             )
-            first, second = taken[left[one]], taken[left[other]]
+            first, second = taken[unpaired[one]], taken[unpaired[other]]
             partner[first], partner[second] = second, first
             by_stage[levels[position]] += len(one)
-            left = np.delete(left, np.concatenate([one, other]))
-    return Swap(partner, {TAKEN: len(taken)}, {TAKEN: len(left)}, by_stage)
+            unpaired = np.delete(unpaired, np.concatenate([one, other]))
+    return Swap(partner, {TAKEN: len(taken)}, {TAKEN: len(unpaired)}, by_stage)
 
 
 def pairing_levels(people: People, settings: SwapSettings) -> tuple[str, ...]:
@@ -85,7 +93,7 @@ def _pseudo_units(
         area = unit[len(levels) - 1 - number][members]
         # Standing in the order of the area, then shuffled within it: each gets the units of another of the same area.
         source[members[np.argsort(area, kind="stable")]] = members[np.lexsort((turn[members], area))]
-    return [each[source] for each in unit]
+    return [units[source] for units in unit]
 
 
 def _paired(group: Integers, rank: Integers, block: Integers, begin: int) -> tuple[Integers, Integers]:
@@ -99,9 +107,6 @@ def _paired(group: Integers, rank: Integers, block: Integers, begin: int) -> tup
     one = np.flatnonzero((place % 2 == begin) & (np.repeat(lengths, lengths) > place + 1))
     apart = block[order[one]] != block[order[one + 1]]
     return order[one[apart]], order[one[apart] + 1]
-
-
-Integers = npt.NDArray[np.int64]
 
 
 def swap_people(
@@ -124,7 +129,7 @@ def swap_people(
     else:
         swap = enhanced_swap(people, settings, streams)
     twice = bool((swap.partner[swap.partner] != np.arange(people.households)).any())
-    if twice or any(kept.changed for kept in kept_in_blocks(people, settings, swap, named)):
+    if twice or any(count.changed for count in kept_in_blocks(people, settings, swap, named)):
         raise RunError(
             "swap-broken",
             "a household moved twice, or a count that is said to stay has changed",
@@ -137,11 +142,11 @@ def swap_people(
 
 def looked_at(settings: SwapSettings, values: Mapping[str, Integers], age: Integers | None) -> dict[str, Integers]:
     """The groups of every variable that the settings name, and ``adults`` where a profile has it."""
-    found = {name: values[name] for name in settings.variables}
+    groups = {name: values[name] for name in settings.variables}
     if settings.needs_age:
         assert age is not None
-        found[ADULTS] = (age >= settings.adult_age).astype(np.int64)
-    return found
+        groups[ADULTS] = (age >= settings.adult_age).astype(np.int64)
+    return groups
 
 
 def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
@@ -202,3 +207,157 @@ def _check_carried(people: People, settings: SwapSettings) -> None:
 
 def _wrong(name: str, what: str, found: str, expected: str) -> Finding:
     return Finding(f"swapping-{name}", what, Place(path=f"swapping.{name}"), found, expected, f"correct {name}")
+
+
+# Swapping as one function of two tables, settings and a key: for comparisons, trials and other programs.
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of records and blocks are called; the defaults are those of made-up people."""
+
+    household: str = "household_id"
+    block: str = "geocode"
+    levels: tuple[str, ...] = ("state", "county", "tract")
+    """Columns of the block table, coarsest first: the levels above the blocks."""
+    in_households: Mapping[str, int | str] = field(default_factory=lambda: {"hhgq": 0})
+    """Records with these values live in households; others never move."""
+    age: str = "age"
+
+
+def swap_records(
+    records: pa.Table,
+    blocks: pa.Table,
+    settings: SwapSettings,
+    key: ReleaseKey,
+    *,
+    columns: Columns | None = None,
+    schema: Schema | None = None,
+) -> pa.Table:
+    """The records with the places of swapped households exchanged: the same rows, in the same order, of which the block
+    and the columns to be carried are new.
+
+    The result is a function of the arguments: shuffled rows give the same rows, shuffled.
+
+    Args:
+        records: One row for each person.
+        blocks: One row for each block, with its unit on every level above.
+        settings: Which households are swapped, how many, and with whom.
+        key: The key that all draws follow from.
+        columns: What the columns are called; None: as in simulated populations.
+        schema: Variables of the settings are columns as they are or, with a schema, its attributes and recodes.
+
+    Returns:
+        The records: only blocks, and columns to be carried, differ.
+
+    Raises:
+        ParameterError: A column is missing, or the geography lacks what the settings ask for.
+        InputError: A record does not fit the blocks or the schema, or a household lies in two blocks.
+
+    >>> from confide.mechanisms.swapping import swap_settings
+    >>> blocks = pa.table({"geocode": ["a1", "a2"], "county": ["a", "a"]})
+    >>> records = pa.table({"household_id": ["h", "i"], "geocode": ["a1", "a2"], "sex": [1, 2], "age": [30, 40]})
+    >>> settings = swap_settings(variant="targeted", rate=1, risk=["sex"])
+    >>> where = Columns(levels=("county",), in_households={})
+    >>> swap_records(records, blocks, settings, ReleaseKey.choose("00" * 32), columns=where)["geocode"].to_pylist()
+    ['a2', 'a1']
+    """
+    layout = columns or Columns()
+    _require(records, [layout.household, layout.block, *layout.in_households, *settings.carry], "records")
+    _require(blocks, [layout.block, *layout.levels], "blocks")
+    spine = spine_of(blocks, layout)
+    check_settings(spine, settings)
+    named = {name: _recode(schema, name) for name in settings.variables}
+    used = [recode.attribute.name if recode else name for name, recode in named.items()]
+    used += [*settings.carry, *([layout.age] if settings.needs_age else [])]
+    _require(records, used, "records")
+    attributes = {recode.attribute.name: recode.attribute for recode in named.values() if recode}
+    codes = {name: coded(records.column(name), attributes.get(name)) for name in dict.fromkeys(used)}
+    texts = records.column(layout.block).combine_chunks().cast(pa.string())
+    block = pc.fill_null(pc.index_in(texts, pa.array(spine.blocks.codes)), -1).to_numpy(zero_copy_only=False)
+    if bool((block < 0).any()):
+        raise InputError(_bad("unknown-block", "a record lies in a block that the block table lacks", layout.block))
+    people, order, _ = arrange(spine, _ids(records, layout), block.astype(np.int64), codes)
+    values = {
+        name: people.codes[name] if recode is None else recode.assignment[people.codes[recode.attribute.name]]
+        for name, recode in named.items()
+    }
+    if any(bool((groups == NO_GROUP).any()) for groups in values.values()):
+        raise ParameterError(_bad("incomplete-recode", "a recode leaves people out", None))
+    age = None
+    if settings.needs_age:
+        years = records.column(layout.age).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
+        age = years[order].astype(np.int64)
+    swap = swap_people(people, settings, values, age, key, b"records")
+    back = np.argsort(order)
+    new = swap.block(people)[back]
+    kind = records.schema.field(layout.block).type
+    result = _replaced(records, layout.block, pa.array(spine.blocks.codes).take(pa.array(new)).cast(kind))
+    inside = people.members
+    row = np.arange(len(order))
+    row[inside] = people.first[swap.partner][people.household[inside]]
+    for name in settings.carry:
+        result = _replaced(result, name, records.column(name).combine_chunks().take(pa.array(order[row][back])))
+    return result
+
+
+def spine_of(blocks: pa.Table, layout: Columns) -> Spine:
+    """The geography of a block table."""
+    names = [*layout.levels, layout.block]
+    codes = {name: blocks.column(name).combine_chunks().cast(pa.string()).to_pylist() for name in names}
+    return build_spine({name: codes[name] for name in layout.levels} | {"block": codes[layout.block]})
+
+
+def coded(column: pa.ChunkedArray, attribute: Attribute | None) -> Integers:
+    """A column as whole numbers from zero: the levels of an attribute, or the distinct values in their order."""
+    array = column.combine_chunks()
+    if array.null_count:
+        raise InputError(_bad("missing-value", "a record has no value", None))
+    if attribute is None:
+        distinct = pc.unique(array)
+        levels = distinct.take(pc.sort_indices(distinct))
+    else:
+        levels = pa.array([level.code for level in attribute.levels])
+        array = array.cast(levels.type)
+    places: Integers = pc.fill_null(pc.index_in(array, levels), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if bool((places < 0).any()):
+        raise InputError(_bad("bad-record", "a code is not in the schema", attribute.name if attribute else None))
+    return places
+
+
+def _ids(records: pa.Table, layout: Columns) -> pa.Array:
+    """The ids of the households as text, null where somebody lives in none."""
+    ids = records.column(layout.household).combine_chunks().cast(pa.string())
+    inside = pa.array(np.ones(records.num_rows, np.bool_))
+    for name, code in layout.in_households.items():
+        column = records.column(name).combine_chunks()
+        inside = pc.and_(inside, pc.fill_null(pc.equal(column, pa.scalar(code).cast(column.type)), False))
+    if pc.any(pc.and_(inside, pc.is_null(ids))).as_py():
+        raise InputError(_bad("no-household", "a record of a household has no household id", layout.household))
+    return pc.if_else(inside, ids, pa.scalar(None, pa.string()))
+
+
+def _recode(schema: Schema | None, name: str) -> Recode | None:
+    return None if schema is None else schema.variable(name)
+
+
+def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.column_names.index(name), table.schema.field(name), values)
+
+
+def _require(table: pa.Table, names: Sequence[str], which: str) -> None:
+    missing = [name for name in dict.fromkeys(names) if name not in table.column_names]
+    if missing:
+        raise ParameterError(
+            "missing-column",
+            f"the {which} have no column {missing[0]!r}",
+            where=Place(column=missing[0]),
+            found=f"{table.num_columns} columns of other names",
+            expected=f"a column {missing[0]!r}",
+            remedy="name the right column in the settings or in Columns",
+        )
+
+
+def _bad(code: str, what: str, column: str | None) -> Finding:
+    expected, remedy = "records that fit the block table and the schema", "correct the records"
+    return Finding(code, what, Place(column=column), CONFIDENTIAL, expected, remedy)

@@ -18,19 +18,19 @@ import pyarrow.compute as pc
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.errors import Finding
 from confide.mechanisms.swapping.core import exact_levels, looked_at
 from confide.mechanisms.swapping.mechanism import moved_file, swap_of
-from confide.mechanisms.swapping.output import Described, ReadTable, Rows, Unlike, count_table, read_released
+from confide.mechanisms.swapping.output import AreaCounts, count_table, read_table
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People
-from confide.mechanisms.swapping.problem import SwappingQuestion, Table
-from confide.mechanisms.swapping.records import read_people, variables_of
+from confide.mechanisms.swapping.problem import SwappingProblem, read_people, variables_of
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, Swap, kept_in_blocks
-from confide.releases.evaluate import require_sealed
+from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.workspace import Workspace, changed
+from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
+from confide.releases.workspace import Workspace
 from confide.report import plots, swapping_plots
-from confide.report.dossier import BANNER, Evaluated, Evaluating, no_maps, write
+from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.utility import tally
 
@@ -38,45 +38,42 @@ Integers = npt.NDArray[np.int64]
 
 
 def evaluate(
-    question: SwappingQuestion, workspace: Workspace, engine: Engine, progress: Progress
+    problem: SwappingProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, what stays counted again, and the swap itself."""
-    require_sealed(workspace)
-    begun = workspace.identity()
-    if begun is None or begun.records_fingerprint != question.fingerprint():
-        raise changed("records or settings are not those of the release", workspace)
+    require_records(workspace, problem.fingerprint(), "records or settings are not those of the release")
     with progress.stage("Reading records", 1) as advance:
-        people = read_people(question, engine)
+        people = read_people(problem, engine)
         advance(1)
     swap = swap_of(workspace) if moved_file(workspace).exists() else None
     rows = []
-    finest = {table.query.name for table in question.tables}
-    with progress.stage("Comparing with the truth", max(1, len(question.tables))) as advance:
-        for table in question.tables:
-            rows += list(_compared(question, people, table, workspace.release))
+    finest = {table.query.name for table in problem.tables}
+    with progress.stage("Comparing with the truth", max(1, len(problem.tables))) as advance:
+        for table in problem.tables:
+            rows += list(_compared(problem, people, table, workspace.release))
             advance(1)
     return Confidential(
         {
             "units": "cells",
             "accuracy": [_headline(row) for row in rows if row["query"] in finest],
             "tables": rows,
-            "kept": _kept(question, people, swap),
+            "kept": _kept(problem, people, swap),
             "exact": [row for row in rows if row["said_to_stay"]],
-            "swap": None if swap is None else _swap(question, people, swap),
+            "swap": None if swap is None else _swap(problem, people, swap),
         }
     )
 
 
-def _compared(question: SwappingQuestion, people: People, table: Table, release: Path) -> Iterator[dict[str, Any]]:
+def _compared(problem: SwappingProblem, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
-    released = _released(question, table, release)
+    released = _released(problem, table, release)
     for place, (level, true) in enumerate(count_table(people, people.block, people.codes, table)):
-        published = _rows(question, released, level, place)
+        published = _of_level(problem, released, level, place)
         for number, margin in enumerate(table.margins):
             one, other = _both(true, published, number, margin.cells)
             if not len(one):
                 continue
-            said = _stays(question, table, level, number)
+            said = _stays(problem, table, level, number)
             yield {
                 "table": table.name,
                 "level": level,
@@ -87,66 +84,58 @@ def _compared(question: SwappingQuestion, people: People, table: Table, release:
             }
 
 
-def _stays(question: SwappingQuestion, table: Table, level: str, number: int) -> bool:
+def _stays(problem: SwappingProblem, table: QueryTable, level: str, number: int) -> bool:
     """Whether the release says that these counts are as they were."""
     variables = table.margins[number].variables
-    carried = {variable.attribute.name for variable in variables} & set(question.settings.carry)
-    if level in exact_levels(question.spine, question.settings) and not carried:
+    carried = {variable.attribute.name for variable in variables} & set(problem.settings.carry)
+    if level in exact_levels(problem.spine, problem.settings) and not carried:
         return True
     names = [variable.name for variable in variables]
-    kept = question.settings.kept
-    return names in [[name] for name in kept] or (not names and SIZE in kept)
+    invariant = problem.settings.kept
+    return names in [[name] for name in invariant] or (not names and SIZE in invariant)
 
 
-def _both(true: Rows, published: Rows, number: int, cells: int) -> tuple[Integers, Integers]:
+def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> tuple[Integers, Integers]:
     """True and published counts of the cells of a margin that either has."""
     keys, counts = [], []
     for rows in (true, published):
         of = rows.margin == number
         keys.append(rows.unit[of] * cells + rows.cell[of])
         counts.append(rows.count[of])
-    known = np.union1d(*keys)
-    found = []
+    cells_present = np.union1d(*keys)
+    dense = []
     for key, count in zip(keys, counts, strict=True):
-        full: Integers = np.zeros(len(known), np.int64)
-        full[np.searchsorted(known, key)] = count
-        found.append(full)
-    return found[0], found[1]
+        full: Integers = np.zeros(len(cells_present), np.int64)
+        full[np.searchsorted(cells_present, key)] = count
+        dense.append(full)
+    return dense[0], dense[1]
 
 
-def _released(question: SwappingQuestion, table: Table, release: Path) -> ReadTable:
-    facts = next(values for values in question.facts()["tables"] if values["name"] == table.name)
-    file = next(iter(sorted((release / "tables").glob(f"{table.name}.*parquet"))), None)
-    file = file or next(iter(sorted((release / "tables").glob(f"{table.name}.*csv"))), None)
+def _released(problem: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
+    file, _ = released_file(release, table.name, problem.spec.output.formats)
     try:
-        if file is None:
-            raise Unlike("no file")
-        return read_released(file, Described.read(facts))
-    except (Unlike, OSError, pa.ArrowException) as problem:
-        found = str(problem) if isinstance(problem, Unlike) else "a file that cannot be read"
-        remedy = "verify the release with `confide verify`, and restore it"
-        what = "a released table is not as the plan describes it"
-        place = Place(file=table.name)
-        raise ReleaseError("release-unlike", what, place, found, "the table as it was sealed", remedy) from None
+        return read_table(file, table.layout)
+    except (UnlikePlanError, OSError, pa.ArrowException) as error:
+        raise unlike_plan(table.name, error) from None
 
 
-def _rows(question: SwappingQuestion, read: ReadTable, level: str, place: int) -> Rows:
-    of = read.level == place
-    codes = pa.array(question.spine.level(level).codes, pa.string())
-    unit = pc.index_in(read.area.filter(pa.array(of)), codes).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Rows(unit, read.margin[of], read.cell[of], read.count[of])
+def _of_level(problem: SwappingProblem, rows: TableRows, level: str, place: int) -> AreaCounts:
+    codes = pa.array(problem.spine.level(level).codes, pa.string())
+    on_level = rows.on_level(place)
+    unit = pc.index_in(on_level.area, codes).to_numpy(zero_copy_only=False).astype(np.int64)
+    return AreaCounts(unit, on_level.margin, on_level.cell, on_level.count)
 
 
-def _kept(question: SwappingQuestion, people: People, swap: Swap | None) -> list[dict[str, Any]]:
+def _kept(problem: SwappingProblem, people: People, swap: Swap | None) -> list[dict[str, Any]]:
     """What is said to stay in every block, from who moved and from the records."""
     if swap is None:
         return []
-    values, age = variables_of(question, people)
-    named = looked_at(question.settings, values, age)
-    return [kept.as_dict() for kept in kept_in_blocks(people, question.settings, swap, named)]
+    values, age = variables_of(problem, people)
+    named = looked_at(problem.settings, values, age)
+    return [count.as_dict() for count in kept_in_blocks(people, problem.settings, swap, named)]
 
 
-def _swap(question: SwappingQuestion, people: People, swap: Swap) -> dict[str, Any]:
+def _swap(problem: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:
     moved = swap.moved
     after = people.block_of[swap.partner]
     return {
@@ -155,15 +144,15 @@ def _swap(question: SwappingQuestion, people: People, swap: Swap) -> dict[str, A
         "share_moved": float(moved.mean()) if len(moved) else 0.0,
         "persons": len(people.block),
         "persons_moved": int(people.size[moved].sum()),
-        "rate": str(question.settings.rate),
+        "rate": str(problem.settings.rate),
         "wanted": dict(swap.wanted),
         "without_partner": dict(swap.without),
         "pairs_by_stage": dict(swap.by_stage),
         "left_unit": {
             level.name: int((people.unit_of(level.name)[people.block_of] != people.unit_of(level.name)[after]).sum())
-            for level in question.spine.levels
+            for level in problem.spine.levels
         },
-        "settings": question.settings.as_dict(),
+        "settings": problem.settings.as_dict(),
     }
 
 
@@ -189,18 +178,11 @@ KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults"}
 
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier."""
-    findings = no_maps(asked, "swapping", "swapped data")
-    if len(asked.runs) > 1:
-        what, found = "swapped data are evaluated one run at a time", f"{len(asked.runs)} runs"
-        findings.append(Finding("one-run", what, Place(path="RUN"), found, "one run", "give one run"))
-    if findings:
-        raise ParameterError(findings)
-    run = asked.runs[0]
+    refusal = Finding("one-run", "swapped data are evaluated one run at a time", remedy="give one run")
+    run = only_run(asked, "swapping", "swapped data", refusal)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
-    numbers = accuracy.reveal("the dossier is the curator's own report on the truth")
     levels = [level.name for level in asked.question.spine.levels]
-    page = write(run.workspace.dossier, numbers, _page(numbers, run.title, levels))
-    return Evaluated(Confidential(numbers), page)
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, levels))
 
 
 def _page(numbers: Row, title: str, levels: list[str]) -> str:

@@ -36,8 +36,7 @@ from confide.mechanisms.swapping.output import (
     table_schema,
 )
 from confide.mechanisms.swapping.people import People
-from confide.mechanisms.swapping.problem import SwappingQuestion, prepare
-from confide.mechanisms.swapping.records import check_people, read_people, variables_of
+from confide.mechanisms.swapping.problem import SwappingProblem, check_people, prepare, read_people, variables_of
 from confide.mechanisms.swapping.spec import SwappingSpec, swapping_spec
 from confide.mechanisms.swapping.statement import in_words, noise_facts, sizes, swapping_statement
 from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
@@ -52,11 +51,11 @@ from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
 
 Integers = npt.NDArray[np.int64]
-BYTES_PER_BYTE = 25
+BYTES_PER_RECORD_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
 
 
-class Swapping(Mechanism[SwappingQuestion]):
+class Swapping(Mechanism[SwappingProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "swapping"
@@ -64,24 +63,24 @@ class Swapping(Mechanism[SwappingQuestion]):
     keyed = True
     measures_counts = False
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         return prepare(loaded, engine)
 
-    def plan(self, problem: SwappingQuestion) -> Plan:
+    def plan(self, problem: SwappingProblem) -> Plan:
         """No measurement and no loss; what may be a secret is not in it."""
         spine = tuple(level.name for level in problem.spine.levels)
         return Plan.without_loss(self.name, problem.facts(), spine)
 
-    def fingerprint(self, problem: SwappingQuestion) -> str:
+    def fingerprint(self, problem: SwappingProblem) -> str:
         return problem.fingerprint()
 
-    def bytes_needed(self, problem: SwappingQuestion, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_BYTE * problem.records.path.stat().st_size
+    def bytes_needed(self, problem: SwappingProblem, plan: Plan) -> int:  # noqa: ARG002
+        return BYTES_PER_RECORD_BYTE * problem.records.path.stat().st_size
 
-    def check(self, problem: SwappingQuestion, job: Job) -> list[Finding]:
+    def check(self, problem: SwappingProblem, job: Job) -> list[Finding]:
         return check_people(problem, job)
 
-    def measure(self, problem: SwappingQuestion, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> None:
         """Swaps. What is kept is where everybody is afterwards, and how the swap went."""
         assert noise is not None
         folder = private_folder(job.workspace.measured)
@@ -99,12 +98,12 @@ class Swapping(Mechanism[SwappingQuestion]):
             write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
             advance(1)
 
-    def guarantee(self, problem: SwappingQuestion, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def guarantee(self, problem: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """How many households moved, and how many found no partner, is not said: it would tell the rate."""
         words = in_words(problem.facts()["swapping"])
         return {"privacy": {"loss": None, "in_words": words}, "noise": noise_facts()}
 
-    def publish(self, problem: SwappingQuestion, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: SwappingProblem, job: Job, release: ReleaseWriter) -> None:
         people, block, codes = swapped(problem, job.workspace, job.engine)
         formats = problem.spec.output.formats
         with job.progress.stage("Writing tables", len(problem.tables) + 1) as advance:
@@ -173,7 +172,7 @@ def moved_file(workspace: Workspace) -> Path:
 
 
 def swapped(
-    question: SwappingQuestion, workspace: Workspace, engine: Engine
+    question: SwappingProblem, workspace: Workspace, engine: Engine
 ) -> tuple[People, Integers, dict[str, Integers]]:
     """People as they were, and block and codes of each as they are after the swap of a run."""
     people = read_people(question, engine)
@@ -198,7 +197,7 @@ def recall_tally(workspace: Workspace) -> dict[str, Any]:
 
 
 def _tally(
-    question: SwappingQuestion, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
+    question: SwappingProblem, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
 ) -> dict[str, Any]:
     named = looked_at(question.settings, values, age)
     return {

@@ -110,7 +110,7 @@ def arrange(
     number = pc.fill_null(pc.index_in(ids, distinct), len(distinct)).to_numpy(zero_copy_only=False).astype(np.int64)
     order = np.argsort(combined([number, block, *codes.values()]), kind="stable").astype(np.int64)
     number, block = number[order], block[order]
-    known = {name: column[order] for name, column in codes.items()}
+    sorted_codes = {name: column[order] for name, column in codes.items()}
     inside = number < len(distinct)
     household = np.where(inside, number, NO_HOUSEHOLD)
     together = inside[1:] & (number[1:] == number[:-1]) & (block[1:] != block[:-1])
@@ -119,9 +119,9 @@ def arrange(
     digest = hashlib.sha256(b"confide/swapping/people/v1" + bytes.fromhex(frame_fingerprint(spine)))
     texts = distinct.to_pylist()
     digest.update(np.array([len(text) for text in texts], "<i8").tobytes() + "".join(texts).encode())
-    for name, column in {"household": household, "block": block, **known}.items():
+    for name, column in {"household": household, "block": block, **sorted_codes}.items():
         digest.update(name.encode() + b"\0" + column.astype("<i8").tobytes())
-    return People(spine, household, block, known, digest.digest()), order, distinct
+    return People(spine, household, block, sorted_codes, digest.digest()), order, distinct
 
 
 def _torn(number: int) -> Finding:

@@ -8,35 +8,43 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from confide.documents import load_schema
 from confide.engines import Engine, Source
+from confide.engines.atomic_files import private_folder
+from confide.engines.expressions import identifier, literal
+from confide.engines.groups import write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import AreaRule, Frame, LevelRule, read_frame
-from confide.inputs.records import records_fingerprint
+from confide.inputs.frame import AreaRule, Frame, LevelRule, missing_columns, read_frame, wrong_code_types
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    blocks_table,
+    check_columns,
+    check_records,
+    code_expressions,
+    column_expressions,
+    records_fingerprint,
+)
 from confide.mechanisms.swapping.core import check_levels, exact_levels
+from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import SwappingSpec
 from confide.releases.load_spec import LoadedSpec, find_sources
+from confide.releases.mechanism import Job
+from confide.releases.tabular import ALL, AREA, COUNT, LEVEL, QueryTable, incomplete_recode, placed, too_large
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
-ALL = "all"
-"""What stands in the column of a variable that a margin sums over."""
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """One table; ``margins`` has the total first and its own cross-classification last."""
-
-    name: str
-    title: str
-    query: Query
-    margins: tuple[Query, ...]
-    levels: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SwappingQuestion:
+class SwappingProblem:
     """Everything that decides the release but the records and the key."""
 
     spec: SwappingSpec
@@ -44,7 +52,7 @@ class SwappingQuestion:
     frame: Frame
     records: Source
     settings: SwapSettings
-    tables: tuple[Table, ...]
+    tables: tuple[QueryTable, ...]
 
     @property
     def spine(self) -> Spine:
@@ -68,8 +76,8 @@ class SwappingQuestion:
 
     def fingerprint(self) -> str:
         """SHA-256 of the records and of what may be a secret: it is kept with the run and never published."""
-        whole = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records.path)))
-        return hashlib.sha256(whole.digest() + self.settings.fingerprint).hexdigest()
+        digest = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records.path)))
+        return hashlib.sha256(digest.digest() + self.settings.fingerprint).hexdigest()
 
     def facts(self) -> Mapping[str, Any]:
         """What stands in the plan: all of it public. The settings are there only if the spec says so."""
@@ -90,14 +98,8 @@ class SwappingQuestion:
             },
             "in_households": bool(self.spec.data.in_households),
             "tables": [
-                {
-                    "name": table.name,
-                    "title": table.title,
-                    "levels": [*table.levels],
-                    "variables": {variable.attribute.name: variable.labels for variable in table.query.variables},
-                    "margins": {margin.name: margin.name for margin in table.margins},
-                    "codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables],
-                }
+                table.layout.as_dict()
+                | {"codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables]}
                 for table in self.tables
             ],
             "microdata": self._microdata() if self.spec.output.microdata else None,
@@ -112,17 +114,17 @@ class SwappingQuestion:
         }
 
 
-# From a spec to its question: schema, frame, settings and tables, with every problem of them at once.
+# From a spec to its prepared problem: schema, frame, settings and tables, with every problem of them at once.
 
 
 MOST_CELLS = 1_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 HOUSEHOLD = "household"
-RESERVED = {"level", "area", "count", "block", HOUSEHOLD}
+RESERVED = {LEVEL, AREA, COUNT, "block", HOUSEHOLD}
 """Columns of our own."""
 
 
-def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
+def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SwappingSpec)
@@ -143,7 +145,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
         settings = _settings(loaded, spec)
     except ConfideError as error:
         findings += [_placed(loaded, finding) for finding in error.findings]
-    tables: list[Table] = []
+    tables: list[QueryTable] = []
     geography = spec.geography
     reserved = RESERVED | {geography.block, *(level.name for level in geography.levels)}
     reserved |= {area.name for area in geography.areas}
@@ -156,18 +158,17 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingQuestion:
             try:
                 query = _query(schema, part.variables, reserved)
                 margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
-                kept = tuple(margins) if part.margins == "all" else (query,)
-                tables.append(Table(part.name, part.title or part.name, query, kept, tuple(part.levels)))
+                margin_queries = tuple(margins) if part.margins == "all" else (query,)
+                tables.append(QueryTable(part.name, part.title or part.name, query, margin_queries, tuple(part.levels)))
             except ConfideError as error:
-                where = loaded.place("tables", position, "variables")
-                findings += [replace(finding, where=where) for finding in error.findings]
+                findings += placed(error, loaded.place("tables", position, "variables"))
         if settings is not None:
             findings += _people(loaded, spec, schema, settings)
     if settings is not None and frame is not None:
         findings += [_placed(loaded, finding) for finding in check_levels(frame.spine, settings)]
     if findings or schema is None or frame is None or settings is None:
         raise SpecError(findings)
-    return SwappingQuestion(spec, schema, frame, sources["records"], settings, tuple(tables))
+    return SwappingProblem(spec, schema, frame, sources["records"], settings, tuple(tables))
 
 
 def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
@@ -203,17 +204,13 @@ def _placed(loaded: LoadedSpec, finding: Finding) -> Finding:
 def _query(schema: Schema, variables: Sequence[str], reserved: AbstractSet[str]) -> Query:
     query = schema.ordered_query(variables)
     if query.cells > MOST_CELLS:
-        found, expected = f"{query.cells:,} cells", f"at most {MOST_CELLS:,}"
-        raise ConfideError(
-                "table-too-large", "the table has too many cells for one area", found=found, expected=expected,
-                remedy="use coarser recodes, or split the table",
-            )  # fmt: skip
+        raise too_large(query.cells, MOST_CELLS, area=True)
     for variable in query.variables:
         name = variable.attribute.name
         if name in reserved or ALL in variable.labels:
             raise ConfideError(_reserved(name, reserved))
         if (variable.assignment == NO_GROUP).any():
-            raise ConfideError(_incomplete(variable.name, "a table and its margins would not agree"))
+            raise incomplete_recode(variable.name, ": a table and its margins would not agree")
     return query
 
 
@@ -226,9 +223,9 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
         where = loaded.place("swapping", "risk" if name in settings.risk else "profiles")
         try:
             if (schema.variable(name).assignment == NO_GROUP).any():
-                findings.append(replace(_incomplete(name, "households would be compared in part"), where=where))
+                findings += placed(incomplete_recode(name, ": households would be compared in part"), where)
         except ConfideError as error:
-            findings += [replace(finding, where=where) for finding in error.findings]
+            findings += placed(error, where)
     for name in settings.carry:
         if name not in by_name:
             what, where = f"the schema has no attribute {name!r}", loaded.place("swapping", "carry")
@@ -260,11 +257,103 @@ def _reserved(name: str, reserved: AbstractSet[str]) -> Finding:
     )
 
 
-def _incomplete(name: str, why: str) -> Finding:
-    return Finding(
-        code="incomplete-recode",
-        what=f"the recode {name!r} leaves levels out: {why}",
-        found=name,
-        expected="a recode that puts every level into a group",
-        remedy="add a group for the rest to the schema file",
+# The records of a run: checked for households, and read as people in whole numbers.
+
+
+def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
+    """Every problem of the records: codes, blocks, households without an id or in two blocks."""
+    engine, records, block = job.engine, problem.records, problem.spec.geography.block
+    household = problem.spec.data.household
+    findings = missing_columns(engine, records, [household], confidential=True)
+    if findings:
+        return findings + check_columns(engine, records, problem.attributes, block)
+    findings = wrong_code_types(engine, records, [household])
+    frame = private_folder(job.workspace.scratch) / "frame.parquet"
+    write_parquet(blocks_table(problem.spine), frame)
+    findings += check_records(engine, records, problem.attributes, block, problem.spine, frame)
+    return findings or _households(problem, engine)
+
+
+def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
+    records, column = problem.records, problem.records.theirs(problem.spec.data.household)
+    read = column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
+    inside, name = _inside(problem, read), identifier(column)
+    text = f"CAST({name} AS VARCHAR)"
+    findings = []
+    lacking = f"{inside} AND coalesce({text}, '') = ''"
+    rows = engine.first_rows(records, lacking, ROWS_NAMED)
+    if rows:
+        what, expected = "a record of a household has no household id", "an id in every record of a household"
+        findings.append(_bad(problem, "no-household", what, expected, rows))
+    torn = (
+        f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
+        f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
     )
+    rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
+    if rows:
+        what, expected = "members of one household lie in different blocks", "one block for all members of a household"
+        findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
+    for carried in () if findings else problem.settings.carry:
+        differs = (
+            f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
+            f"HAVING count(DISTINCT {read[carried]}) > 1)"
+        )
+        rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
+        if rows:
+            what = f"members of one household differ in {carried!r}, which is to be exchanged with the place"
+            expected = "one value for all members of a household"
+            findings.append(_bad(problem, "carried-differs", what, expected, rows))
+    return findings
+
+
+def read_people(problem: SwappingProblem, engine: Engine) -> People:
+    """Everybody, in whole numbers: of each attribute the position of its level."""
+    records, block = problem.records, problem.spec.geography.block
+    read = column_expressions(engine, records, problem.attributes, block)
+    column = f"CAST({identifier(records.theirs(problem.spec.data.household))} AS VARCHAR)"
+    # By position: an attribute may have any name, also one that we would give.
+    attributes = "".join(
+        f", {number} AS attribute_{position}"
+        for position, number in enumerate(code_expressions(engine, records, problem.attributes).values())
+    )
+    text = (
+        f"SELECT CASE WHEN {_inside(problem, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
+        "FROM records"
+    )
+    table = engine.sql(text, records=records).reveal("to swap households and to count people")
+    codes = {
+        attribute.name: table.column(f"attribute_{position}").combine_chunks().to_numpy(zero_copy_only=False)
+        for position, attribute in enumerate(problem.attributes)
+    }
+    codes_of_blocks = pa.array(problem.spine.blocks.codes, pa.string())
+    place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), codes_of_blocks)
+    people, _, _ = arrange(
+        problem.spine,
+        table.column("id").combine_chunks().cast(pa.string()),
+        place.to_numpy(zero_copy_only=False).astype(np.int64),
+        {name: column.astype(np.int64) for name, column in codes.items()},
+    )
+    return people
+
+
+def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
+    """The groups of every variable that the settings name, and ages where adults are told by them."""
+    values = {
+        name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
+    }
+    if not problem.settings.needs_age:
+        return values, None
+    named = {attribute.name: attribute for attribute in problem.attributes}[problem.spec.data.age]
+    ages = np.array([int(level.code) for level in named.levels], np.int64)
+    return values, ages[people.codes[named.name]]
+
+
+def _inside(problem: SwappingProblem, read: dict[str, str]) -> str:
+    tests = [f"{read[name]} = {literal(code)}" for name, code in problem.spec.data.in_households.items()]
+    return "(" + (" AND ".join(tests) or "TRUE") + ")"
+
+
+def _bad(problem: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
+    remedy = "correct the records; who lives in no household is told by [data] in_households"
+    household = problem.spec.data.household
+    return bad_record(problem.records, household, what, expected, rows, code=code, remedy=remedy)

@@ -62,8 +62,8 @@ class SwapSettings:
         if self.variant == "enhanced":
             return (SIZE,) if self.key_noise == NO_NOISE else ()
         common = [set(profile) | ({SIZE} if set(profile) - {ADULTS} else set()) for profile in self.profiles]
-        kept = set.intersection(*common)
-        return tuple(sorted(kept, key=lambda name: ({SIZE: 0, ADULTS: 1}.get(name, 2), name)))
+        shared = set.intersection(*common)
+        return tuple(sorted(shared, key=lambda name: ({SIZE: 0, ADULTS: 1}.get(name, 2), name)))
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -97,7 +97,21 @@ def swap_settings(
     groups: Iterable[Exact] = (1, 0, 0),
     **rest: Any,
 ) -> SwapSettings:
-    """Settings from values as people write them. Raises a :class:`ParameterError` with every problem."""
+    """Settings from values as people write them.
+
+    Args:
+        variant: ``targeted`` or ``enhanced``.
+        rate: The share of households to be moved, both partners counted; exact, never a float.
+        key_noise: Enhanced: the probabilities that -1, 0 and 1 are added to the size of a household.
+        groups: Enhanced: the probabilities to keep the finest unit, or to mix it one, two ... levels up.
+        rest: The other fields of :class:`SwapSettings`.
+
+    Raises:
+        ParameterError: With every problem at once.
+
+    >>> swap_settings(variant="targeted", rate="0.05", risk=["age", "sex"]).rate
+    Fraction(1, 20)
+    """
     if variant not in get_args(Variant):
         raise ParameterError(_wrong("variant", "there is no such variant", repr(variant), "targeted or enhanced"))
     lists: dict[str, Any] = {name: tuple(rest[name]) for name in ("levels", "carry", "risk") if name in rest}
@@ -117,7 +131,16 @@ def swap_settings(
 
 
 def load_settings(name: str, base: Path | None = None, **changes: Any) -> SwapSettings:
-    """The settings shipped under ``name`` (``light``, ``heavy``), or those of a TOML file; ``changes`` win."""
+    """The settings shipped under a name, or those of a TOML file.
+
+    Args:
+        name: ``light``, ``heavy``, or the path of a file with a table ``[swapping]``.
+        base: The folder that a path is relative to.
+        changes: Fields of :class:`SwapSettings` that win over the file's.
+
+    >>> load_settings("light", rate="0.01").rate
+    Fraction(1, 100)
+    """
     return swap_settings(**settings_values(name, base) | changes)
 
 
@@ -127,12 +150,12 @@ def settings_values(name: str, base: Path | None = None) -> dict[str, Any]:
         values = load_shipped(KIND, name)
     else:
         values = read_toml((base or Path()) / name, kind=KIND, known=shipped(KIND))
-    known = {field.name for field in fields(SwapSettings)}
+    names = {field.name for field in fields(SwapSettings)}
     body = values.get("swapping", {})
-    unknown = sorted(set(body) - known) if isinstance(body, dict) else ["swapping"]
+    unknown = sorted(set(body) - names) if isinstance(body, dict) else ["swapping"]
     if unknown:
         what = f"the settings have an unknown key {unknown[0]!r}"
-        raise ParameterError(_wrong("settings", what, unknown[0], "one of " + ", ".join(sorted(known))))
+        raise ParameterError(_wrong("settings", what, unknown[0], "one of " + ", ".join(sorted(names))))
     return dict(body)
 
 

@@ -55,7 +55,7 @@ class Swap:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCount:
     """A count that is said to stay in every block, and in how many blocks it did not."""
 
     name: str
@@ -71,13 +71,13 @@ HOUSEHOLDS = "households"
 
 def kept_in_blocks(
     people: People, settings: SwapSettings, swap: Swap, values: Mapping[str, Integers]
-) -> Iterator[Kept]:
+) -> Iterator[KeptCount]:
     """Every count that is said to stay, counted again before and after. ``values`` are the groups of
     every variable that the settings name."""
     blocks = people.spine.blocks.units
     before = np.bincount(people.block_of, minlength=blocks)
     after = np.bincount(people.block_of[swap.partner], minlength=blocks)
-    yield Kept(HOUSEHOLDS, blocks, int((before != after).sum()))
+    yield KeptCount(HOUSEHOLDS, blocks, int((before != after).sum()))
     new = swap.block(people)
     for name in settings.kept:
         counted = values[name] == 1 if name == ADULTS else np.ones(len(new), np.bool_)
@@ -86,7 +86,7 @@ def kept_in_blocks(
         first, second = (
             np.bincount((place * number + groups)[counted], minlength=blocks * number) for place in (people.block, new)
         )
-        yield Kept(name, blocks, int((first != second).reshape(blocks, number).any(axis=1).sum()))
+        yield KeptCount(name, blocks, int((first != second).reshape(blocks, number).any(axis=1).sum()))
 
 
 # What a swap draws, from keyed streams alone: exponential variables, choices, orders and roundings.
@@ -131,7 +131,7 @@ def exponentials(source: WordSource, count: int) -> Floats:
     first = np.zeros(count, np.uint64)
     last = np.zeros(count, np.uint64)
     length = np.zeros(count, np.int64)
-    whole = np.zeros(count, np.int64)
+    integer_part = np.zeros(count, np.int64)
     number = 0
     while len(waiting):
         words = source.extension(waiting, number)
@@ -143,11 +143,13 @@ def exponentials(source: WordSource, count: int) -> Floats:
         last = words
         length = np.where(begins, 1, length + goes_on)
         taken = ended & (length % 2 == 1)
-        result[waiting[taken]] = whole[taken] + first[taken].astype(np.float64) * _UNIT
-        whole = whole + (ended & ~taken)
+        result[waiting[taken]] = integer_part[taken] + first[taken].astype(np.float64) * _UNIT
+        integer_part = integer_part + (ended & ~taken)
         length = np.where(ended, 0, length)
-        kept = ~taken
-        waiting, first, last, length, whole = (each[kept] for each in (waiting, first, last, length, whole))
+        open_runs = ~taken
+        waiting, first, last, length, integer_part = (
+            state[open_runs] for state in (waiting, first, last, length, integer_part)
+        )
     return result
 
 
@@ -170,11 +172,11 @@ def random_order(source: WordSource, count: int) -> Integers:
 
 def rounded(source: WordSource, number: Fraction) -> int:
     """One of the two whole numbers next to ``number``, which it is the mean of."""
-    whole, rest = divmod(number, 1)
-    return int(whole) + int(choices(source, 1, (1 - rest, rest))[0])
+    floor, fraction = divmod(number, 1)
+    return int(floor) + int(choices(source, 1, (1 - fraction, fraction))[0])
 
 
-def spread(total: int, sizes: Integers, order: WordSource, start: WordSource) -> Integers:
+def apportion(total: int, sizes: Integers, order: WordSource, start: WordSource) -> Integers:
     """``total`` in whole parts, one for each area; the mean of each part is ``total`` times its share of the sizes.
 
     Every area gets the whole of its share. What is left goes out one by one to areas that a comb of distance Σ sizes

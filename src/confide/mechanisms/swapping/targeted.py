@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People, combined
 from confide.mechanisms.swapping.settings import SwapSettings
-from confide.mechanisms.swapping.swap import Streams, Swap, exponentials, random_order, rounded, spread
+from confide.mechanisms.swapping.swap import Streams, Swap, apportion, exponentials, random_order, rounded
 
 # The best donor for a household: unused, with the same key, inside a wide area and outside a narrow one.
 #
@@ -64,7 +64,7 @@ class Donors:
         heap = self._heap(int(self._group[household]))
         own = self._area[household]
         aside: tuple[float, int] | None = None
-        found = NOBODY
+        donor = NOBODY
         while heap:
             rank, queue = heap[0]
             head = self._head(queue)
@@ -75,11 +75,11 @@ class Donors:
             elif self._area[head] == own:
                 aside = heappop(heap)
             else:
-                found = head
+                donor = head
                 break
         if aside is not None:
             heappush(heap, aside)
-        return found
+        return donor
 
     def _heap(self, group: int) -> list[tuple[float, int]]:
         if group not in self._heaps:
@@ -124,10 +124,10 @@ def smallest_shared(people: People, cells: Integers, level: str) -> Integers:
 
 def first_level(shared: Sequence[Integers], k: int) -> Integers:
     """For each household the position of the first level on which c < k, or ``NOWHERE``."""
-    found = np.full(len(shared[0]), NOWHERE, np.int64)
+    level = np.full(len(shared[0]), NOWHERE, np.int64)
     for position in reversed(range(len(shared))):
-        found[shared[position] < k] = position
-    return found
+        level[shared[position] < k] = position
+    return level
 
 
 Integers = npt.NDArray[np.int64]
@@ -174,7 +174,9 @@ class _Swapping:
         areas = self.people.spine.level(self.levels[-1]).units
         total = rounded(self.streams.of("total"), self.people.households * self.settings.rate / 2)
         sizes = np.bincount(finest, minlength=areas).astype(np.int64)
-        quota = spread(total, sizes, self.streams.of("order of rests"), self.streams.of("start of the comb")).tolist()
+        quota = apportion(
+            total, sizes, self.streams.of("order of rests"), self.streams.of("start of the comb")
+        ).tolist()
         for position, level in enumerate(self.levels):
             last = position == len(self.levels) - 1
             for area, household in self._asking(position, everybody=last):
@@ -223,13 +225,13 @@ class _Swapping:
         return [*near, limit]
 
     def _queue(self, profile: int, position: int, wide: str | None) -> Donors:
-        known = (profile, position, wide)
-        if known not in self._donors:
+        place = (profile, position, wide)
+        if place not in self._donors:
             key = self.keys[profile]
             group = key if wide is None else combined([key, self.unit[wide]])
             area = self.unit[self.levels[position]]
-            self._donors[known] = Donors(group, area, self.rank[position], self.used)
-        return self._donors[known]
+            self._donors[place] = Donors(group, area, self.rank[position], self.used)
+        return self._donors[place]
 
     def _key(self, profile: tuple[str, ...], values: Mapping[str, Integers]) -> Integers:
         """For each household one number for each distinct profile."""

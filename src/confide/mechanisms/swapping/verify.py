@@ -9,7 +9,8 @@ these are stated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +19,34 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.mechanisms.swapping.output import Described, ReadTable, Unlike, read_released, read_rows
+from confide.mechanisms.swapping.output import MICRODATA, read_records, read_table
 from confide.mechanisms.swapping.problem import HOUSEHOLD
 from confide.mechanisms.swapping.settings import swap_settings
 from confide.releases.mechanism import Check
+from confide.releases.tabular import Table, TableRows, UnlikePlanError, no_other_files, read_formats, same_formats
 
 Integers = npt.NDArray[np.int64]
-DOCUMENTS = {"statement.html", "NOT-FOR-RELEASE.txt"}
-Figures = dict[tuple[str, str], tuple[Integers, pa.Array, Integers]]
+Shared = dict[tuple[str, str], TableRows]
+"""The rows of cross-classifications on a level, as they were met first."""
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table by itself, then what tables and records have in common."""
     question = manifest["plan"]["question"]
-    tables = [Described.read(values) for values in question["tables"]]
     files = [file["path"] for file in manifest["files"]]
-    known = {path for table in tables for path in _files(files, f"tables/{table.name}")}
-    known |= set(_files(files, "microdata/persons")) | DOCUMENTS
-    extra = sorted(set(files) - known)
-    yield Check("no other files", not extra, ", ".join(extra) or "every file is one of the plan")
+    yield no_other_files([values["name"] for values in question["tables"]], files, _microdata(files))
     yield _settings(question)
     people = None
     if question["microdata"] is not None:
         people, check = _records(folder, files, question)
         yield check
-    seen: Figures = {}
-    for table in tables:
-        yield from _table(folder, files, table, manifest["plan"]["spine"], seen, people)
+    shared: Shared = {}
+    for values in question["tables"]:
+        yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
 
 
-def _files(files: list[str], stem: str) -> list[str]:
-    return [path for path in files if path.split(".")[0] == stem]
+def _microdata(files: list[str]) -> list[str]:
+    return [path for path in files if path.split(".")[0] == MICRODATA]
 
 
 def _settings(question: dict[str, Any]) -> Check:
@@ -62,92 +60,72 @@ def _settings(question: dict[str, Any]) -> Check:
 
 
 def _table(
-    folder: Path, files: list[str], table: Described, spine: list[str], seen: Figures, people: pa.Table | None
+    folder: Path,
+    files: list[str],
+    values: Mapping[str, Any],
+    spine: list[str],
+    shared: Shared,
+    people: pa.Table | None,
 ) -> Iterator[Check]:
-    paths = _files(files, f"tables/{table.name}")
-    found, problem = [], "" if paths else "no file of this table is in the release"
-    for path in paths:
-        try:
-            found.append(read_released(folder / path, table))
-        except Unlike as error:
-            problem = problem or f"{Path(path).suffix[1:]}: {error}"
-    yield Check(f"{table.name}: columns and labels", not problem, problem or f"{len(found[0].count):,} rows")
-    if problem:
+    table = Table.read(values)
+    contents, problem = read_formats(folder, table.name, files, lambda path, _: read_table(path, table))
+    rows = next(iter(contents.values()), None)
+    if problem or rows is None:
+        yield Check(f"{table.name}: columns and labels", False, problem)
         return
-    first, *others = found
-    same = all(first.equals(other) for other in others)
-    yield Check(f"{table.name}: the same in every format", same, ", ".join(Path(path).suffix[1:] for path in paths))
-    positive = int(first.count.min(initial=1)) > 0
+    yield Check(f"{table.name}: columns and labels", True, f"{len(rows.count):,} rows")
+    yield same_formats(table.name, contents, TableRows.equals)
+    positive = int(rows.count.min(initial=1)) > 0
     yield Check(f"{table.name}: whole counts of somebody", positive, "cells that are not listed are zero")
-    ordered = _in_order(first)
-    yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(first.count):,} cells")
+    ordered = rows.in_order()
+    yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.count):,} cells")
     if not ordered:
         return
-    by_level = {level: _level(first, place) for place, level in enumerate(table.levels)}
+    by_level = {level: rows.on_level(place) for place, level in enumerate(table.levels)}
     yield _adds_up(table, by_level)
     yield _levels_agree(table, by_level, spine)
-    yield from _repeated(table, by_level, seen)
+    yield from _repeated(table, by_level, shared)
     if people is not None:
-        yield _from_records(table, by_level, people)
+        yield _from_records(table, values["codes"], by_level, people)
 
 
-def _in_order(rows: ReadTable) -> bool:
-    """Levels as in the plan, areas by their codes, margins and cells in their order, and nothing twice."""
-    codes = (
-        pc.rank(rows.area, tiebreaker="dense").to_numpy().astype(np.int64) if len(rows.area) else np.empty(0, np.int64)
-    )
-    order = np.lexsort((rows.cell, rows.margin, codes, rows.level))
-    if not np.array_equal(order, np.arange(len(order))):
-        return False
-    keys = np.stack([rows.level, codes, rows.margin, rows.cell])
-    return not bool((np.diff(keys, axis=1) == 0).all(axis=0).any())
+def _inner(table: Table, rows: TableRows) -> TableRows:
+    """The rows of the table itself, the last of the margins."""
+    return rows.where(rows.margin == len(table.margins) - 1)
 
 
-def _level(rows: ReadTable, place: int) -> ReadTable:
-    of = rows.level == place
-    return ReadTable(rows.level[of], rows.area.filter(pa.array(of)), rows.margin[of], rows.cell[of], rows.count[of])
-
-
-def _adds_up(table: Described, by_level: dict[str, ReadTable]) -> Check:
-    """Every margin is the sum of the cells of the table itself, the last of the margins."""
+def _adds_up(table: Table, by_level: Mapping[str, TableRows]) -> Check:
+    """Every margin is the sum of the cells of the table itself."""
     wrong = 0
-    inner = len(table.margins) - 1
     for rows in by_level.values():
-        area = rows.area.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        own = rows.margin == inner
+        codes = pc.unique(rows.area)
+        inner = _inner(table, rows)
         for number, margin in enumerate(table.margins[:-1]):
-            of = rows.margin == number
-            cell = projected(table, margin, rows.cell[own])
-            size = table.cells(margin)
-            sums = _sums(area[own] * size + cell, rows.count[own])
-            wrong += sums != _sums(area[of] * size + rows.cell[of], rows.count[of])
+            of_margin = rows.where(rows.margin == number)
+            cell = table.projected(margin, inner.cell)
+            sums = _sums(_index(inner.area, codes) * margin.cells + cell, inner.count)
+            wrong += sums != _sums(_index(of_margin.area, codes) * margin.cells + of_margin.cell, of_margin.count)
     return Check(f"{table.name}: margins add up", not wrong, f"{len(table.margins)} cross-classifications")
 
 
-def _levels_agree(table: Described, by_level: dict[str, ReadTable], spine: list[str]) -> Check:
+def _levels_agree(table: Table, by_level: Mapping[str, TableRows], spine: list[str]) -> Check:
     """Over all areas, the levels of the spine have the same counts: they have the same people."""
-    inner = len(table.margins) - 1
-    whole = [
-        _sums(rows.cell[rows.margin == inner], rows.count[rows.margin == inner])
-        for level, rows in by_level.items()
-        if level in spine
-    ]
-    same = all(each == whole[0] for each in whole)
-    return Check(f"{table.name}: levels come to the same", same, f"{len(whole)} levels of the spine")
+    inner = [_inner(table, rows) for level, rows in by_level.items() if level in spine]
+    sums = [_sums(rows.cell, rows.count) for rows in inner]
+    same = all(of_level == sums[0] for of_level in sums)
+    return Check(f"{table.name}: levels come to the same", same, f"{len(sums)} levels of the spine")
 
 
-def _repeated(table: Described, by_level: dict[str, ReadTable], seen: Figures) -> Iterator[Check]:
+def _repeated(table: Table, by_level: Mapping[str, TableRows], shared: Shared) -> Iterator[Check]:
     again = wrong = 0
     for level, rows in by_level.items():
-        for number, name in enumerate(table.names):
-            of = rows.margin == number
-            figures = rows.cell[of], rows.area.filter(pa.array(of)), rows.count[of]
-            before = seen.setdefault((level, name), figures)
-            if before is figures:
-                continue
-            again += 1
-            same = np.array_equal(before[0], figures[0]) and np.array_equal(before[2], figures[2])
-            wrong += not (same and before[1].equals(figures[1]))
+        for number, margin in enumerate(table.margins):
+            figures = rows.where(rows.margin == number)
+            before = shared.setdefault((level, margin.name), figures)
+            if before is not figures:
+                again += 1
+                # The places of level and margin may differ from table to table.
+                wrong += not replace(before, level=figures.level, margin=figures.margin).equals(figures)
     if again:
         detail = f"{again} cross-classifications that tables before it have too"
         yield Check(f"{table.name}: the same as in other tables", not wrong, detail)
@@ -157,18 +135,19 @@ def _records(folder: Path, files: list[str], question: dict[str, Any]) -> tuple[
     facts, name = question["microdata"], "records"
     columns = [HOUSEHOLD, *facts["levels"], *facts["areas"], facts["block"], *facts["attributes"]]
     # Numbers in an attribute are codes: as text they are the same in every format.
-    types = {each: pa.string() for each in columns} | {HOUSEHOLD: pa.int64()}
-    found = []
-    for path in _files(files, "microdata/persons"):
+    types = {column: pa.string() for column in columns} | {HOUSEHOLD: pa.int64()}
+    contents = []
+    for path in _microdata(files):
         try:
-            found.append(read_rows(folder / path, types))
-        except (Unlike, pa.ArrowException) as error:
-            return None, Check(name, False, str(error) if isinstance(error, Unlike) else "a file that cannot be read")
-    if not found:
+            contents.append(read_records(folder / path, types))
+        except (UnlikePlanError, pa.ArrowException) as error:
+            words = str(error) if isinstance(error, UnlikePlanError) else "a file that cannot be read"
+            return None, Check(name, False, words)
+    if not contents:
         return None, Check(name, False, "no file of the records is in the release")
     # A level is looked up by its name, also that of the blocks.
     names = [HOUSEHOLD, *facts["levels"], *facts["areas"], "block", *facts["attributes"]]
-    filled = [_filled(table).rename_columns(names) for table in found]
+    filled = [_filled(table).rename_columns(names) for table in contents]
     if not all(table.equals(filled[0]) for table in filled):
         return None, Check(name, False, "formats differ")
     first = filled[0]
@@ -187,34 +166,34 @@ def _filled(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-def _from_records(table: Described, by_level: dict[str, ReadTable], people: pa.Table) -> Check:
-    """The table counted again from the published records."""
+def _from_records(
+    table: Table, codes: Sequence[Sequence[Sequence[int | str]]], by_level: Mapping[str, TableRows], people: pa.Table
+) -> Check:
+    """The table counted again from the published records. ``codes`` has for each variable those of every group."""
     cell = np.zeros(people.num_rows, np.int64)
-    for groups, name in zip(table.codes, table.variables, strict=True):
-        known = pa.array([str(code) for group in groups for code in group], pa.string())
+    for groups, variable in zip(codes, table.variables, strict=True):
+        texts = pa.array([str(code) for group in groups for code in group], pa.string())
         group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-        place = pc.index_in(people.column(name).combine_chunks(), known)
+        place = pc.index_in(people.column(variable.column).combine_chunks(), texts)
         if place.null_count:
-            return Check(f"{table.name}: as the records have it", False, f"a code of {name} that the plan has not")
+            detail = f"a code of {variable.column} that the plan has not"
+            return Check(f"{table.name}: as the records have it", False, detail)
         cell = cell * len(groups) + group_of[place.to_numpy(zero_copy_only=False).astype(np.int64)]
     wrong = 0
-    inner = len(table.margins) - 1
     for level, rows in by_level.items():
         area = people.column(level).combine_chunks()
         inside = pc.not_equal(area, "").to_numpy(zero_copy_only=False)
-        codes = pc.unique(pa.concat_arrays([area, rows.area]))
-        own = rows.margin == inner
-        size = table.cells(table.margins[inner])
-        told = _index(rows.area.filter(pa.array(own)), codes) * size + rows.cell[own]
-        counted = _index(area, codes) * size + cell
-        ones = np.ones(int(inside.sum()), np.int64)
-        wrong += _sums(told, rows.count[own]) != _sums(counted[inside], ones)
+        areas = pc.unique(pa.concat_arrays([area, rows.area]))
+        inner, size = _inner(table, rows), table.inner.cells
+        published = _sums(_index(inner.area, areas) * size + inner.cell, inner.count)
+        counted = (_index(area, areas) * size + cell)[inside]
+        wrong += published != _sums(counted, np.ones(len(counted), np.int64))
     return Check(f"{table.name}: as the records have it", not wrong, f"{people.num_rows:,} records counted again")
 
 
-def _index(column: pa.Array, codes: pa.Array) -> Integers:
-    found: Integers = pc.index_in(column, codes).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+def _index(column: pa.Array | None, codes: pa.Array) -> Integers:
+    places: Integers = pc.index_in(column, codes).to_numpy(zero_copy_only=False).astype(np.int64)
+    return places
 
 
 def _sums(key: Integers, count: Integers) -> dict[int, int]:
@@ -222,14 +201,3 @@ def _sums(key: Integers, count: Integers) -> dict[int, int]:
     sums = np.zeros(len(distinct), np.int64)
     np.add.at(sums, place, count)
     return dict(zip(distinct.tolist(), sums.tolist(), strict=True))
-
-
-def projected(table: Described, margin: tuple[str, ...], cells: Integers) -> Integers:
-    """The cells of a margin that cells of the whole table lie in."""
-    shape = table.shape(tuple(table.variables))
-    places = np.unravel_index(cells, shape) if shape else ()
-    result: Integers = np.zeros(len(cells), np.int64)
-    for name, place in zip(table.variables, places, strict=True):
-        if name in margin:
-            result = result * len(table.variables[name]) + place
-    return result

@@ -14,15 +14,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.errors import ParameterError
 from confide.mechanisms.tables.mechanism import counts_file, dense_counts, margin_counts, summed_axes
-from confide.mechanisms.tables.programme import Programme, Table
+from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
 from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report import plots
-from confide.report.dossier import BANNER, OVER_KEYS, PAGE, Evaluated, Evaluating, no_maps, write, write_numbers
+from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, refuse_maps, reveal, write, write_over_keys
 from confide.report.render import render
 from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
 
@@ -30,7 +29,7 @@ DEFAULT_MARGIN = Fraction(19, 20)
 
 
 @dataclass(frozen=True)
-class EvaluatedCells:
+class CellErrors:
     """The error of the cells of one margin of one table on one level, whose true counts are of one size class."""
 
     table: str
@@ -54,7 +53,7 @@ class EvaluatedCells:
         } | self.sums.as_dict()
 
 
-def evaluate(programme: Programme, plan: Plan, workspace: Workspace) -> Confidential[list[EvaluatedCells]]:
+def evaluate(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Confidential[list[CellErrors]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator."""
     require_sealed(workspace)
     rows = []
@@ -70,8 +69,13 @@ def evaluate(programme: Programme, plan: Plan, workspace: Workspace) -> Confiden
 
 
 def _evaluate_level(
-    programme: Programme, plan: Plan, workspace: Workspace, table: Table, level: str, counts: np.ndarray[Any, Any]
-) -> list[EvaluatedCells]:
+    programme: TablesProblem,
+    plan: Plan,
+    workspace: Workspace,
+    table: MeasuredTable,
+    level: str,
+    counts: np.ndarray[Any, Any],
+) -> list[CellErrors]:
     geolevel = programme.spine.level(level)
     file = counts_file(workspace, table, geolevel)
     probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
@@ -93,7 +97,7 @@ def _evaluate_level(
                 key = (margin.name, size_class)
                 sums[key] = sums.get(key, ErrorSums()) + part
     return [
-        EvaluatedCells(
+        CellErrors(
             table.name,
             level,
             query,
@@ -132,28 +136,23 @@ FIXED = frozenset({"cells", "noise_margin", "promised_share_within_margin", "pro
 
 def evaluate_tables(asked: Evaluating) -> Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
-    if findings := no_maps(asked, "tables", "tables"):
-        raise ParameterError(findings)
+    refuse_maps(asked, "tables", "tables")
     results = []
     with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
         for run in asked.runs:
             cells = evaluate(asked.question, asked.plan, run.workspace)
             advance(1)
-            rows = cells.reveal("the dossier is the curator's own report on the truth")
+            rows = reveal(cells)
             results.append({"cells": [row.as_dict() for row in rows]})
             write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title))
             advance(1)
-    page = asked.runs[0].workspace.dossier / PAGE
     if len(results) == 1:
-        return Evaluated(Confidential(results[0]), page)
+        return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
     # "cells" is the list here, and in each of its rows a number that every key shares.
-    combined = combine([result["cells"] for result in results], FIXED)
-    numbers = {"runs": [run.name for run in asked.runs], "cells": combined}
-    write_numbers(asked.runs[0].workspace.dossier / OVER_KEYS, numbers, compact=True)
-    return Evaluated(Confidential(numbers), page)
+    return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], FIXED)})
 
 
-def _page(rows: Sequence[EvaluatedCells], plan: Plan, title: str) -> str:
+def _page(rows: Sequence[CellErrors], plan: Plan, title: str) -> str:
     by_level = [
         _summary(part) | {"table": table, "level": level}
         for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
@@ -206,16 +205,14 @@ def _figures(
     ]
 
 
-def _grouped(
-    rows: Sequence[EvaluatedCells], key: Callable[[EvaluatedCells], Hashable]
-) -> dict[Any, list[EvaluatedCells]]:
-    groups: dict[Any, list[EvaluatedCells]] = {}
+def _grouped(rows: Sequence[CellErrors], key: Callable[[CellErrors], Hashable]) -> dict[Any, list[CellErrors]]:
+    groups: dict[Any, list[CellErrors]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
 
 
-def _summary(rows: Sequence[EvaluatedCells]) -> dict[str, Any]:
+def _summary(rows: Sequence[CellErrors]) -> dict[str, Any]:
     sums = ErrorSums()
     for row in rows:
         sums = sums + row.sums

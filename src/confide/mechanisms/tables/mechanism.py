@@ -35,8 +35,8 @@ from confide.inputs.records import (
     records_fingerprint,
 )
 from confide.mechanisms.tables import verify as verification
-from confide.mechanisms.tables.output import TableLayout
-from confide.mechanisms.tables.programme import Programme, Table, build_tables, plan_programme
+from confide.mechanisms.tables.output import NoisyTable
+from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, build_tables, plan_programme
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
@@ -113,7 +113,7 @@ BYTES_PER_COUNT = 100
 """A generous guess of what one published count takes on the disk, with its intermediate files, in both formats."""
 
 
-class Tables(Mechanism[Programme]):
+class Tables(Mechanism[TablesProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "tables"
@@ -122,7 +122,7 @@ class Tables(Mechanism[Programme]):
     keyed = True
     on_spark = True
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Programme:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
         spec = loaded.spec
         assert isinstance(spec, TablesSpec)
         sources, findings = find_sources(loaded)
@@ -147,23 +147,23 @@ class Tables(Mechanism[Programme]):
         if findings:
             raise SpecError(findings)
         assert schema is not None
-        return Programme(spec, schema, frame, sources["records"], tuple(tables))
+        return TablesProblem(spec, schema, frame, sources["records"], tuple(tables))
 
-    def plan(self, problem: Programme) -> Plan:
+    def plan(self, problem: TablesProblem) -> Plan:
         return plan_programme(problem)
 
-    def bytes_needed(self, problem: Programme, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: TablesProblem, plan: Plan) -> int:  # noqa: ARG002
         return plan.counts * BYTES_PER_COUNT
 
-    def fingerprint(self, problem: Programme) -> str:
+    def fingerprint(self, problem: TablesProblem) -> str:
         return records_fingerprint(problem.records.path)
 
-    def check(self, problem: Programme, job: Job) -> list[Finding]:
+    def check(self, problem: TablesProblem, job: Job) -> list[Finding]:
         frame = _write_frame(problem, job.workspace.scratch)
         block = problem.spec.geography.block
         return check_records(job.engine, problem.records, problem.attributes, block, problem.spine, frame)
 
-    def count(self, problem: Programme, job: Job) -> None:
+    def count(self, problem: TablesProblem, job: Job) -> None:
         """Counts the records once for each table at the blocks, then adds up along the geography."""
         frame = _write_frame(problem, job.workspace.counts)
         block = problem.spec.geography.block
@@ -182,7 +182,7 @@ class Tables(Mechanism[Programme]):
                         job.engine.write(_roll_up(table, level), into, counts=detailed, frame=frame)
                     advance(1)
 
-    def measure(self, problem: Programme, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: TablesProblem, job: Job, noise: NoiseSource | None) -> None:
         assert noise is not None
         job.plan.check_measured(
             (level.name, problem.query_key(table, margin))
@@ -203,13 +203,13 @@ class Tables(Mechanism[Programme]):
                         advance=advance,
                     )
 
-    def publish(self, problem: Programme, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: TablesProblem, job: Job, release: ReleaseWriter) -> None:
         steps = sum(len(table.parts(level)) for table in problem.tables for level in table.levels)
         with job.progress.stage("Writing tables", steps) as advance:
             for table in problem.tables:
-                layout = TableLayout(problem, job.plan, table)
+                layout = NoisyTable(problem, job.plan, table)
 
-                def batches(table: Table = table, layout: TableLayout = layout) -> Iterator[pa.RecordBatch]:
+                def batches(table: MeasuredTable = table, layout: NoisyTable = layout) -> Iterator[pa.RecordBatch]:
                     for level in table.levels:
                         for first in table.parts(level):
                             counts = read_measured(job.workspace, table, level, first)
@@ -235,23 +235,25 @@ class Tables(Mechanism[Programme]):
         return evaluate_tables(asked)
 
 
-def counts_file(workspace: Workspace, table: Table, level: Geolevel) -> Path:
+def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
     """Where the true counts of a table on a level are."""
     return workspace.counts / f"{table.name}.{level.name}.parquet"
 
 
-def measured_folder(workspace: Workspace, table: Table, level: Geolevel) -> Path:
+def measured_folder(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
     """Where the measurements of a table on a level are, one file for each part."""
     return workspace.measured / table.name / level.name
 
 
-def read_measured(workspace: Workspace, table: Table, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
+def read_measured(workspace: Workspace, table: MeasuredTable, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
     """The measurements of one part."""
     file = measured_folder(workspace, table, level) / f"{first:08d}.parquet"
     return np.asarray(pq.read_table(file).column(COUNT).to_numpy())
 
 
-def _measure_part(programme: Programme, plan: Plan, noise: NoiseSource, table: Table, level: Geolevel) -> MeasurePart:
+def _measure_part(
+    programme: TablesProblem, plan: Plan, noise: NoiseSource, table: MeasuredTable, level: Geolevel
+) -> MeasurePart:
     margins = []
     for margin in table.margins:
         query = programme.query_key(table, margin)
@@ -262,7 +264,7 @@ def _measure_part(programme: Programme, plan: Plan, noise: NoiseSource, table: T
     return MeasurePart(table.query.shape, level.units, table.units_per_part, tuple(margins))
 
 
-def _roll_up(table: Table, level: Geolevel) -> str:
+def _roll_up(table: MeasuredTable, level: Geolevel) -> str:
     """The block counts added up to the units of a level. A part is known by its first unit."""
     unit = "frame.block" if level.name == "block" else f'frame."unit_{level.name}"'
     part = f"{unit} - {unit} % {table.units_per_part}"
@@ -272,7 +274,7 @@ def _roll_up(table: Table, level: Geolevel) -> str:
     )
 
 
-def _write_frame(question: Programme, folder: Path) -> Path:
+def _write_frame(question: TablesProblem, folder: Path) -> Path:
     path = private_folder(folder) / "frame.parquet"
     write_parquet(blocks_table(question.spine), path)
     return path

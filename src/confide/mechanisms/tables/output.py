@@ -12,30 +12,31 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.geography import Geolevel
-from confide.mechanisms.tables.programme import Programme, Table
+from confide.mechanisms.tables.programme import NOISE_MARGIN, MeasuredTable, TablesProblem
 from confide.releases.plan import Plan
-from confide.releases.tabular import RowsInOrder
-
-ALL = "all"
-"""What stands in the column of a variable that a margin sums over."""
+from confide.releases.tabular import COUNT, RowsInOrder, figure_column, plain_schema
 
 
-class TableLayout:
+class NoisyTable:
     """The columns of one table: geography, variables, count, noise margin.
 
     Every area has the same rows in the same order, margins first: the labels of one area are made once and repeated.
     """
 
-    def __init__(self, programme: Programme, plan: Plan, table: Table):
+    def __init__(self, programme: TablesProblem, plan: Plan, table: MeasuredTable):
         self._table = table
         self._margin_level = programme.spec.output.noise_margin
-        self._labels = _labels(table)
+        self._places = [places.astype(np.int32) for places in table.layout.unit_places]
         self._margins = {level.name: _noise_margins(programme, plan, table, level) for level in table.levels}
-        self.schema = _schema(table, self._margin_level)
+        figures = [figure_column(COUNT, "count with noise; may be negative")]
+        if self._margin_level is not None:
+            words = f"the noise is at most this far from zero with probability {self._margin_level}"
+            figures.append(figure_column(NOISE_MARGIN, words))
+        self.schema = plain_schema(table.layout, *figures)
 
     def batch(self, level: Geolevel, first: int, counts: np.ndarray[Any, Any]) -> pa.RecordBatch:
         """The rows of the units from ``first`` on."""
-        rows = self._table.rows_per_unit
+        layout, rows = self._table.layout, self._table.rows_per_unit
         units = len(counts) // rows
         columns = [
             pa.DictionaryArray.from_arrays(np.zeros(len(counts), np.int32), pa.array([level.name])),
@@ -43,8 +44,8 @@ class TableLayout:
                 np.repeat(np.arange(units, dtype=np.int32), rows), pa.array(level.codes[first : first + units])
             ),
             *(
-                pa.DictionaryArray.from_arrays(np.tile(indices, units), pa.array(labels))
-                for indices, labels in self._labels
+                pa.DictionaryArray.from_arrays(np.tile(places, units), pa.array(layout.label_texts(variable)))
+                for variable, places in zip(layout.variables, self._places, strict=True)
             ),
             pa.array(counts, pa.int64()),
         ]
@@ -54,22 +55,7 @@ class TableLayout:
         return pa.RecordBatch.from_arrays(plain, schema=self.schema)
 
 
-def _labels(table: Table) -> list[tuple[np.ndarray[Any, Any], list[str]]]:
-    """For each variable, the index of the label in every row of an area, and the labels."""
-    result = []
-    for variable in table.query.variables:
-        indices = []
-        for margin in table.margins:
-            if variable in margin.variables:
-                axis = margin.variables.index(variable)
-                indices.append(np.indices(margin.shape).reshape(len(margin.shape), -1)[axis] + 1)
-            else:
-                indices.append(np.zeros(margin.cells, np.int64))
-        result.append((np.concatenate(indices).astype(np.int32), [ALL, *variable.labels]))
-    return result
-
-
-def _noise_margins(programme: Programme, plan: Plan, table: Table, level: Geolevel) -> np.ndarray[Any, Any]:
+def _noise_margins(programme: TablesProblem, plan: Plan, table: MeasuredTable, level: Geolevel) -> np.ndarray[Any, Any]:
     probability = programme.spec.output.noise_margin
     if probability is None:
         return np.empty(0, np.int64)
@@ -80,37 +66,15 @@ def _noise_margins(programme: Programme, plan: Plan, table: Table, level: Geolev
     return np.repeat(np.array(margins, np.int64), [margin.cells for margin in table.margins])
 
 
-def _schema(table: Table, probability: Any) -> pa.Schema:
-    def column(name: str, kind: pa.DataType, description: str) -> pa.Field:
-        return pa.field(name, kind, nullable=False, metadata={"description": description})
-
-    columns = [
-        column("level", pa.string(), "geolevel"),
-        column("area", pa.string(), "code of the geounit or area"),
-        *(
-            column(variable.attribute.name, pa.string(), f"{variable.attribute.title}; '{ALL}' in a margin over it")
-            for variable in table.query.variables
-        ),
-        column("count", pa.int64(), "count with noise; may be negative"),
-    ]
-    if probability is not None:
-        columns.append(
-            column(
-                "noise_margin", pa.int64(), f"the noise is at most this far from zero with probability {probability}"
-            )
-        )
-    return pa.schema(columns)
-
-
 # Released tables, read again from their files a run of rows at a time, whatever their size.
 
 
-WHOLE_NUMBERS = ("count", "noise_margin")
+WHOLE_NUMBERS = (COUNT, NOISE_MARGIN)
 _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 17
 
 
-class Rows:
+class NoisyRows:
     """The rows of a released table in order. Text columns come as text, counts as 64-bit integers."""
 
     def __init__(self, path: Path):

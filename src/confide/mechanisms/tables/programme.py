@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from confide.engines import Source
 from confide.errors import ConfideError, Finding
@@ -21,6 +22,18 @@ from confide.inputs.frame import Frame
 from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.tabular import (
+    AREA,
+    COUNT,
+    LEVEL,
+    Margin,
+    QueryTable,
+    Table,
+    incomplete_recode,
+    placed,
+    reserved_name,
+    too_large,
+)
 from confide.schema import Attribute, Query, Schema
 
 PART_CELLS = 1 << 19
@@ -29,13 +42,14 @@ PART_CELLS = 1 << 19
 MOST_CELLS = 10_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 
-RESERVED = {"level", "area", "count", "noise_margin"}
+NOISE_MARGIN = "noise_margin"
+RESERVED = {LEVEL, AREA, COUNT, NOISE_MARGIN}
 """Columns that every table has."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """One table of the programme."""
+@dataclass(frozen=True, eq=False)
+class MeasuredTable:
+    """One table of the programme: what is measured, where, and with which part of the budget."""
 
     name: str
     title: str
@@ -43,6 +57,16 @@ class Table:
     margins: tuple[Query, ...]
     levels: tuple[Geolevel, ...]
     weight: Fraction
+
+    @cached_property
+    def layout(self) -> Table:
+        """How its rows are laid out; columns are described by the titles of attributes."""
+        levels = tuple(level.name for level in self.levels)
+        plain = QueryTable(self.name, self.title, self.query, self.margins, levels).layout
+        titles = {recode.name: recode.attribute.title for recode in self.query.variables}
+        named = {variable: replace(variable, title=titles[variable.name]) for variable in plain.variables}
+        margins = tuple(Margin(tuple(named[variable] for variable in margin.variables)) for margin in plain.margins)
+        return replace(plain, variables=tuple(named.values()), margins=margins)
 
     @property
     def rows_per_unit(self) -> int:
@@ -60,14 +84,14 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Programme:
+class TablesProblem:
     """Everything the release depends on but the records themselves."""
 
     spec: TablesSpec
     schema: Schema
     frame: Frame
     records: Source
-    tables: tuple[Table, ...]
+    tables: tuple[MeasuredTable, ...]
 
     @property
     def spine(self) -> Spine:
@@ -79,7 +103,7 @@ class Programme:
         used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
         return [attribute for attribute in self.schema.attributes if attribute.name in used]
 
-    def query_key(self, table: Table, margin: Query) -> str:
+    def query_key(self, table: MeasuredTable, margin: Query) -> str:
         """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,
         the noise and the value; independent, each table has its own."""
         return margin.name if self.spec.programme.repeated == "pooled" else f"{table.name}/{margin.name}"
@@ -87,7 +111,7 @@ class Programme:
 
 def build_tables(
     loaded: LoadedSpec, spec: TablesSpec, schema: Schema, spine: Spine | None
-) -> tuple[list[Table], list[Finding]]:
+) -> tuple[list[MeasuredTable], list[Finding]]:
     """The tables of a spec, and a finding for each that cannot be. Without a spine, the findings alone."""
     tables, findings = [], []
     for position, part in enumerate(spec.tables):
@@ -96,9 +120,7 @@ def build_tables(
             if spine is not None:
                 tables.append(_build(part, query, spine))
         except ConfideError as error:
-            findings += [
-                replace(found, where=loaded.place("tables", position, "variables")) for found in error.findings
-            ]
+            findings += placed(error, loaded.place("tables", position, "variables"))
     return tables, findings
 
 
@@ -106,37 +128,19 @@ def _query(part: TablePart, schema: Schema) -> Query:
     query = schema.ordered_query(part.variables)
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
-        raise ConfideError(
-            "incomplete-recode",
-            f"the recode {incomplete[0]!r} leaves levels out, so a table and its margins would not agree",
-            found=incomplete[0],
-            expected="a recode that puts every level into a group",
-            remedy="add a group for the rest to the schema file",
-        )
+        raise incomplete_recode(incomplete[0], ", so a table and its margins would not agree")
     reserved = [variable.attribute.name for variable in query.variables if variable.attribute.name in RESERVED]
     if reserved:
-        raise ConfideError(
-            "reserved-name",
-            f"an attribute cannot be called {reserved[0]!r}: every table has a column of that name",
-            found=reserved[0],
-            expected="a name other than " + ", ".join(sorted(RESERVED)),
-            remedy="rename the attribute in the schema, and map it in [data] columns",
-        )
+        raise reserved_name(reserved[0], RESERVED)
     return query
 
 
-def _build(part: TablePart, query: Query, spine: Spine) -> Table:
+def _build(part: TablePart, query: Query, spine: Spine) -> MeasuredTable:
     margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
     rows = sum(margin.cells for margin in margins)
     if rows > MOST_CELLS:
-        raise ConfideError(
-            "table-too-large",
-            "the table has too many cells for one area",
-            found=f"{rows:,} cells with its margins",
-            expected=f"at most {MOST_CELLS:,}",
-            remedy="use coarser recodes, or split the table",
-        )
-    return Table(
+        raise too_large(rows, MOST_CELLS, area=True, margins=True)
+    return MeasuredTable(
         part.name,
         part.title or part.name,
         query,
@@ -146,7 +150,7 @@ def _build(part: TablePart, query: Query, spine: Spine) -> Table:
     )
 
 
-def plan_programme(programme: Programme) -> Plan:
+def plan_programme(programme: TablesProblem) -> Plan:
     """The measurements of a programme and their cost."""
     spec = programme.spec
     shares: dict[tuple[str, str], Fraction] = {}
@@ -176,7 +180,7 @@ def plan_programme(programme: Programme) -> Plan:
     return plan
 
 
-def _question(programme: Programme) -> dict[str, object]:
+def _question(programme: TablesProblem) -> dict[str, object]:
     """What decides the output besides the measurements: all of it public."""
     data = programme.spec.data
     return {
@@ -191,18 +195,12 @@ def _question(programme: Programme) -> dict[str, object]:
         "levels": {level.name: level.units for level in _levels(programme.tables)},
         "attributes": {attribute.name: attribute.title for attribute in programme.attributes},
         "tables": [
-            {
-                "name": table.name,
-                "title": table.title,
-                "levels": [level.name for level in table.levels],
-                "variables": {variable.attribute.name: variable.labels for variable in table.query.variables},
-                "margins": {margin.name: programme.query_key(table, margin) for margin in table.margins},
-            }
+            table.layout.as_dict({margin.name: programme.query_key(table, margin) for margin in table.margins})
             for table in programme.tables
         ],
         "noise_margin": None if programme.spec.output.noise_margin is None else str(programme.spec.output.noise_margin),
     }
 
 
-def _levels(tables: Sequence[Table]) -> list[Geolevel]:
+def _levels(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
     return list({level.name: level for table in tables for level in table.levels}.values())

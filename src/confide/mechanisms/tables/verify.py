@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.mechanisms.tables.output import ALL, Rows
+from confide.mechanisms.tables.output import NoisyRows
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
 from confide.releases.mechanism import Check
+from confide.releases.tabular import Table, table_files
 
 FALSE_ALARM = 1e-6
 """The probability, at most, with which a margin that has its noise is taken for one that has too little."""
@@ -27,47 +28,8 @@ ENOUGH = 50
 ROWS_AT_ONCE = 1 << 18
 
 
-@dataclass(frozen=True)
-class Described:
-    """A table as the plan in the manifest describes it."""
-
-    name: str
-    levels: tuple[str, ...]
-    variables: dict[str, list[str]]
-    margins: dict[tuple[str, ...], str]
-    """For each margin the attributes it keeps, and the name of its measurement."""
-
-    @classmethod
-    def read(cls, values: dict[str, Any]) -> Described:
-        margins = {
-            tuple(name.split(":")[0] for name in query.split("*") if query != "total"): key
-            for query, key in values["margins"].items()
-        }
-        return cls(values["name"], tuple(values["levels"]), values["variables"], margins)
-
-    @property
-    def sizes(self) -> list[int]:
-        """The number of cells of each margin."""
-        return [int(np.prod([len(self.variables[name]) for name in kept], dtype=np.int64)) for kept in self.margins]
-
-    @property
-    def rows_per_unit(self) -> int:
-        return sum(self.sizes)
-
-    def labels(self, variable: str) -> pa.Array:
-        """The column of a variable for one unit."""
-        parts = []
-        for kept, cells in zip(self.margins, self.sizes, strict=True):
-            if variable in kept:
-                index = np.indices([len(self.variables[name]) for name in kept])[kept.index(variable)].ravel()
-                parts.append(np.asarray(self.variables[variable])[index])
-            else:
-                parts.append(np.full(cells, ALL))
-        return pa.array(np.concatenate(parts).tolist(), pa.string())
-
-
 Laws = dict[tuple[str, str], ReleaseNoise]
-"""The noise by level and query."""
+"""The noise by level and margin."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +60,12 @@ class Disagreement:
 
 
 @dataclass
-class Seen:
-    """What one pass over the rows of a table has found so far."""
+class TablePass:
+    """What one pass over the rows of a table has come to so far."""
 
     rows: int = 0
     same: bool = True
-    whole: bool = True
+    integers: bool = True
     problem: str | None = None
     disagreement: dict[str, Disagreement] = field(default_factory=dict)
     last_area: dict[str, str] = field(default_factory=dict)
@@ -115,50 +77,50 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     laws = {(m["level"], m["query"]): distribution_from_dict(m["law"]) for m in plan["measures"]}
     units = plan["question"]["levels"]
     for values in plan["question"]["tables"]:
-        table = Described.read(values)
-        paths = [folder / f["path"] for f in manifest["files"] if f["path"].startswith(f"tables/{table.name}.")]
+        table = Table.read(values)
+        paths = table_files(table.name, [file["path"] for file in manifest["files"]])
         if not paths:
             yield Check(f"{table.name}: there", False, "no file of this table is in the release")
             continue
-        seen = _pass(table, laws, units, [Rows(path) for path in paths])
-        formats = ", ".join(path.suffix[1:] for path in paths)
-        yield Check(f"{table.name}: the same in every format", seen.same, formats)
-        yield Check(f"{table.name}: whole numbers", seen.whole, f"{seen.rows:,} counts")
-        yield Check(f"{table.name}: complete", seen.problem is None, seen.problem or f"{seen.rows:,} rows")
-        if seen.disagreement and seen.problem is None:
-            yield _noise_check(table.name, seen)
+        noise = {(level, name): laws[level, key] for level in table.levels for name, key in values["margins"].items()}
+        scan = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()])
+        yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
+        yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
+        yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
+        if scan.disagreement and scan.problem is None:
+            yield _noise_check(table.name, scan)
 
 
-def _pass(table: Described, laws: Laws, units: dict[str, int], files: Sequence[Rows]) -> Seen:
-    seen = Seen()
+def _pass(table: Table, laws: Laws, units: dict[str, int], files: Sequence[NoisyRows]) -> TablePass:
+    scan = TablePass()
     first, *others = files
-    seen.same = all(other.names == first.names for other in others)
+    scan.same = all(other.names == first.names for other in others)
     for level in table.levels:
-        left = units[level]
-        while left and seen.problem is None:
-            chunk = min(left, max(1, ROWS_AT_ONCE // table.rows_per_unit))
-            left -= chunk
-            rows = first.take(chunk * table.rows_per_unit)
-            seen.rows += rows.num_rows
-            copies = [other.take(chunk * table.rows_per_unit) for other in others]
-            seen.same = seen.same and all(rows.equals(copy) for copy in copies)
-            seen.whole = seen.whole and all(_are_whole_numbers(part.column("count")) for part in (rows, *copies))
-            seen.problem = _out_of_order(table, level, chunk, rows, seen)
-            if seen.problem is None and seen.whole:
-                counts = rows.column("count").to_numpy().reshape(chunk, table.rows_per_unit)
-                _add_noise_check(table, level, laws, counts, seen)
-    if seen.problem is None and any(file.take(1).num_rows for file in files):
-        seen.problem = "there are more rows than the plan has"
-    return seen
+        remaining = units[level]
+        while remaining and scan.problem is None:
+            chunk = min(remaining, max(1, ROWS_AT_ONCE // table.cells))
+            remaining -= chunk
+            rows = first.take(chunk * table.cells)
+            scan.rows += rows.num_rows
+            copies = [other.take(chunk * table.cells) for other in others]
+            scan.same = scan.same and all(rows.equals(copy) for copy in copies)
+            scan.integers = scan.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
+            scan.problem = _out_of_order(table, level, chunk, rows, scan)
+            if scan.problem is None and scan.integers:
+                counts = rows.column("count").to_numpy().reshape(chunk, table.cells)
+                _add_noise_check(table, level, laws, counts, scan)
+    if scan.problem is None and any(file.take(1).num_rows for file in files):
+        scan.problem = "there are more rows than the plan has"
+    return scan
 
 
-def _are_whole_numbers(counts: pa.ChunkedArray) -> bool:
+def _are_integers(counts: pa.ChunkedArray) -> bool:
     return bool(counts.type == pa.int64() and not counts.null_count)
 
 
-def _out_of_order(table: Described, level: str, units: int, rows: pa.Table, seen: Seen) -> str | None:
+def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, scan: TablePass) -> str | None:
     """Every unit has the rows of every margin, each once, in the order of the layout; units in the order of codes."""
-    per_unit = table.rows_per_unit
+    per_unit = table.cells
     if rows.num_rows != units * per_unit:
         return f"level {level}: rows are missing"
     areas = rows.column("area").combine_chunks()
@@ -166,38 +128,38 @@ def _out_of_order(table: Described, level: str, units: int, rows: pa.Table, seen
     if not areas.equals(heads.take(pa.array(np.repeat(np.arange(units), per_unit)))):
         return f"level {level}: the rows of an area are not together"
     codes = heads.to_pylist()
-    before = seen.last_area.get(level)
+    before = scan.last_area.get(level)
     if codes != sorted(set(codes)) or (before is not None and codes[0] <= before):
         return f"level {level}: areas are repeated or out of order"
-    seen.last_area[level] = codes[-1]
+    scan.last_area[level] = codes[-1]
     if rows.column("level").unique().to_pylist() != [level]:
         return f"level {level}: rows of another level are among its rows"
     repeated = pa.array(np.tile(np.arange(per_unit), units))
-    for variable in table.variables:
-        if not rows.column(variable).combine_chunks().equals(table.labels(variable).take(repeated)):
-            return f"level {level}: cells of {variable} are missing or out of order"
+    for variable, labels in zip(table.variables, table.labels(table.unit_places), strict=True):
+        if not rows.column(variable.column).combine_chunks().equals(labels.take(repeated)):
+            return f"level {level}: cells of {variable.column} are missing or out of order"
     return None
 
 
-def _add_noise_check(table: Described, level: str, laws: Laws, counts: np.ndarray[Any, Any], seen: Seen) -> None:
+def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[Any, Any], scan: TablePass) -> None:
     """A margin and the sum of its cells measure the same truth with independent noise, so their difference is noise
     alone: its variance is the margin's plus the cells', which the plan states. Nothing of the truth is needed."""
-    ends = np.cumsum(table.sizes)
-    shape = [len(labels) for labels in table.variables.values()]
-    *margins, (_, inner_key) = table.margins.items()
+    *margins, own = table.margins
     if not margins:
         return
-    inner = counts[:, ends[-2] :].reshape(len(counts), *shape)
-    of_inner = laws[level, inner_key].variance()
-    for (kept, key), end, size in zip(margins, ends[:-1], table.sizes[:-1], strict=True):
-        axes = tuple(axis for axis, name in enumerate(table.variables, start=1) if name not in kept)
-        difference = counts[:, end - size : end] - inner.sum(axis=axes).reshape(len(counts), -1)
-        variance = laws[level, key].variance() + of_inner * (np.prod(shape) // size)
-        before = seen.disagreement.get(key, Disagreement())
-        seen.disagreement[key] = Disagreement(
+    ends = np.cumsum([margin.cells for margin in table.margins])
+    inner = counts[:, ends[-2] :].reshape(len(counts), *own.shape)
+    of_inner = laws[level, own.name].variance()
+    for margin, end in zip(margins, ends[:-1], strict=True):
+        axes = tuple(at for at, variable in enumerate(own.variables, start=1) if variable not in margin.variables)
+        difference = counts[:, end - margin.cells : end] - inner.sum(axis=axes).reshape(len(counts), -1)
+        law = laws[level, margin.name]
+        variance = law.variance() + of_inner * (own.cells // margin.cells)
+        before = scan.disagreement.get(margin.name, Disagreement())
+        scan.disagreement[margin.name] = Disagreement(
             before.squares + float((difference.astype(float) ** 2).sum() / variance),
             before.number + difference.size,
-            max(before.kurtosis, _kurtosis(laws[level, key]), _kurtosis(laws[level, inner_key])),
+            max(before.kurtosis, _kurtosis(law), _kurtosis(laws[level, own.name])),
         )
 
 
@@ -214,8 +176,8 @@ def _kurtosis(law: ReleaseNoise) -> float:
     return 3.001 if isinstance(law, DiscreteGaussian) else 6 + 1 / variance
 
 
-def _noise_check(name: str, seen: Seen) -> Check:
-    margins = seen.disagreement.values()
+def _noise_check(name: str, scan: TablePass) -> Check:
+    margins = scan.disagreement.values()
     wrong = any(margin.too_quiet or margin.too_loud for margin in margins)
     low, high = min(margin.ratio for margin in margins), max(margin.ratio for margin in margins)
     number = sum(margin.number for margin in margins)

@@ -11,8 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import write_text
-from confide.errors import ParameterError
 from confide.mechanisms.safetab.evaluation import evaluate, pool
 from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
@@ -20,13 +18,12 @@ from confide.releases.evaluate import require_sealed
 from confide.report import plots, safetab_dossier_plots
 from confide.report.dossier import (
     BANNER,
-    OVER_KEYS,
-    PAGE_OVER_KEYS,
     Evaluated,
     Evaluating,
-    no_maps,
+    refuse_maps,
+    reveal,
     write,
-    write_numbers,
+    write_over_keys,
 )
 from confide.report.render import render
 from confide.utility.metrics import bin_label
@@ -41,26 +38,23 @@ CLASSES_OF_CURVE = 12
 
 def evaluate_safetab(asked: Evaluating) -> Evaluated:
     """Each release against the truth, and all of them together. Writes the dossier of each, and of all."""
-    if findings := no_maps(asked, "safetab", "population groups"):
-        raise ParameterError(findings)
+    refuse_maps(asked, "safetab", "population groups")
     for run in asked.runs:
         require_sealed(run.workspace)
     evaluations = []
     with asked.progress.stage("Comparing with the truth", len(asked.question.levels) * len(asked.runs)) as advance:
         for run in asked.runs:
             found = evaluate(asked.question, run.workspace, advance)
-            evaluations.append(found.reveal("the dossier is the curator's own report on the truth"))
+            evaluations.append(reveal(found))
     written = []
     for run, evaluation in zip(asked.runs, evaluations, strict=True):
         numbers = evaluation.as_dict()
         written.append((numbers, write(run.workspace.dossier, numbers, _page(numbers, run.title))))
     if len(asked.runs) == 1:
         return Evaluated(Confidential(written[0][0]), written[0][1])
-    whole = {"runs": [run.name for run in asked.runs]} | pool(evaluations).as_dict()
-    folder = asked.runs[0].workspace.dossier
-    write_numbers(folder / OVER_KEYS, whole, compact=True)
-    write_text(folder / PAGE_OVER_KEYS, _page(whole, asked.runs[0].title))
-    return Evaluated(Confidential(whole), folder / PAGE_OVER_KEYS)
+    pooled = pool(evaluations).as_dict()
+    named = {"runs": [run.name for run in asked.runs]} | pooled
+    return write_over_keys(asked, pooled, _page(named, asked.runs[0].title))
 
 
 def _page(numbers: Row, title: str) -> str:

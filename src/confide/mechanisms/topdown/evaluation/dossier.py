@@ -15,13 +15,12 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import write_text
 from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.evaluation.characteristics import ALL_CELLS, geographies
 from confide.mechanisms.topdown.evaluation.compare import FIXED, AreaTotals, Comparison, Evaluation, evaluate
 from confide.releases.evaluate import require_sealed
 from confide.report import plots, topdown_plots
-from confide.report.dossier import BANNER, OVER_KEYS, PAGE_OVER_KEYS, Evaluated, Evaluating, write, write_numbers
+from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
 from confide.report.geometry import Geometry, read_geometry
 from confide.report.plots import VERY_FEW
 from confide.report.render import fixed, render, signed
@@ -215,7 +214,7 @@ def evaluate_topdown(asked: Evaluating) -> Evaluated:
     with asked.progress.stage("Comparing with the truth", steps) as advance:
         for run in asked.runs:
             found = evaluate(comparison, run.workspace, asked.engine, totals_of=frozenset(outlines), advance=advance)
-            evaluations.append(found.reveal("the dossier is the curator's own report on the truth"))
+            evaluations.append(reveal(found))
     numbers = [evaluation.as_dict() for evaluation in evaluations]
     written = [
         write(run.workspace.dossier, values, _page(values, run.title, 1, _maps(outlines, [evaluation])))
@@ -223,12 +222,10 @@ def evaluate_topdown(asked: Evaluating) -> Evaluated:
     ]
     if len(asked.runs) == 1:
         return Evaluated(Confidential(numbers[0]), written[0])
-    whole = {"runs": [run.name for run in asked.runs]} | combine(numbers, FIXED)
-    folder, title = asked.runs[0].workspace.dossier, asked.runs[0].title
-    write_numbers(folder / OVER_KEYS, whole, compact=True)
-    page = folder / PAGE_OVER_KEYS
-    write_text(page, _page(whole, title, len(asked.runs), _maps(outlines, evaluations)))
-    return Evaluated(Confidential(whole), page)
+    combined = combine(numbers, FIXED)
+    named = {"runs": [run.name for run in asked.runs]} | combined
+    page = _page(named, asked.runs[0].title, len(asked.runs), _maps(outlines, evaluations))
+    return write_over_keys(asked, combined, page)
 
 
 def _geometry(asked: Evaluating) -> dict[str, Geometry]:

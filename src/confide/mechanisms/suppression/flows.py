@@ -1,7 +1,10 @@
-"""Movements: other figures for hidden cells that an attacker cannot rule out.
+"""Feasible flows: other figures for suppressed cells that an attacker cannot rule out.
 
-A movement d has M d = 0 and low <= a + d, where a are the true values; it is zero wherever a cell is published. If some
-movement has d_c = u, the attacker's interval of c reaches up to a_c + u at least. Movements are kept as whole numbers
+A feasible flow, or feasible perturbation, d has M d = 0 and low <= a + d, where a are the true values; it is zero
+wherever a cell is published. Then a + d is a table that is congruent with what is published (Fischetti and
+Salazar-Gonzalez, "Models and algorithms for optimizing cell suppression in tabular data with linear constraints",
+JASA 95, 2000). On a plain two-way table it is a circulation in a network, hence the name; in prose it is a *movement*.
+If some flow has d_c = u, the attacker's interval of c reaches up to a_c + u at least. Flows are kept as whole numbers
 and checked as such, so what they prove does not depend on a solver's rounding, and holds against an attacker who knows
 that all figures are whole numbers.
 
@@ -21,9 +24,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from confide.mechanisms.suppression.problem import NOBODY, Problem
-from confide.mechanisms.suppression.solving import Floats, is_whole, minimise
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.problem import NOBODY, PatternProblem
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers, is_whole, minimise
 
 FREE = 1e-3
 """What it costs to move a cell that is hidden already, relative to the cheapest that is not."""
@@ -38,14 +40,14 @@ MOST_REGIONS = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Movement:
-    """A movement: the cells that move and by how much."""
+class FeasibleFlow:
+    """A feasible flow: the cells that move and by how much, in whole numbers."""
 
     cells: Integers
     by: Integers
 
-    def times(self, factor: int) -> Movement:
-        return Movement(self.cells, self.by * factor)
+    def times(self, factor: int) -> FeasibleFlow:
+        return FeasibleFlow(self.cells, self.by * factor)
 
     @cached_property
     def of_cell(self) -> dict[int, int]:
@@ -53,24 +55,25 @@ class Movement:
         return dict(zip(self.cells.tolist(), self.by.tolist(), strict=True))
 
 
-class Movements:
-    """Movements found so far, by the cells that they move."""
+class FeasibleFlows:
+    """Feasible flows, by the cells that they move: the proof of a pattern."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: PatternProblem):
         self.problem = problem
-        self._found: dict[int, Movement] = {}
+        self._found: dict[int, FeasibleFlow] = {}
         self._of_cell: dict[int, set[int]] = {}
         self._next = 0
 
-    def __iter__(self) -> Iterator[Movement]:
+    def __iter__(self) -> Iterator[FeasibleFlow]:
         return iter(self._found.values())
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def add(self, movement: Movement) -> None:
+    def add(self, flow: FeasibleFlow) -> None:
         """A movement, as far as it can go, and its opposite."""
-        for way in (movement, movement.times(-1)):
+        for way in (flow, flow.times(-1)):
+            # The multiple as far as the first cell that reaches its bound: whole, so that it stays a proof.
             furthest = self._furthest(way)
             if furthest:
                 self._found[self._next] = way.times(furthest)
@@ -78,22 +81,22 @@ class Movements:
                     self._of_cell.setdefault(cell, set()).add(self._next)
                 self._next += 1
 
-    def moving(self, cell: int, *, without: int | None = None) -> Iterator[Movement]:
+    def moving(self, cell: int, *, without: int | None = None) -> Iterator[FeasibleFlow]:
         """The movements that move a cell; those that leave another alone, if one is named."""
         skipped = self._of_cell.get(without, set()) if without is not None else set()
         return (self._found[number] for number in self._of_cell.get(cell, ()) if number not in skipped)
 
     def reach(self, cell: int, *, without: int | None = None) -> tuple[int, int]:
         """How far a cell can fall and rise."""
-        by = [each.of_cell[cell] for each in self.moving(cell, without=without)]
+        by = [flow.of_cell[cell] for flow in self.moving(cell, without=without)]
         return max(0, -min(by, default=0)), max(0, max(by, default=0))
 
     def tied(self, cell: int, *, without: int | None = None) -> set[int]:
         """The persons, other than a cell's own, of whom every movement of the cell moves something they know."""
         persons = self.problem.persons
         common: set[int] | None = None
-        for each in self.moving(cell, without=without):
-            moved = set(persons[each.cells].tolist())
+        for flow in self.moving(cell, without=without):
+            moved = set(persons[flow.cells].tolist())
             common = moved if common is None else common & moved
             if common <= {NOBODY}:
                 break
@@ -106,31 +109,31 @@ class Movements:
                 if other != cell:
                     self._of_cell[other].discard(number)
 
-    def prove(self, hidden: Flags) -> bool:
+    def prove(self, suppressed: Flags) -> bool:
         """Whether every movement is one: whole numbers that add up, no value below its bound, nothing else moved."""
         low, value = self.problem.low, self.problem.value
         matrix = self.problem.structure.matrix.astype(np.int64)
-        for each in self:
+        for flow in self:
             moved = np.zeros(len(value), np.int64)
-            moved[each.cells] = each.by
-            if (matrix @ moved).any() or (value + moved < low).any() or (moved.astype(np.bool_) & ~hidden).any():
+            moved[flow.cells] = flow.by
+            if (matrix @ moved).any() or (value + moved < low).any() or (moved.astype(np.bool_) & ~suppressed).any():
                 return False
         return True
 
-    def _furthest(self, movement: Movement) -> int:
-        falling = movement.by < 0
-        room = self.problem.value[movement.cells] - self.problem.low[movement.cells]
-        return int((room[falling] // -movement.by[falling]).min(initial=FURTHEST))
+    def _furthest(self, flow: FeasibleFlow) -> int:
+        falling = flow.by < 0
+        room = self.problem.value[flow.cells] - self.problem.low[flow.cells]
+        return int((room[falling] // -flow.by[falling]).min(initial=FURTHEST))
 
 
-class Regions:
+class FlowRegions:
     """Neighbourhoods of a cell, from small to large, within which movements are looked for.
 
     The smallest has the cell, its siblings in every dimension, theirs, and all that these are made of: totals above
     them stay. The next ones let totals along one dimension move, with what that entails.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: PatternProblem):
         self._structure = problem.structure
         totals = sparse.csr_array(
             (np.ones(self._structure.rows), (np.arange(self._structure.rows), self._structure.total)),
@@ -183,8 +186,8 @@ class Regions:
         new = cells
         while len(new):
             rows = np.union1d(self._rows(self._parts_by_cell, new), self._rows(self._totals_by_cell, new))
-            found = self._parts.indices[_spans(self._parts.indptr, rows)]
-            new = np.unique(found[~inside[found]]).astype(np.int64)
+            parts = self._parts.indices[_spans(self._parts.indptr, rows)]
+            new = np.unique(parts[~inside[parts]]).astype(np.int64)
             inside[new] = True
         return np.flatnonzero(inside)
 
@@ -199,16 +202,27 @@ class Regions:
 
 
 def cheapest(
-    problem: Problem, region: Integers, cell: int, by: int, hidden: Flags, *, known: int = NOBODY, new: bool = True
-) -> Movement | None:
+    problem: PatternProblem,
+    region: Integers,
+    cell: int,
+    by: int,
+    suppressed: Flags,
+    *,
+    known: int = NOBODY,
+    new: bool = True,
+) -> FeasibleFlow | None:
     """The cheapest movement within a region that moves a cell by so much; what the person ``known`` knows stays as it
     is, and so does what is not hidden unless ``new``. None if there is none."""
-    movable = hidden[region] | (np.bool_(new) & ~problem.keep[region])
+    # 1. The unknowns: cells of the region that may move at all. What is published and must stay, or what the person
+    #    knows, is fixed at zero and drops out; the cell itself comes last, as a constant.
+    movable = suppressed[region] | (np.bool_(new) & ~problem.keep[region])
     if known != NOBODY:
         movable &= problem.persons[region] != known
     if problem.value[cell] + by < problem.low[cell]:
         return None
     cells = np.append(region[movable & (region != cell)], cell)
+    # 2. The equations that these cells are in, without those that cannot hold: a cell alone in an equation cannot move,
+    #    and then others may be alone in theirs.
     columns = problem.structure.by_cell
     spans = _spans(columns.indptr, cells)
     column = np.repeat(np.arange(len(cells)), np.diff(columns.indptr)[cells])
@@ -216,23 +230,26 @@ def cheapest(
     alive = _able(row, column, len(cells), problem.structure.rows)
     if not alive[-1]:
         return None
-    kept = alive[column]
+    alive_entries = alive[column]
     cells = cells[alive][:-1]
-    rows, row = np.unique(row[kept], return_inverse=True)
-    column, data = (np.cumsum(alive) - 1)[column[kept]], data[kept]
+    rows, row = np.unique(row[alive_entries], return_inverse=True)
+    column, data = (np.cumsum(alive) - 1)[column[alive_entries]], data[alive_entries]
+    # 3. The cell moves by ``by``: its column goes to the right-hand side.
     own = column == len(cells)
     rhs = np.zeros(len(rows))
     rhs[row[own]] = -by * data[own]
     row, column, data = row[~own], column[~own], data[~own]
+    # 4. d = rise - fall, both at least zero, so that |d| is linear; no cell falls below its bound.
     both = sparse.csc_array(
         (np.append(data, -data), (np.append(row, row), np.append(column, column + len(cells)))),
         shape=(len(rows), 2 * len(cells)),
     )
     least = float(problem.weight.min(initial=1.0))
-    price = np.where(hidden[cells], FREE * least, problem.weight[cells])
+    price = np.where(suppressed[cells], FREE * least, problem.weight[cells])
     low, cost = np.zeros(2 * len(cells)), np.concatenate([price, price])
     room = (problem.value[cells] - problem.low[cells]).astype(np.float64)
     high = np.concatenate([np.full(len(cells), np.inf), room])
+    # 5. The linear programme. On two-way tables its vertices are whole; elsewhere an integer programme may be needed.
     solved = minimise(cost, both, rhs, low, high)
     if solved is None:
         return None
@@ -240,14 +257,14 @@ def cheapest(
         solved = minimise(cost, both, rhs, low, np.minimum(high, FURTHEST), integer=True, seconds=SECONDS)
         if solved is None or not is_whole(solved.values):
             return None
-    return _movement(solved.values, cells, cell, by)
+    return _flow(solved.values, cells, cell, by)
 
 
-def _movement(values: Floats, cells: Integers, cell: int, by: int) -> Movement:
-    whole = np.rint(values).astype(np.int64)
-    moved = np.append(whole[: len(cells)] - whole[len(cells) :], by)
+def _flow(values: Floats, cells: Integers, cell: int, by: int) -> FeasibleFlow:
+    integers = np.rint(values).astype(np.int64)
+    moved = np.append(integers[: len(cells)] - integers[len(cells) :], by)
     at = np.flatnonzero(moved)
-    return Movement(np.append(cells, cell)[at], moved[at])
+    return FeasibleFlow(np.append(cells, cell)[at], moved[at])
 
 
 def _able(row: Integers, column: Integers, cells: int, rows: int) -> Flags:
