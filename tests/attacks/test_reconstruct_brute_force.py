@@ -19,8 +19,8 @@ from tests.attacks.reconstruct_kit import (
 
 from confide.attacks.reconstruction import Published, attack, reconstruct
 from confide.attacks.reconstruction.integer_program import programme, reduce, structure
-from confide.attacks.reconstruction.marginals import Zero
 from confide.errors import InputError
+from confide.releases.published import StructuralZero
 
 QUERIES = ["a", "b", "c", "b:halves", "b:odd", "a*b", "a*c", "b*c", "b:low*c", "a*b:halves*c", "a*b:odd", "b:halves*c"]
 blocks = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=5).map(
@@ -106,7 +106,7 @@ def test_a_block_by_block_attack_uses_coarser_tables_as_bounds() -> None:
 def test_what_cannot_be_is_left_out() -> None:
     truth = np.zeros(CELLS, int)
     truth[[0, 13]] = 1
-    zero = Zero({"a": frozenset([0]), "c": frozenset(["y"])})
+    zero = StructuralZero({"a": frozenset([0]), "c": frozenset(["y"])})
     found = reconstruct(published([truth], ["total", "a", "c"], zeros=(zero,)), processes=1)
     assert found.variability[0] is not None
     assert found.variability[0].unique

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.attacks.reconstruction import Geography, Marginal, Published, Reconstruction, reconstruct
+from confide.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal, Reconstruction, reconstruct
 from confide.attacks.reidentification import AttackerSettings, Linked, Rates, make_attacker, reidentification_rates
 from confide.comparison.compared_people import Population
 from confide.comparison.comparison_spec import AttackPart
@@ -87,7 +87,7 @@ def attack(
 def published(figures: Figures, areas: Areas, made: Programme, blocks: Integers) -> Published:
     """The block tables as the attacker reads them."""
     codes = tuple(areas.blocks[block] for block in blocks)
-    geography = Geography(("block",), (codes,), (np.arange(len(codes)),))
+    geography = PublishedGeography(("block",), (codes,), (np.arange(len(codes)),))
     marginals = []
     for table in made.tables:
         key = ("block", table.name)
@@ -97,7 +97,7 @@ def published(figures: Figures, areas: Areas, made: Programme, blocks: Integers)
         start = np.searchsorted(unit, np.arange(len(codes) + 1)).astype(np.int64)
         value = counts[listed].astype(np.float64)
         marginals.append(
-            Marginal(
+            PublishedMarginal(
                 table.name,
                 0,
                 table.query,

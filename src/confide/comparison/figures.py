@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from confide.attacks.reconstruction import Bound
+from confide.attacks.reconstruction import NoiseBound
 from confide.comparison.programme import ATTRIBUTES, LEVELS, Programme, Table
 from confide.errors import InputError, Place
 from confide.schema import Recode
@@ -65,7 +65,7 @@ class Figures:
     """Which figures there are, for tables of which some are left out; others are there whole."""
     variances: Mapping[Key, Fraction] = field(default_factory=dict)
     """The variance of the noise, for tables that have noise."""
-    bound: Bound | None = None
+    bound: NoiseBound | None = None
     """How far noise can go, if it has a bound."""
     covered: Mapping[str, Integers] = field(default_factory=dict, repr=False)
     """The units that were protected at all, for levels of which only a sample was."""

@@ -19,13 +19,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from confide.attacks.reconstruction.integer_program import NoSolution, Reduced, programme
-from confide.attacks.reconstruction.marginals import Integers, Published
 from confide.attacks.reconstruction.result import Reconstruction
 from confide.attacks.reconstruction.solving import closest
 from confide.attacks.reconstruction.unit import Attack, Attacked, Settings
 from confide.engines.groups import worker_died, workers_with
 from confide.errors import Finding, InputError, ParameterError
 from confide.releases.progress import Progress, Silent
+from confide.releases.published import Integers, Published
 
 # Which tables contradict one another: those that even the closest counts do not meet.
 

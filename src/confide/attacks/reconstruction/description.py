@@ -30,12 +30,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from confide.attacks.reconstruction.marginals import Zero
 from confide.documents import line_of, load_shipped, read_toml, shipped
 from confide.errors import ConfideError, Finding, ParameterError, Place, SpecError
 from confide.releases.load_spec import dotted, form_finding
+from confide.releases.published import StructuralZero
+from confide.releases.published_rows import codes_of, query_of
 from confide.releases.spec import ExactNumber, Part
-from confide.schema import Attribute, Code, Query, Schema, parse_schema
+from confide.schema import Schema, parse_schema
 
 DESCRIPTION = "tables.toml"
 BLOCK = "block"
@@ -112,41 +113,13 @@ def load_description(name: str) -> tuple[Description, Schema]:
     return description, schema_of(description, Path(), f"{name}.toml")
 
 
-def query_of(schema: Schema, text: str) -> Query:
-    """The query that a text names, variables in the order of the schema."""
-    query = schema.query(text)
-    return schema.ordered_query([variable.name for variable in query.variables])
-
-
-def zeros_of(zeros: Sequence[ZeroPart], schema: Schema) -> tuple[Zero, ...]:
+def zeros_of(zeros: Sequence[ZeroPart], schema: Schema) -> tuple[StructuralZero, ...]:
     """What cannot be, with ranges such as ``"0..17"`` written out."""
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     return tuple(
-        Zero({name: frozenset(codes_of(by_name[name], listed)) for name, listed in part.where.items()})
+        StructuralZero({name: frozenset(codes_of(by_name[name], listed)) for name, listed in part.where.items()})
         for part in zeros
     )
-
-
-def impossible(schema: Schema) -> tuple[Zero, ...]:
-    """What ships about combinations that no record of a schema has."""
-    if schema.id not in shipped(f"{SHIPPED}/impossible"):
-        return ()
-    values = load_shipped(f"{SHIPPED}/impossible", schema.id)
-    return zeros_of([ZeroPart.model_validate(zero) for zero in values["zeros"]], schema)
-
-
-def codes_of(attribute: Attribute, listed: list[int | str]) -> list[Code]:
-    """The codes that are listed, ranges written out. Raises a ValueError for a range that no codes can fill."""
-    codes: list[Code] = []
-    for item in listed:
-        if isinstance(item, str) and ".." in item and attribute.is_integer:
-            first, last = map(int, item.split(".."))
-            if not first <= last < first + len(attribute.levels):
-                raise ValueError(item)
-            codes += range(first, last + 1)
-        else:
-            codes.append(item)
-    return codes
 
 
 def parse_description(values: dict[str, Any], file: str, text: str = "") -> Description:

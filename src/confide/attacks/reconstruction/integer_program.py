@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.marginals import Floats, Integers, Marginal, Published
 from confide.attacks.reconstruction.space import Layer, Space, layer, space_of
+from confide.releases.published import Floats, Integers, Published, PublishedMarginal
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -70,7 +70,7 @@ def structure(published: Published, depth: int, *, finest_only: bool = False) ->
     return Structure(published, depth, space, layers, np.flatnonzero(~space.forbidden(published.zeros)))
 
 
-def _detail(item: Marginal) -> tuple[bool, int, int]:
+def _detail(item: PublishedMarginal) -> tuple[bool, int, int]:
     """Detailed exact tables first: they drop most cells, and the others have less to look at."""
     return not item.exact, item.depth, -item.query.cells
 

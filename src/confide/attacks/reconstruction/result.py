@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from confide.attacks.reconstruction.integer_program import Flags
-from confide.attacks.reconstruction.marginals import Floats, Integers, Published
 from confide.attacks.reconstruction.space import Axis, Space
 from confide.attacks.reconstruction.unit import Attack, Attacked, Variability
-from confide.attacks.table_files import write_file
 from confide.engines.atomic_files import PRIVATE_FILE
+from confide.inputs.table_files import write_file
+from confide.releases.published import Floats, Integers, Published
 
 SIZES = ((1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, 999), (1000, None))
 """The classes of block sizes of Abowd and Hawes (2023), Table 1."""

@@ -15,13 +15,12 @@ from confide.attacks.reconstruction.description import (
     Description,
     TablePart,
     load_description,
-    query_of,
 )
-from confide.attacks.reconstruction.marginals import Integers
-from confide.attacks.reconstruction.reading import ALL
-from confide.attacks.table_files import write_file
 from confide.engines.atomic_files import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.inputs.table_files import write_file
+from confide.releases.published import Integers
+from confide.releases.published_rows import ALL, query_of
 from confide.schema import NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import optimize, sparse
 
 from confide.attacks.reconstruction.integer_program import NoSolution, Programme, Reduced, Rows
-from confide.attacks.reconstruction.marginals import Floats, Integers
 from confide.errors import RunError
+from confide.releases.published import Floats, Integers
 
 Status = Literal["solved", "time limit"]
 

@@ -14,8 +14,8 @@ from math import prod
 
 import numpy as np
 
-from confide.attacks.reconstruction.marginals import Floats, Integers, Marginal, Zero
 from confide.errors import ParameterError
+from confide.releases.published import Floats, Integers, PublishedMarginal, StructuralZero
 from confide.schema import NO_GROUP, Attribute, Code, Query, Recode
 
 MOST_CELLS = 1 << 21
@@ -112,7 +112,7 @@ class Space:
         total[outside] = NO_GROUP
         return total.reshape(-1)
 
-    def forbidden(self, zeros: Iterable[Zero]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def forbidden(self, zeros: Iterable[StructuralZero]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which cells hold nothing but combinations that cannot be."""
         result = np.zeros(self.cells, bool)
         for zero in zeros:
@@ -133,7 +133,7 @@ class Space:
         return self.place(groups, coarser.shape)
 
 
-def space_of(attributes: Sequence[Attribute], marginals: Iterable[Marginal], used: Sequence[str]) -> Space:
+def space_of(attributes: Sequence[Attribute], marginals: Iterable[PublishedMarginal], used: Sequence[str]) -> Space:
     """The cells that some marginals tell apart, over the attributes that are in use."""
     recodes: dict[str, list[Recode]] = {name: [] for name in used}
     for marginal in marginals:
@@ -162,7 +162,7 @@ class Layer:
     query counts.
     """
 
-    marginal: Marginal
+    marginal: PublishedMarginal
     assignment: Integers = field(repr=False)
     size: int
     fold: Integers | None = field(repr=False)
@@ -177,7 +177,7 @@ class Layer:
         return sums
 
 
-def layer(space: Space, marginal: Marginal) -> Layer:
+def layer(space: Space, marginal: PublishedMarginal) -> Layer:
     """A marginal laid over a space."""
     query = marginal.query
     by_name = {variable.attribute.name: variable for variable in query.variables}

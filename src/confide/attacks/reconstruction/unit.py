@@ -20,9 +20,9 @@ from confide.attacks.reconstruction.integer_program import (
     reduce,
     structure,
 )
-from confide.attacks.reconstruction.marginals import Floats, Integers, Published
 from confide.attacks.reconstruction.solving import Answer, fit, minimise, whole_solution
 from confide.errors import ParameterError
+from confide.releases.published import Floats, Integers, Published
 
 # What no figure of a unit tells: attributes of a record for which another value would do as well.
 #

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from confide.attacks.table_files import why_unreadable
 from confide.errors import Finding, InputError, ParameterError, Place
+from confide.inputs.table_files import why_unreadable
 
 
 class Role(StrEnum):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from confide.attacks.reconstruction import Bound
+from confide.attacks.reconstruction import NoiseBound
 from confide.comparison.compared_people import AREAS_SCHEMA, FOLDER, PEOPLE
 from confide.comparison.comparison_spec import CellKeyProtection
 from confide.comparison.figures import Figures, area_matrix
@@ -52,7 +52,7 @@ def make(part: CellKeyProtection, making: Making) -> Made:
             counts[level, table.name], _ = area_matrix(rows, level, table, population.areas)
             variances[level, table.name] = part.V
     return Made(
-        Figures(counts, variances=variances, bound=Bound(part.D, zeros_kept=True)),
+        Figures(counts, variances=variances, bound=NoiseBound(part.D, zeros_kept=True)),
         part.title or f"Cell key method, noise up to ±{part.D}",
         f"No differential privacy: every count is off by at most {part.D}, always in the same way for the same people.",
         {"D": part.D, "V": str(part.V)},

@@ -35,6 +35,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.workspace import Workspace
 
 BYTES_PER_CELL = 60
@@ -106,6 +107,11 @@ class CellKey:
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.cellkey.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

@@ -48,6 +48,7 @@ from confide.releases.keys import STAMP
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.report.render import render
 
 # One level of the descent from measurements that are looked up: nothing is drawn, nothing is true.
@@ -187,6 +188,11 @@ class Postprocess:
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
         yield from verification.verify(folder, manifest)
         yield solver_check(manifest["statistics"])
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.topdown.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def in_words(source: Mapping[str, Any]) -> list[str]:

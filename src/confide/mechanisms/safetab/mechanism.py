@@ -25,6 +25,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 
 BYTES_PER_GROUP = 40
 BYTES_PER_BLOCK = 400
@@ -82,6 +83,11 @@ class SafeTab:
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.safetab.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def _queries(level: GroupLevel) -> Iterator[str]:

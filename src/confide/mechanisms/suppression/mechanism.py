@@ -35,6 +35,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.workspace import Workspace
 
 BYTES_PER_CELL = 100
@@ -114,6 +115,11 @@ class Suppression:
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.suppression.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def count(question: SuppressionQuestion, engine: Engine, workspace: Workspace) -> Truth:

@@ -47,6 +47,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.run import changed
 from confide.releases.workspace import Workspace
 
@@ -131,6 +132,11 @@ class Swapping:
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.swapping.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 TALLY = "swap-confidential.json"

@@ -36,6 +36,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.mechanism import Check, Job, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.workspace import Workspace
 from confide.schema import Query, Schema
 
@@ -209,6 +210,11 @@ class Tables:
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.tables.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def counts_file(workspace: Workspace, table: Table, level: Geolevel) -> Path:

@@ -51,6 +51,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.workspace import Workspace
 
 BYTES_PER_BLOCK = 20_000
@@ -131,6 +132,11 @@ class TopDown:
         if manifest["plan"]["question"]["measurements"]:
             yield from verify_measurements(folder, manifest)
         yield solver_check(manifest["statistics"])
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.topdown.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:

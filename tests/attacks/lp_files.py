@@ -17,9 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from confide.attacks.reconstruction.integer_program import Reduced
-from confide.attacks.reconstruction.marginals import Floats, Integers
 from confide.attacks.reconstruction.solving import check_whole, minimise
 from confide.errors import InputError, Place
+from confide.releases.published import Floats, Integers
 
 _SECTION = re.compile(
     r"^(minimi[sz]e|subject to|such that|st|s\.t\.|bounds?|binar(?:y|ies)|bin|generals?|gen|integers?|end)$",
