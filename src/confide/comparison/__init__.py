@@ -3,7 +3,7 @@
 Start with :mod:`confide.comparison.comparing`. For users: ``docs/concepts/comparison.md``.
 """
 
-from confide.comparison.comparing import Comparison, compare
+from confide.comparison.comparing import ProtectionComparison, compare
 from confide.comparison.comparison_spec import ComparisonSpec, load_comparison
 
-__all__ = ["Comparison", "ComparisonSpec", "compare", "load_comparison"]
+__all__ = ["ComparisonSpec", "ProtectionComparison", "compare", "load_comparison"]

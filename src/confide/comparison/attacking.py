@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal, Reconstruction, reconstruct
+from confide.attacks.reconstruction import Reconstruction, reconstruct
 from confide.attacks.reidentification import AttackerSettings, Linked, Rates, make_attacker, reidentification_rates
-from confide.comparison.compared_people import Population
+from confide.comparison.common_tables import AGE, CommonTables
+from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
-from confide.comparison.figures import Areas, Figures, Integers
-from confide.comparison.programme import AGE, Programme
+from confide.comparison.figures import AreaFigures, ComparedAreas, Integers
 from confide.releases.progress import Progress
+from confide.releases.published import Published, PublishedGeography, PublishedMarginal
 
 ALL, UNIQUE, STANDS_OUT = "all", "unique", "unique&nonmodal"
 EXPOSED = "unique&nonmodal&solvar0"
@@ -31,7 +32,7 @@ VARIABILITY = "solution_variability"
 
 
 @dataclass(frozen=True, eq=False)
-class Attacked:
+class AttackResult:
     """What an attack found: numbers, and the reconstructed records for whoever wants to look on."""
 
     records: pa.Table
@@ -40,7 +41,7 @@ class Attacked:
     numbers: Mapping[str, Any]
 
 
-def sample(population: Population, number: int | None, seed: int) -> Integers:
+def sample(population: ComparedPopulation, number: int | None, seed: int) -> Integers:
     """Inhabited blocks, so many of them: a smaller sample is part of a larger one of the same seed."""
     inhabited: Integers = population.inhabited
     if number is None or number >= len(inhabited):
@@ -50,19 +51,19 @@ def sample(population: Population, number: int | None, seed: int) -> Integers:
 
 
 def attack(
-    population: Population,
-    figures: Figures,
+    population: ComparedPopulation,
+    figures: AreaFigures,
     part: AttackPart,
     certain: Mapping[str, float | None] | None,
     *,
     seed: int,
     processes: int | None,
     progress: Progress,
-) -> Attacked:
+) -> AttackResult:
     """The attack on the block tables. ``certain`` has the solution variability of the true tables; None: these are the
     true tables, and their own is taken."""
     whole = figures.exact and not figures.published
-    number = part.sample(noisy=not figures.exact, holes=bool(figures.published))
+    number = part.sample(noisy=not figures.exact, suppressed=bool(figures.published))
     blocks = sample(population, number, seed)
     found = reconstruct(
         published(figures, population.areas, population.programme, blocks),
@@ -81,15 +82,15 @@ def attack(
     known = own if certain is None else certain
     for name, settings in attackers.items():
         numbers[name] = _rates(population, records, settings, known, own if whole else None, blocks, seed)
-    return Attacked(records, own, numbers)
+    return AttackResult(records, own, numbers)
 
 
-def published(figures: Figures, areas: Areas, made: Programme, blocks: Integers) -> Published:
+def published(figures: AreaFigures, areas: ComparedAreas, programme: CommonTables, blocks: Integers) -> Published:
     """The block tables as the attacker reads them."""
     codes = tuple(areas.blocks[block] for block in blocks)
     geography = PublishedGeography(("block",), (codes,), (np.arange(len(codes)),))
     marginals = []
-    for table in made.tables:
+    for table in programme.tables:
         key = ("block", table.name)
         counts, there = figures.counts[key][blocks], figures.there(key)[blocks]
         listed = there if key in figures.variances or not there.all() else counts != 0
@@ -109,12 +110,12 @@ def published(figures: Figures, areas: Areas, made: Programme, blocks: Integers)
                 bound=figures.bound,
             )
         )
-    return Published(made.schema, geography, tuple(marginals), source="comparison")
+    return Published(programme.schema, geography, tuple(marginals), source="comparison")
 
 
-def with_ages(records: pa.Table, made: Programme) -> pa.Table:
+def with_ages(records: pa.Table, programme: CommonTables) -> pa.Table:
     """Age groups as years: from, to, and the year itself where the group has one."""
-    starts = np.array(made.ages.starts, np.int64)
+    starts = np.array(programme.ages.starts, np.int64)
     ends = np.append(starts[1:] - 1, 200)
     group = records.column(AGE).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
     low, high = starts[group], ends[group]
@@ -133,7 +134,7 @@ def _variability(found: Reconstruction) -> dict[int, float | None]:
     return {block: None if item is None else float(item.at_most) for block, item in found.variability.items()}
 
 
-def _reconstructed(found: Reconstruction, population: Population, blocks: Integers) -> dict[str, Any]:
+def _reconstructed(found: Reconstruction, population: ComparedPopulation, blocks: Integers) -> dict[str, Any]:
     everything = found.as_dict()
     kept = ["exact", "persons", "unsolved", "deviation", "mean_solution_variability", "by_size", "seconds"]
     kept += ["share_of_blocks_at_0", "share_of_persons_at_0"]
@@ -150,7 +151,7 @@ def _reconstructed(found: Reconstruction, population: Population, blocks: Intege
 
 
 def _rates(
-    population: Population,
+    population: ComparedPopulation,
     records: pa.Table,
     settings: AttackerSettings,
     certain: Mapping[str, float | None],

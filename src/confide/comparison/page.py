@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
-from confide.comparison.programme import LEVELS
+from confide.comparison.common_tables import LEVELS
 from confide.engines.atomic_files import write_text
 from confide.report import comparison_plots, plots
 from confide.report.dossier import BANNER
@@ -47,7 +47,7 @@ def page(numbers: Row) -> str:
         universes={name: UNIVERSES_IN_WORDS[name] for name in UNIVERSES},
         other=_other_attacker(numbers),
         samples=_samples(numbers),
-        gaps=any(row["mechanism"] == "suppression" for row in rows),
+        gaps=any(row["gaps"] for row in rows),
         figures=_figures(rows) if plots.available() else [],
         percent=percent,
         error=_error,
@@ -62,6 +62,7 @@ def _row(protection: Row) -> dict[str, Any]:
     return {
         "title": protection["title"],
         "mechanism": protection["mechanism"],
+        "gaps": protection["cells_published"]["all"] not in (None, 1.0),
         "guarantee": protection["guarantee"],
         "errors": protection["errors"],
         "county": mean_error(protection, "county"),
@@ -207,10 +208,10 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
             "risk": row["exposed"]["confirmed_rate"] if row["exposed"] else None,
         }
         for row in rows
-        if row["mechanism"] != "suppression"
+        if not row["gaps"]
     ]
     titles = [row["title"] for row in rows]
-    gaps = any(row["mechanism"] == "suppression" for row in rows)
+    gaps = any(row["gaps"] for row in rows)
     found = [
         (
             comparison_plots.precision(marks),

@@ -7,7 +7,7 @@
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_settings import Areas
-from confide.population.generate import Population, PopulationFiles, Progress, write_population
+from confide.population.generate import Population, PopulationFiles, Progress, simulate, write_population
 from confide.population.households import BLOCKS_SCHEMA
 from confide.population.landscape import Unit
 from confide.population.official import OfficialFiles, write_official
@@ -35,6 +35,7 @@ __all__ = [
     "load_origins",
     "load_settings",
     "profile",
+    "simulate",
     "write_code_files",
     "write_eu",
     "write_official",

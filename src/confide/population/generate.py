@@ -156,6 +156,34 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
+def simulate(
+    folder: str | Path,
+    *,
+    persons: int,
+    seed: int,
+    settings: str | Path | Settings = "default",
+    progress: Progress | None = None,
+) -> PopulationFiles:
+    """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).
+
+    Args:
+        folder: Where the files go; files of these names are replaced.
+        persons: How many, from 100 to 400 million.
+        seed: From 0 to 2^64 - 1: the same seed gives the same people.
+        settings: Shipped settings by name, a file, or settings.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The paths of ``persons.parquet`` and ``blocks.parquet``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simulate(folder, persons=100, seed=7).persons.name
+    'persons.parquet'
+    """
+    return write_population(Population(persons, seed, settings), folder, progress)
+
+
 def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
     """Write both files into ``folder``, which is made if it is not there; files of these names are replaced."""
     folder = Path(folder)
