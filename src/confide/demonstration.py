@@ -14,7 +14,7 @@ from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise.ptables import DECIMAL
 from confide.population.eu import write_eu
-from confide.population.eu_settings import Areas
+from confide.population.eu_settings import EuAreas
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
@@ -30,7 +30,7 @@ KEYED = "keyed.parquet"
 
 
 @dataclass(frozen=True)
-class Made:
+class DemoRelease:
     """One release of the demonstration, looked at by its reader and by its curator."""
 
     run: RunResult
@@ -44,7 +44,7 @@ class Demonstration:
 
     folder: Path
     persons: int
-    releases: Mapping[str, Made]
+    releases: Mapping[str, DemoRelease]
 
     @property
     def ok(self) -> bool:
@@ -89,7 +89,7 @@ def demo_cellkey(
     region of bounds and variances that the programme leaves."""
     shown = progress or Silent()
     _only_new(folder)
-    areas = Areas()
+    areas = EuAreas()
     with shown.stage("Making up people", 2) as advance:
         files = write_eu(folder, persons, seed, areas)
         advance(1)
@@ -117,10 +117,10 @@ def demo_cellkey(
     return Demonstration(folder, persons, {"tables": made})
 
 
-def _made(spec: Path, shown: Progress) -> Made:
+def _made(spec: Path, shown: Progress) -> DemoRelease:
     """A release, verified and evaluated."""
     result = api.run(spec, progress=shown)
-    return Made(result, api.verify(result.release), api.evaluate(spec, progress=shown))
+    return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=shown))
 
 
 def _only_new(folder: Path) -> None:

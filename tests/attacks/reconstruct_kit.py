@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from confide.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal
-from confide.releases.published import StructuralZero, sparse
+from confide.releases.published import ImpossibleCells, sparse
 from confide.schema import NO_GROUP, Query, Schema, parse_schema
 
 SMALL = parse_schema(
@@ -81,7 +81,7 @@ def published(
     queries: Sequence[str],
     *,
     tract: Sequence[str] = (),
-    zeros: tuple[StructuralZero, ...] = (),
+    zeros: tuple[ImpossibleCells, ...] = (),
 ) -> Published:
     """The exact tables of some blocks; those of ``tract`` for all blocks together."""
     schema: Schema = SMALL

@@ -15,7 +15,7 @@ from confide.attacks.reidentification import (
     AttackerSettings,
     DivideBy,
     GuessFrom,
-    Linked,
+    LinkageRates,
     Rates,
     Role,
     make_attacker,
@@ -115,7 +115,7 @@ def _reidentified(rates: Rates, title: str, universes: Sequence[tuple[str, str]]
     out.print()
 
 
-def _line(label: str, row: Linked) -> list[str]:
+def _line(label: str, row: LinkageRates) -> list[str]:
     shares = (row.putative_rate, row.confirmed_rate, row.precision)
     guesses = (row.modal_guesser_precision, row.proportional_guesser_precision)
     return [label, f"{row.divided_by:,}", *(_percent(share) for share in (*shares, *guesses))]
@@ -137,7 +137,7 @@ def _headline(rates: Rates) -> None:
     out.print(f"\n[bold]{_verdict(exposed)}[/]")
 
 
-def _verdict(row: Linked) -> str:
+def _verdict(row: LinkageRates) -> str:
     """What the attack adds to guessing for those whom statistics do not describe."""
     if row.precision is None or row.putative < FEW:
         return f"Only {row.putative:,} unique people of other groups were matched: too few to say what the attack adds."
@@ -161,7 +161,7 @@ def _words(rates: Rates) -> None:
     out.print("[dim]These figures were computed with the truth. They are for the curator, as a dossier is.[/]")
 
 
-def _precisions(row: Linked) -> list[str]:
+def _precisions(row: LinkageRates) -> list[str]:
     return [
         _percent(value) for value in (row.precision, row.modal_guesser_precision, row.proportional_guesser_precision)
     ]

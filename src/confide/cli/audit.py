@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide.attacks.suppression.audit import Audit, Suspect, audit
-from confide.attacks.suppression.audit_description import Described
+from confide.attacks.suppression.audit_description import AuditInput
 from confide.attacks.suppression.audit_files import describe_or_assume, read_required, read_suspect, suspect_of_release
+from confide.attacks.suppression.suppression_audit import Audit, Suspect, audit
 from confide.cli.show import Json, err, out, print_json, table
 from confide.errors import Finding, ParameterError, Place
 from confide.releases.folder import MANIFEST, read_manifest
@@ -69,7 +69,7 @@ def suppression(
     raise typer.Exit(DONE if found.ok else REFUSED)
 
 
-def _taken_for(described: Described) -> dict[str, str]:
+def _taken_for(described: AuditInput) -> dict[str, str]:
     """For a table without a description what its columns were taken for; it is also said beside."""
     if not described.assumed:
         return {}

@@ -86,7 +86,7 @@ def demo(
     raise typer.Exit(0 if made.ok else 1)
 
 
-def _plain(release: demonstration.Made) -> dict[str, Any]:
+def _plain(release: demonstration.DemoRelease) -> dict[str, Any]:
     return {
         "release": str(release.run.release),
         "dossier": str(release.evaluated.dossier),
@@ -95,7 +95,7 @@ def _plain(release: demonstration.Made) -> dict[str, Any]:
     }
 
 
-def _show(about: str, release: demonstration.Made) -> None:
+def _show(about: str, release: demonstration.DemoRelease) -> None:
     run = release.run
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")

@@ -16,7 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.attacks.reconstruction import Reconstruction, reconstruct
-from confide.attacks.reidentification import AttackerSettings, Linked, Rates, make_attacker, reidentification_rates
+from confide.attacks.reidentification import (
+    AttackerSettings,
+    LinkageRates,
+    Rates,
+    make_attacker,
+    reidentification_rates,
+)
 from confide.comparison.common_tables import AGE, CommonTables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
@@ -204,7 +210,7 @@ def _in_every_block(records: pa.Table, codes: pa.Array) -> pa.Table:
     return pa.concat_tables([kept, pa.table(columns, schema=kept.schema)])
 
 
-def plain(row: Linked) -> dict[str, Any]:
+def plain(row: LinkageRates) -> dict[str, Any]:
     """One universe as plain numbers, the guessers always beside."""
     return {
         "records": row.attacker_records,

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from confide.comparison import figures as accuracy
 from confide.comparison.attacking import attack
 from confide.comparison.compared_people import ComparedPopulation, prepare
-from confide.comparison.comparison_spec import LoadedComparison, ProtectionPart, load_comparison
+from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, load_comparison
 from confide.comparison.page import write_page
 from confide.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.engines.atomic_files import private_folder, whole_file, write_text
@@ -85,7 +85,7 @@ def compare(
 
 def _result(
     loaded: LoadedComparison,
-    part: ProtectionPart,
+    part: AnyProtection,
     population: ComparedPopulation,
     out: Path,
     certain: Mapping[str, float | None] | None,
@@ -125,7 +125,7 @@ def _result(
     return result
 
 
-def _described(part: ProtectionPart, protected: ProtectedFigures, population: ComparedPopulation) -> dict[str, Any]:
+def _described(part: AnyProtection, protected: ProtectedFigures, population: ComparedPopulation) -> dict[str, Any]:
     """What a protection is and what its figures are worth."""
     figures, truth, programme = protected.figures, population.truth, population.programme
     return {

@@ -6,30 +6,29 @@
 
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
-from confide.population.eu_settings import Areas
-from confide.population.generate import Population, PopulationFiles, Progress, simulate, write_population
+from confide.population.eu_settings import EuAreas
+from confide.population.generate import Population, PopulationFiles, simulate, write_population
+from confide.population.household_members import PERSONS_SCHEMA
 from confide.population.households import BLOCKS_SCHEMA
 from confide.population.landscape import Unit
 from confide.population.official import OfficialFiles, write_official
 from confide.population.origins import RACES, SUBSETS, OriginCodes, load_origins, write_code_files
-from confide.population.people import PERSONS_SCHEMA
 from confide.population.profile import dissimilarity, profile
-from confide.population.settings import Settings, load_settings
+from confide.population.settings import PopulationSettings, load_settings
 
 __all__ = [
     "BLOCKS_SCHEMA",
     "PERSONS_SCHEMA",
     "RACES",
     "SUBSETS",
-    "Areas",
     "DetailedOrigins",
+    "EuAreas",
     "EuFiles",
     "OfficialFiles",
     "OriginCodes",
     "Population",
     "PopulationFiles",
-    "Progress",
-    "Settings",
+    "PopulationSettings",
     "Unit",
     "dissimilarity",
     "load_origins",

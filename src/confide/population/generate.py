@@ -15,18 +15,19 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.population.draw import GENERATOR
+from confide.population.household_members import PERSONS_SCHEMA, RecordMaker
 from confide.population.households import BLOCKS_SCHEMA, HouseholdKinds, UnitFrame, block_batch, make_frame, own_blocks
 from confide.population.landscape import Unit, make_land
 from confide.population.neighbourhoods import County, make_county
-from confide.population.people import PERSONS_SCHEMA, RecordMaker
-from confide.population.settings import Settings, load_settings
+from confide.population.settings import PopulationSettings, load_settings
+from confide.releases.progress import Progress
 
 FEWEST, MOST = 100, 400_000_000
 LARGEST_SEED = 2**64 - 1
@@ -40,11 +41,11 @@ class Population:
     10000
     """
 
-    def __init__(self, persons: int, seed: int, settings: str | Path | Settings = "default"):
+    def __init__(self, persons: int, seed: int, settings: str | Path | PopulationSettings = "default"):
         _check(persons, seed)
         self.persons = persons
         self.seed = seed
-        self.settings = settings if isinstance(settings, Settings) else load_settings(settings)
+        self.settings = settings if isinstance(settings, PopulationSettings) else load_settings(settings)
         self._land = make_land(persons, seed, self.settings)
         self.units: tuple[Unit, ...] = tuple(self._land.units())
         self._kinds = HouseholdKinds(self.settings)
@@ -142,13 +143,6 @@ PERSONS_PER_ROW_GROUP = 500_000
 BLOCKS_PER_ROW_GROUP = 100_000
 
 
-class Progress(Protocol):
-    """A display that can show one stage; a run's progress display is one."""
-
-    def stage(self, title: str, steps: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Begins a stage of ``steps`` persons; the function given reports persons done since the last report."""
-
-
 class PopulationFiles(NamedTuple):
     """Where a population was written."""
 
@@ -161,7 +155,7 @@ def simulate(
     *,
     persons: int,
     seed: int,
-    settings: str | Path | Settings = "default",
+    settings: str | Path | PopulationSettings = "default",
     progress: Progress | None = None,
 ) -> PopulationFiles:
     """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).

@@ -23,9 +23,10 @@ from pyarrow import csv
 
 from confide.errors import ParameterError
 from confide.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
-from confide.population.generate import Population, Progress, cannot_write
+from confide.population.generate import Population, cannot_write
+from confide.population.household_members import HOUSEHOLDER
 from confide.population.origins import SUBSETS, Config, code_files
-from confide.population.people import HOUSEHOLDER
+from confide.releases.progress import Progress
 
 Format = Literal["text", "parquet"]
 

@@ -147,7 +147,7 @@ class PublishedMarginal:
 
 
 @dataclass(frozen=True)
-class StructuralZero:
+class ImpossibleCells:
     """Combinations that no record can have: all with one of these codes for each attribute named."""
 
     where: Mapping[str, frozenset[Code]]
@@ -160,7 +160,7 @@ class Published:
     schema: Schema
     geography: PublishedGeography
     marginals: tuple[PublishedMarginal, ...]
-    zeros: tuple[StructuralZero, ...] = ()
+    zeros: tuple[ImpossibleCells, ...] = ()
     source: str = "tables"
     notes: tuple[str, ...] = ()
     """What a reader of the result should know of the source."""
@@ -177,7 +177,7 @@ class Published:
         variance: Exact | None = None,
         bound: NoiseBound | None = None,
         absent: Literal["zero", "unknown"] = "zero",
-        zeros: Sequence[StructuralZero] = (),
+        zeros: Sequence[ImpossibleCells] = (),
         source: str = "tables in memory",
     ) -> Published:
         """Published tables that are in memory: from pandas, polars, Arrow, or plain columns.

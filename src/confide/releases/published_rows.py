@@ -28,12 +28,12 @@ from confide.inputs.table_files import read_text
 from confide.releases.folder import MANIFEST
 from confide.releases.published import (
     Floats,
+    ImpossibleCells,
     Integers,
     NoiseBound,
     Published,
     PublishedGeography,
     PublishedMarginal,
-    StructuralZero,
     one_unit,
     sparse,
 )
@@ -80,13 +80,13 @@ def codes_of(attribute: Attribute, listed: list[int | str]) -> list[Code]:
     return codes
 
 
-def impossible(schema: Schema) -> tuple[StructuralZero, ...]:
+def impossible(schema: Schema) -> tuple[ImpossibleCells, ...]:
     """What ships about combinations that no record of a schema has."""
     if schema.id not in shipped("attacks/impossible"):
         return ()
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     return tuple(
-        StructuralZero({name: frozenset(codes_of(by_name[name], listed)) for name, listed in zero["where"].items()})
+        ImpossibleCells({name: frozenset(codes_of(by_name[name], listed)) for name, listed in zero["where"].items()})
         for zero in load_shipped("attacks/impossible", schema.id)["zeros"]
     )
 
@@ -332,7 +332,7 @@ def tables_in_memory(
     variance: Exact | None,
     bound: NoiseBound | None,
     absent_unknown: bool,
-    zeros: tuple[StructuralZero, ...],
+    zeros: tuple[ImpossibleCells, ...],
     source: str,
 ) -> Published:
     """Published tables from Arrow, pandas, polars or plain columns, by query."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from confide.attacks.reconstruction.description import DESCRIPTION
-from confide.attacks.reconstruction.reading import read_tables
+from confide.attacks.reconstruction.table_folder import read_tables
 from confide.errors import InputError, ParameterError, Place
 from confide.mechanisms import MECHANISMS
 from confide.releases.folder import MANIFEST, read_manifest

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from confide.attacks.reconstruction.integer_program import Flags
 from confide.attacks.reconstruction.space import Axis, Space
-from confide.attacks.reconstruction.unit import Attack, Attacked, Variability
+from confide.attacks.reconstruction.unit import Attack, UnitSolution, Variability
 from confide.engines.atomic_files import PRIVATE_FILE
 from confide.inputs.table_files import write_file
 from confide.releases.published import Floats, Integers, Published
@@ -48,7 +48,7 @@ class Reconstruction:
     seconds: float
 
     @classmethod
-    def gather(cls, attack: Attack, results: Sequence[Attacked], seconds: float) -> Reconstruction:
+    def gather(cls, attack: Attack, results: Sequence[UnitSolution], seconds: float) -> Reconstruction:
         """The results of all units, records in the order of blocks and cells."""
         nothing: Any = np.zeros(0, np.int64)
         block = np.concatenate([nothing, *(item.block for item in results)])

@@ -12,8 +12,8 @@ import pyarrow as pa
 from confide.attacks.reconstruction.description import (
     BLOCK,
     DESCRIPTION,
-    Description,
-    TablePart,
+    TableFilePart,
+    TablesDescription,
     load_description,
 )
 from confide.engines.atomic_files import PRIVATE_FILE, private_folder, write_text
@@ -57,7 +57,7 @@ def write_sf1_tables(
 def write_tables(
     records: pa.Table,
     folder: str | Path,
-    description: Description,
+    description: TablesDescription,
     schema: Schema,
     *,
     schema_name: str,
@@ -145,7 +145,7 @@ def _prefix(codes: Any, digits: int) -> Any:
     return np.array([code[:digits] for code in codes.tolist()], dtype=np.str_)
 
 
-def _chosen(description: Description, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TablePart]:
+def _chosen(description: TablesDescription, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TableFilePart]:
     known = {table.name: table for table in description.tables if table.level in levels}
     wanted = list(known) if tables is None else list(tables)
     missing = [name for name in wanted if name not in known]
@@ -161,7 +161,7 @@ def _chosen(description: Description, tables: Sequence[str] | None, levels: Sequ
     return [known[name] for name in wanted]
 
 
-def _indices(records: pa.Table, schema: Schema, tables: Sequence[TablePart]) -> dict[str, Integers]:
+def _indices(records: pa.Table, schema: Schema, tables: Sequence[TableFilePart]) -> dict[str, Integers]:
     """For each attribute in use the level of every record."""
     used = {v.attribute.name for table in tables for text in table.queries for v in query_of(schema, text).variables}
     result: dict[str, Integers] = {}
@@ -192,7 +192,7 @@ def _no_codes(attribute: Attribute, row: int | None) -> Finding:
 
 
 def _tabulate(
-    table: TablePart, schema: Schema, indices: dict[str, Integers], units: Any, unit: Integers, block: str
+    table: TableFilePart, schema: Schema, indices: dict[str, Integers], units: Any, unit: Integers, block: str
 ) -> pa.Table:
     queries = [query_of(schema, text) for text in table.queries]
     used = list(dict.fromkeys(v.attribute.name for query in queries for v in query.variables))

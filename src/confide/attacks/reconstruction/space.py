@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from confide.errors import ParameterError
-from confide.releases.published import Floats, Integers, PublishedMarginal, StructuralZero
+from confide.releases.published import Floats, ImpossibleCells, Integers, PublishedMarginal
 from confide.schema import NO_GROUP, Attribute, Code, Query, Recode
 
 MOST_CELLS = 1 << 21
@@ -112,7 +112,7 @@ class Space:
         total[outside] = NO_GROUP
         return total.reshape(-1)
 
-    def forbidden(self, zeros: Iterable[StructuralZero]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def forbidden(self, zeros: Iterable[ImpossibleCells]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which cells hold nothing but combinations that cannot be."""
         result = np.zeros(self.cells, bool)
         for zero in zeros:

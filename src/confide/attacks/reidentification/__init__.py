@@ -6,7 +6,7 @@ Start with :mod:`confide.attacks.reidentification.rates`, which does all of it; 
 
 from __future__ import annotations
 
-from confide.attacks.reidentification.attacker import (
+from confide.attacks.reidentification.attacker_file import (
     AttackerSettings,
     attacker_settings,
     make_attacker,
@@ -20,7 +20,7 @@ from confide.attacks.reidentification.baselines import (
     proportional_guesser_of_others,
 )
 from confide.attacks.reidentification.columns import AgeBins, load_age_bins
-from confide.attacks.reidentification.linking import Agreement, Linked
+from confide.attacks.reidentification.linking import Agreement, LinkageRates
 from confide.attacks.reidentification.matching import Matches, match
 from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import (
@@ -39,7 +39,7 @@ __all__ = [
     "AttackerSettings",
     "DivideBy",
     "GuessFrom",
-    "Linked",
+    "LinkageRates",
     "Matches",
     "Rates",
     "Reidentification",

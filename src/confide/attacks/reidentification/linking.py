@@ -77,7 +77,7 @@ def agreements(matches: Matches, truth: Traits) -> tuple[Agreement, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class Linkage:
     """The putative matches of an attack, and what the truth says about each."""
 
     matches: Matches
@@ -92,7 +92,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkageRates:
     """Numbers of one universe. Rates divide by the attacker's records or by the data-defined persons of the truth."""
 
     universe: str
@@ -162,14 +162,14 @@ def same_person(people: Coded, truth: Coded, defined: Integers, blocks: int) -> 
     return np.where(found, defined[order][place], UNKNOWN)
 
 
-def link(
+def link_records(
     coding: Coding,
     attacker: Coded,
     same: Integers,
     guesses: Composition,
     reconstructed_order: Integers,
     attacker_order: Integers,
-) -> Links:
+) -> Linkage:
     """The putative matches, confirmed or not, by the reconstruction and by both guessers."""
     ours, truth = coding.reconstructed, coding.truth
     matches = match(
@@ -185,7 +185,7 @@ def link(
     there = (true != UNKNOWN) & (truth.sex[true] == known.sex) & (truth.bin[true] == known.bin)
     group = truth.group[true]
     block = truth.block[true]
-    return Links(
+    return Linkage(
         matches,
         there,
         there & (ours.group[matches.left] == group),
@@ -194,9 +194,9 @@ def link(
     )
 
 
-def linked(
-    links: Links, coding: Coding, attacker: Coded, same: Integers, traits: Traits, persons: Traits, by_persons: bool
-) -> tuple[Linked, ...]:
+def linkage_rates(
+    links: Linkage, coding: Coding, attacker: Coded, same: Integers, traits: Traits, persons: Traits, by_persons: bool
+) -> tuple[LinkageRates, ...]:
     """The numbers of every universe. ``traits`` are of the attacker's records, ``persons`` of the truth's."""
     exact = links.matches.passed == EXACT
     right = links.matches.right
@@ -208,7 +208,7 @@ def linked(
         here = mask[right]
         records, defined = int(mask.sum()), int(of_persons[name].sum())
         found.append(
-            Linked(
+            LinkageRates(
                 universe=name,
                 attacker_records=records,
                 data_defined_persons=defined,

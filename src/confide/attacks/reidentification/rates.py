@@ -25,20 +25,20 @@ from confide.attacks.reidentification.columns import AgeBins, Integers, load_age
 from confide.attacks.reidentification.linking import (
     EXACT,
     Agreement,
-    Linked,
-    Links,
+    Linkage,
+    LinkageRates,
     agree,
     agreements,
     data_defined,
-    link,
-    linked,
+    link_records,
+    linkage_rates,
     same_person,
 )
 from confide.attacks.reidentification.traits import population_unique, traits
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 
-Row = TypeVar("Row", Agreement, Linked)
+Row = TypeVar("Row", Agreement, LinkageRates)
 
 
 class DivideBy(StrEnum):
@@ -76,9 +76,9 @@ class Rates:
     guess_from: GuessFrom
     seed: int
     agreement: tuple[Agreement, ...]
-    reidentification: tuple[Linked, ...]
+    reidentification: tuple[LinkageRates, ...]
 
-    def universe(self, name: str) -> Linked:
+    def universe(self, name: str) -> LinkageRates:
         """The numbers of one universe, such as ``unique&nonmodal``."""
         return self._named(name, self.reidentification)
 
@@ -118,7 +118,7 @@ class Reidentification:
     """An attack: its rates, and the matches themselves, which nobody but the curator may see."""
 
     rates: Rates
-    _links: Links = field(repr=False)
+    _links: Linkage = field(repr=False)
     _reconstructed: pa.Table = field(repr=False)
     _attacker: pa.Table = field(repr=False)
     _attacker_rows: Integers = field(repr=False)
@@ -183,8 +183,8 @@ def reidentify(
     same = same_person(known, coding.truth, defined, coding.blocks)
     true = composition(coding, coding.truth)
     guesses = true if GuessFrom(guess_from) is GuessFrom.TRUTH else composition(coding, coding.reconstructed)
-    links = link(coding, known, same, guesses, orders[0], np.argsort(place[kept]))
-    rows = linked(
+    links = link_records(coding, known, same, guesses, orders[0], np.argsort(place[kept]))
+    rows = linkage_rates(
         links,
         coding,
         known,

@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.attacks.suppression.audit import Required, Suspect
 from confide.attacks.suppression.audit_description import (
-    Described,
-    Description,
+    AuditInput,
     ProtectionText,
+    SuppressionDescription,
     TableText,
     VariableText,
     describe,
     wrong,
 )
+from confide.attacks.suppression.suppression_audit import Required, Suspect
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.mechanisms.suppression.output import Unlike, read_table
 from confide.mechanisms.suppression.programme import described
@@ -120,7 +120,7 @@ class _Read:
     levels: dict[str, Floats]
 
 
-def read_suspect(described: Described) -> Suspect:
+def read_suspect(described: AuditInput) -> Suspect:
     """The tables of a description. Raises with a finding for everything that does not fit."""
     description = described.description
     read = [_read_table(described, text, described.folder, with_marks=True) for text in description.tables]
@@ -137,7 +137,7 @@ def read_suspect(described: Described) -> Suspect:
     return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, width, beside)
 
 
-def read_required(described: Described, suspect: Suspect, truth: Path) -> Required:
+def read_required(described: AuditInput, suspect: Suspect, truth: Path) -> Required:
     """True figures, and how far the intervals must reach. Confidential: no figure of it is ever in a message."""
     description, linked = described.description, suspect.linked
     cells = linked.structure.cells
@@ -171,7 +171,7 @@ def _rules(asked: ProtectionText, value: Floats, levels: dict[str, Floats]) -> N
         levels[LOWER], levels[UPPER] = np.maximum(levels[LOWER], away), np.maximum(levels[UPPER], away)
 
 
-def _read_table(described: Described, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
+def _read_table(described: AuditInput, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
     data = described.data if with_marks and text.file is None else None
     path = data or folder / (text.file or described.file.with_suffix(".csv").name)
     rows = read_columns(path, text.delimiter)
@@ -220,7 +220,7 @@ def _hidden(text: TableText, rows: dict[str, list[str]]) -> Flags:
     )
 
 
-def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[Layout, Integers]:
+def _layout(described: AuditInput, read: _Read, every: Sequence[_Read]) -> tuple[Layout, Integers]:
     """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
     dimensions, listed = [], []
     for name, codes in zip(read.variables, read.codes, strict=True):
@@ -237,7 +237,7 @@ def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[
     return layout, at
 
 
-def _dimension(described: Described, name: str, every: Sequence[_Read]) -> Dimension:
+def _dimension(described: AuditInput, name: str, every: Sequence[_Read]) -> Dimension:
     """The tree of a variable. Codes that no hierarchy mentions are parts of the total, unless its parts are listed."""
     text = described.description.variables[name]
     below = {part for parts in text.parts.values() for part in parts}
@@ -365,13 +365,13 @@ TOTALS = ("_T", "total", "all", "sum")
 """Common names, in any case, in the order of preference."""
 
 
-def describe_or_assume(path: Path) -> Described:
+def describe_or_assume(path: Path) -> AuditInput:
     """The description of a table; for a single file without one, what it is taken for."""
     plain = path.is_file() and path.suffix != ".toml" and not path.with_suffix(".toml").is_file()
     return _assumed(path) if plain else describe(path)
 
 
-def _assumed(path: Path) -> Described:
+def _assumed(path: Path) -> AuditInput:
     rows = read_columns(path, ",")
     value, status = _first(FIGURES, list(rows)), _first(STATUSES, list(rows))
     variables = [name for name in rows if name not in (value, status)]
@@ -384,8 +384,8 @@ def _assumed(path: Path) -> Described:
             expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
             remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
         )
-    return Described(
-        Description(
+    return AuditInput(
+        SuppressionDescription(
             variables={name: VariableText(total=_first(TOTALS, rows[name]) or TOTALS[0]) for name in variables},
             tables=[TableText(name=path.stem, value=value, status=status)],
         ),

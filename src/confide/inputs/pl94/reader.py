@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from confide.errors import ParameterError
 from confide.inputs.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
-from confide.inputs.pl94.layout import CellArray, IntArray, Level, PublishedTable, geo_layout, table_layout
+from confide.inputs.pl94.layout import CellArray, IntArray, PublishedTable, SummaryLevel, geo_layout, table_layout
 from confide.inputs.pl94.segments import Header, read_header, read_segment
 from confide.inputs.pl94.sparse_counts import SparseRows
 
@@ -50,7 +50,7 @@ class Pl94File:
             result[level.name] = (rows[order], codes.take(order))
         return result
 
-    def codes(self, level: Level, rows: IntArray) -> pa.Array:
+    def codes(self, level: SummaryLevel, rows: IntArray) -> pa.Array:
         """The geocodes at ``level`` of kept rows: of a block's row, the code of the area the block is in."""
         parts = [
             self.header.geography[name].take(rows).combine_chunks() for name in geo_layout().geocode_columns(level)

@@ -23,8 +23,8 @@ from confide.inputs.pl94.layout import (
     RACES,
     CellArray,
     IntArray,
-    Level,
     PublishedTable,
+    SummaryLevel,
     geo_layout,
     table_layout,
 )
@@ -117,7 +117,7 @@ def compare(file: Pl94File, counts: SparseRows, *, findings: Findings | None = N
     )
 
 
-def _compare_level(file: Pl94File, counts: SparseRows, level: Level, findings: Findings) -> LevelComparison:
+def _compare_level(file: Pl94File, counts: SparseRows, level: SummaryLevel, findings: Findings) -> LevelComparison:
     layout = table_layout()
     codes, rows = file.geocodes(level.name), file.rows(level.name)
     area = _area_of_block(file, level, findings)
@@ -158,7 +158,7 @@ def _sums(
         done += len(piece)
 
 
-def _area_of_block(file: Pl94File, level: Level, findings: Findings) -> IntArray:
+def _area_of_block(file: Pl94File, level: SummaryLevel, findings: Findings) -> IntArray:
     """For each block in order of geocode, the place of its area among the level's sorted rows; -1 for none."""
     codes = file.codes(level, file.rows("block"))
     place = pc.index_in(codes, value_set=file.geocodes(level.name))

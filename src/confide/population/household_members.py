@@ -20,7 +20,7 @@ from confide.population.households import GroupQuartersAges, Households, UnitFra
 from confide.population.landscape import Unit
 from confide.population.neighbourhoods import BlockGroups
 from confide.population.origins import CODE_OF_MASK, MASK_OF_CODE, race_chances
-from confide.population.settings import Settings
+from confide.population.settings import PopulationSettings
 
 HOUSEHOLDER, PARTNER, CHILD, RELATIVE, OTHER, GROUP_QUARTERS = range(6)
 """The codes of ``relationship``."""
@@ -42,7 +42,7 @@ class HouseholdPeople:
 class PeopleMaker:
     """Draws the people of households; holds the tables made once from the settings."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PopulationSettings):
         self._rules = settings.households
         kinds = settings.household_kinds
         self._couple = np.array([kind.couple for kind in kinds])
@@ -223,7 +223,7 @@ PERSONS_SCHEMA = pa.schema(
 class RecordMaker:
     """Makes the records of units of work; holds the tables made once from the settings."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PopulationSettings):
         self._settings = settings
         self._people = PeopleMaker(settings)
         self._quarters = GroupQuartersAges(settings)

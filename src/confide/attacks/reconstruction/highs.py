@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import optimize, sparse
 
-from confide.attacks.reconstruction.integer_program import NoSolution, Programme, Reduced, Rows
+from confide.attacks.reconstruction.integer_program import IntegerProgram, NoSolution, ProgramRows, ReducedProgram
 from confide.errors import RunError
 from confide.releases.published import Floats, Integers
 
@@ -26,7 +26,7 @@ DEFAULT_TIME = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class SolverResult:
     """What the solver says: values (if any were found), the objective's value, and a bound that no solution passes."""
 
     status: Status
@@ -45,66 +45,69 @@ def minimise(
     whole: Any,
     seconds: float,
     gap: float = 0.0,
-) -> Answer:
+) -> SolverResult:
     """Least cost subject to ``least ≤ matrix · x ≤ most`` and bounds; ``whole`` marks variables that are integers.
 
     :raises NoSolution: if nothing satisfies the rows.
     """
+    # Presolve can fail where the plain solver does not: a second try without it, before anything is called a failure.
     rows = optimize.LinearConstraint(matrix, least, most)
     for presolve in (True, False):
-        found = optimize.milp(
+        outcome = optimize.milp(
             cost,
             constraints=rows if matrix.shape[0] else (),
             bounds=optimize.Bounds(lower, upper),
             integrality=np.asarray(whole, np.uint8),
             options={"time_limit": seconds, "presolve": presolve, "mip_rel_gap": gap},
         )
-        if found.status in (OPTIMAL, LIMIT, INFEASIBLE):
+        if outcome.status in (OPTIMAL, LIMIT, INFEASIBLE):
             break
-    if found.status == INFEASIBLE:
+    if outcome.status == INFEASIBLE:
         raise NoSolution("no records have these tables")
-    if found.status not in (OPTIMAL, LIMIT):
+    if outcome.status not in (OPTIMAL, LIMIT):
         raise RunError(
             "solver-failed",
             "the solver could not treat a programme",
-            found=f"HiGHS status {found.status}",
+            found=f"HiGHS status {outcome.status}",
             expected="a solution, a proof that there is none, or the end of the time allowed",
             remedy="report it, with the tables if they are public",
         )
-    bound = found.get("mip_dual_bound")
-    return Answer(
-        "solved" if found.status == OPTIMAL else "time limit",
-        found.x,
-        float(found.fun) if found.x is not None else np.inf,
+    bound = outcome.get("mip_dual_bound")
+    return SolverResult(
+        "solved" if outcome.status == OPTIMAL else "time limit",
+        outcome.x,
+        float(outcome.fun) if outcome.x is not None else np.inf,
         float(bound) if bound is not None else -np.inf,
     )
 
 
-def whole_solution(left: Reduced, cost: Floats | None, seconds: float) -> Integers | None:
+def whole_solution(reduced: ReducedProgram, cost: Floats | None, seconds: float) -> Integers | None:
     """A value for each variable of a programme, in whole numbers and checked; ``None`` if the time was up before any.
 
     Without a cost, the first solution that is found.
     """
-    values = left.lower.astype(np.int64)
-    if left.determined:
+    values = reduced.lower.astype(np.int64)
+    if reduced.determined:
         return values
-    low, high = left.lower[left.free], left.upper[left.free]
-    chosen = np.zeros(len(left.free)) if cost is None else cost[left.free]
-    answer = minimise(chosen, left.matrix, left.least, left.most, low, high, np.ones(len(left.free)), seconds)
+    low, high = reduced.lower[reduced.free], reduced.upper[reduced.free]
+    chosen = np.zeros(len(reduced.free)) if cost is None else cost[reduced.free]
+    answer = minimise(
+        chosen, reduced.matrix, reduced.least, reduced.most, low, high, np.ones(len(reduced.free)), seconds
+    )
     if answer.values is None:
         return None
-    values[left.free] = check_whole(answer.values, left)
+    values[reduced.free] = check_whole(answer.values, reduced)
     return values
 
 
-def check_whole(found: Floats, left: Reduced) -> Integers:
+def check_whole(solution: Floats, reduced: ReducedProgram) -> Integers:
     """The values of the free variables as whole numbers, if these satisfy every bound and every row exactly."""
-    whole = np.rint(found)
-    sums = left.matrix @ whole
+    rounded = np.rint(solution)
+    sums = reduced.matrix @ rounded
     ok = (
-        bool(np.abs(found - whole).max(initial=0.0) < 1e-3)
-        and bool((whole >= left.lower[left.free]).all() and (whole <= left.upper[left.free]).all())
-        and bool((sums >= left.least).all() and (sums <= left.most).all())
+        bool(np.abs(solution - rounded).max(initial=0.0) < 1e-3)
+        and bool((rounded >= reduced.lower[reduced.free]).all() and (rounded <= reduced.upper[reduced.free]).all())
+        and bool((sums >= reduced.least).all() and (sums <= reduced.most).all())
     )
     if not ok:
         raise RunError(
@@ -114,7 +117,7 @@ def check_whole(found: Floats, left: Reduced) -> Integers:
             expected="every row to hold exactly",
             remedy="report it, with the tables if they are public",
         )
-    values: Integers = whole.astype(np.int64)
+    values: Integers = rounded.astype(np.int64)
     return values
 
 
@@ -144,69 +147,72 @@ class Fit:
     status: Status
 
 
-def standard_deviations(made: Programme) -> Floats:
+def standard_deviations(program: IntegerProgram) -> Floats:
     """For each noisy row the standard deviation of its noise."""
-    variances = [item.marginal.variance for item in made.structure.layers]
+    variances = [item.marginal.variance for item in program.structure.layers]
     by_layer = np.array(
         [1.0 if variance is None else sqrt(max(float(variance), LEAST_VARIANCE)) for variance in variances]
     )
-    folds = made.noisy.layer.astype(np.int64)
-    found: Floats = by_layer[folds] if len(folds) else np.zeros(0)
-    return found
+    folds = program.noisy.layer.astype(np.int64)
+    deviations: Floats = by_layer[folds] if len(folds) else np.zeros(0)
+    return deviations
 
 
-def allowed(made: Programme) -> tuple[Floats, Floats]:
+def allowed(program: IntegerProgram) -> tuple[Floats, Floats]:
     """For each noisy row how far the truth can be above the figure, and how far below; infinite without a bound."""
-    count = made.noisy.count
+    count = program.noisy.count
     above, below = np.full(len(count), np.inf), np.full(len(count), np.inf)
-    for number, item in enumerate(made.structure.layers):
+    for number, item in enumerate(program.structure.layers):
         bound = item.marginal.bound
         if bound is not None and item.fold is None:
-            here = np.flatnonzero(made.noisy.layer == number)
+            here = np.flatnonzero(program.noisy.layer == number)
             above[here] = np.maximum(bound.highest(count[here]) - count[here], 0.0)
             below[here] = np.maximum(count[here] - bound.lowest(count[here]), 0.0)
     return above, below
 
 
-def fit(made: Programme, left: Reduced, seconds: float, cost: Floats | None = None) -> Fit | None:
+def fit(program: IntegerProgram, reduced: ReducedProgram, seconds: float, cost: Floats | None = None) -> Fit | None:
     """The closest whole counts; ``None`` if the time was up before any was found.
 
     ``cost`` prefers some cells a little to others among fits that are as close.
     """
-    weights = 1.0 / standard_deviations(made)
-    reach = allowed(made)
-    small = np.zeros(made.size) if cost is None else cost * (1e-4 * weights.min(initial=1.0))
-    answer = closest(made.noisy, weights, reach, left, small, seconds, whole=True)
+    weights = 1.0 / standard_deviations(program)
+    reach = allowed(program)
+    small = np.zeros(program.size) if cost is None else cost * (1e-4 * weights.min(initial=1.0))
+    answer = closest(program.noisy, weights, reach, reduced, small, seconds, whole=True)
     if answer.values is None:
-        if left.matrix.shape[0]:
+        if reduced.matrix.shape[0]:
             return None
-        answer = closest(made.noisy, weights, reach, left, small, seconds, whole=False)
+        answer = closest(program.noisy, weights, reach, reduced, small, seconds, whole=False)
         if answer.values is None:
             return None
-    values = np.rint(answer.values[: made.size]).astype(np.int64)
-    deviation = float(weights @ np.abs(made.noisy.matrix @ values - made.noisy.count))
+    values = np.rint(answer.values[: program.size]).astype(np.int64)
+    deviation = float(weights @ np.abs(program.noisy.matrix @ values - program.noisy.count))
     return Fit(values, deviation, min(deviation, max(0.0, answer.bound)), answer.status)
 
 
 def closest(
-    noisy: Rows,
+    noisy: ProgramRows,
     weights: Floats,
     reach: tuple[Floats, Floats],
-    left: Reduced,
+    reduced: ReducedProgram,
     small: Floats,
     seconds: float,
     *,
     whole: bool,
-) -> Answer:
+) -> SolverResult:
     """Minimises the weighted absolute deviations of some rows, each within its reach above and below, subject to what
     is left of the exact ones."""
-    size, rows = len(left.lower), noisy.matrix.shape[0]
-    spread = sparse.csr_array((np.ones(len(left.free)), (np.arange(len(left.free)), left.free)), (len(left.free), size))
-    kept = left.matrix @ spread if len(left.free) else sparse.csr_array((left.matrix.shape[0], size))
+    size, rows, free = len(reduced.lower), noisy.matrix.shape[0], reduced.free
+    # The exact rows that are left, over all variables again and not the free ones alone.
+    columns_of_free = sparse.csr_array((np.ones(len(free)), (np.arange(len(free)), free)), (len(free), size))
+    exact = reduced.matrix @ columns_of_free if len(free) else sparse.csr_array((reduced.matrix.shape[0], size))
+    # |row · x − figure| is linear with two more variables for each noisy row, how far above and how far below:
+    #     row · x − above + below = figure,   0 ≤ above, below ≤ reach,   cost weight · (above + below).
     unit = sparse.eye_array(rows, format="csr")
     matrix = sparse.vstack(
         [
-            sparse.hstack([kept, sparse.csr_array((kept.shape[0], 2 * rows))]),
+            sparse.hstack([exact, sparse.csr_array((exact.shape[0], 2 * rows))]),
             sparse.hstack([noisy.matrix, -unit, unit]),
         ],
         format="csc",
@@ -214,10 +220,10 @@ def closest(
     return minimise(
         np.concatenate([small, weights, weights]),
         matrix,
-        np.concatenate([left.least, noisy.count]),
-        np.concatenate([left.most, noisy.count]),
-        np.concatenate([left.lower, np.zeros(2 * rows)]),
-        np.concatenate([left.upper, *reach]),
+        np.concatenate([reduced.least, noisy.count]),
+        np.concatenate([reduced.most, noisy.count]),
+        np.concatenate([reduced.lower, np.zeros(2 * rows)]),
+        np.concatenate([reduced.upper, *reach]),
         np.concatenate([np.full(size, whole), np.zeros(2 * rows, bool)]),
         seconds,
         GAP,

@@ -18,10 +18,10 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from confide.attacks.reconstruction.integer_program import NoSolution, Reduced, programme
+from confide.attacks.reconstruction.highs import closest
+from confide.attacks.reconstruction.integer_program import NoSolution, ReducedProgram, integer_program
 from confide.attacks.reconstruction.result import Reconstruction
-from confide.attacks.reconstruction.solving import closest
-from confide.attacks.reconstruction.unit import Attack, Attacked, Settings
+from confide.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
 from confide.engines.groups import worker_died, workers_with
 from confide.errors import Finding, InputError, ParameterError
 from confide.releases.progress import Progress, Silent
@@ -36,24 +36,26 @@ def explain(attack: Attack, blocks: Sequence[int]) -> list[str]:
     If it misses none, it is tables with noise that are further off than their bound allows: all that have one.
     """
     try:
-        made = programme(attack.plan, blocks)
+        program = integer_program(attack.plan, blocks)
     except NoSolution as error:
         return list(error.tables)
-    rows = replace(made.exact, at_most=np.zeros(len(made.exact.count), bool))
-    equal = np.flatnonzero(~made.exact.at_most)
+    rows = replace(program.exact, at_most=np.zeros(len(program.exact.count), bool))
+    equal = np.flatnonzero(~program.exact.at_most)
     rows = replace(rows, matrix=rows.matrix[equal], count=rows.count[equal], layer=rows.layer[equal])
-    empty = made.exact.matrix[:0]
-    left = Reduced(np.zeros(made.size), made.upper, np.arange(made.size), empty, np.zeros(0), np.zeros(0))
+    empty = program.exact.matrix[:0]
+    reduced = ReducedProgram(
+        np.zeros(program.size), program.upper, np.arange(program.size), empty, np.zeros(0), np.zeros(0)
+    )
     anywhere = np.full(len(equal), np.inf)
-    nothing = np.zeros(made.size)
+    nothing = np.zeros(program.size)
     answer = closest(
-        rows, np.ones(len(equal)), (anywhere, anywhere), left, nothing, attack.settings.seconds, whole=False
+        rows, np.ones(len(equal)), (anywhere, anywhere), reduced, nothing, attack.settings.seconds, whole=False
     )
     if answer.values is None:
         return []
-    missed = np.flatnonzero(np.abs(rows.matrix @ answer.values[: made.size] - rows.count) > 1e-6)
-    bounded = [item.marginal.name for item in made.structure.layers if item.marginal.bound is not None]
-    return list(dict.fromkeys(made.row_name(rows, int(row)) for row in missed)) or bounded
+    missed = np.flatnonzero(np.abs(rows.matrix @ answer.values[: program.size] - rows.count) > 1e-6)
+    bounded = [item.marginal.name for item in program.structure.layers if item.marginal.bound is not None]
+    return list(dict.fromkeys(program.row_name(rows, int(row)) for row in missed)) or bounded
 
 
 BLOCK_SECONDS, UNIT_SECONDS = 10.0, 600.0
@@ -66,7 +68,7 @@ FINDINGS = 10
 _held: list[Attack] = []
 """In a worker process: the attack it works on."""
 
-Found = tuple[int, Attacked | Finding]
+UnitOutcome = tuple[int, UnitSolution | Finding]
 
 
 def reconstruct(
@@ -91,25 +93,25 @@ def reconstruct(
     began = time.monotonic()
     depth = _depth(published, level)
     seconds = time_limit if time_limit is not None else (UNIT_SECONDS if depth else BLOCK_SECONDS)
-    settings = Settings(depth, repeats, seed, seconds)
+    settings = AttackSettings(depth, repeats, seed, seconds)
     units = published.geography.blocks_of(depth)
-    shown = progress or Silent()
-    found: dict[int, Attacked] = {}
+    display = progress or Silent()
+    solutions: dict[int, UnitSolution] = {}
     findings: list[Finding] = []
     title = f"Reconstructing {published.geography.levels[depth]}s"
-    with shown.stage(title, len(units)) as advance:
+    with display.stage(title, len(units)) as advance:
         for number, result in _all(Attack(published, settings), units, processes or os.cpu_count() or 1):
             if isinstance(result, Finding):
                 findings.append(result)
             else:
-                found[number] = result
+                solutions[number] = result
             advance(1)
     if findings:
         findings.sort(key=lambda finding: finding.what)
         more = len(findings) - FINDINGS
-        rest = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
-        raise InputError([*findings[:FINDINGS], *rest])
-    results = [found[number] for number in sorted(found)]
+        others = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
+        raise InputError([*findings[:FINDINGS], *others])
+    results = [solutions[number] for number in sorted(solutions)]
     return Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
 
 
@@ -138,7 +140,7 @@ def _depth(published: Published, level: str | None) -> int:
     return geography.depth(level)
 
 
-def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[Found]:
+def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[UnitOutcome]:
     """Every unit, the largest first, so that no process is left with a large one at the end."""
     order = sorted(range(len(units)), key=lambda number: -len(units[number]))
     size = min(UNITS_AT_ONCE, max(1, len(order) // (4 * processes)))
@@ -157,17 +159,17 @@ def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[
             raise worker_died() from None
 
 
-def _hold(held: tuple[Published, Settings]) -> None:
+def _hold(held: tuple[Published, AttackSettings]) -> None:
     threadpool_limits(1)
     _held.append(Attack(*held))
 
 
-def _attack_held(chunk: list[tuple[int, Integers]]) -> list[Found]:
+def _attack_held(chunk: list[tuple[int, Integers]]) -> list[UnitOutcome]:
     return _attack(_held[0], chunk)
 
 
-def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[Found]:
-    results: list[Found] = []
+def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[UnitOutcome]:
+    results: list[UnitOutcome] = []
     for number, blocks in chunk:
         try:
             results.append((number, attack.unit(number, blocks.tolist())))

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from confide.attacks.reconstruction.description import (
     BLOCK,
     DESCRIPTION,
-    Description,
-    GeographyPart,
-    TablePart,
+    TableFilePart,
+    TablesDescription,
+    TablesGeographyPart,
     read_description,
     zeros_of,
 )
@@ -40,7 +40,7 @@ from confide.schema import Schema
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
 
 
-def find_geography(folder: Path, part: GeographyPart, units: Mapping[str, Sequence[str]]) -> PublishedGeography:
+def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> PublishedGeography:
     """The geography of a description; ``units`` has the codes that tables of each level name.
 
     Where no table is of blocks and no file lists them, the finest level with tables takes their place.
@@ -61,7 +61,7 @@ def find_geography(folder: Path, part: GeographyPart, units: Mapping[str, Sequen
     return nested(columns, BLOCK)
 
 
-def _columns(folder: Path, part: GeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """For each block its code and the code of its unit on every level."""
     blocks = list(units.get(BLOCK, ()))
     listed = None if part.blocks is None else read_text(folder / part.blocks)
@@ -135,7 +135,9 @@ def read_tables(folder: str | Path) -> Published:
     return published
 
 
-def _geography(folder: Path, description: Description, rows: Sequence[Any]) -> tuple[PublishedGeography, str | None]:
+def _geography(
+    folder: Path, description: TablesDescription, rows: Sequence[Any]
+) -> tuple[PublishedGeography, str | None]:
     """The units, and the column that has them."""
     part = description.geography
     if part is None:
@@ -146,7 +148,7 @@ def _geography(folder: Path, description: Description, rows: Sequence[Any]) -> t
     return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
 
 
-def _rows(table: TablePart) -> TableRows:
+def _rows(table: TableFilePart) -> TableRows:
     """What the description says of the rows of a table."""
     bound = None if table.bound is None else NoiseBound(table.bound, table.zeros_kept)
     return TableRows(
@@ -154,11 +156,11 @@ def _rows(table: TablePart) -> TableRows:
     )
 
 
-def _unit_column(content: pa.Table, block: str, table: TablePart) -> str:
+def _unit_column(content: pa.Table, block: str, table: TableFilePart) -> str:
     return block if block in content.column_names or table.level == BLOCK else table.level
 
 
-def _read_file(folder: Path, table: TablePart, schema: Schema, description: Description) -> pa.Table:
+def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: TablesDescription) -> pa.Table:
     """All rows as text, under our names; every column that is needed is there."""
     path = folder / str(table.file)
     content = read_text(path)
@@ -184,7 +186,7 @@ def _read_file(folder: Path, table: TablePart, schema: Schema, description: Desc
     return content
 
 
-def _no_column(table: TablePart, file: str, name: str, content: pa.Table) -> Finding:
+def _no_column(table: TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
     return Finding(
         code="no-column",
         what=f"table {table.name} has no column {name!r}",
@@ -195,7 +197,7 @@ def _no_column(table: TablePart, file: str, name: str, content: pa.Table) -> Fin
     )
 
 
-def _refuse_blank(table: TablePart, content: pa.Table, unit: str) -> None:
+def _refuse_blank(table: TableFilePart, content: pa.Table, unit: str) -> None:
     blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(unit)), ""), fill_value=True).to_numpy()
     if blank.any():
         what, expected = f"a row has no code in the column {unit!r}", "the code of a unit in every row"
