@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from confide import api, official_safetab
+from confide.answers import TypedAnswer
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.topdown.strategies.file import load_strategy
@@ -30,16 +32,25 @@ KEYED = "keyed.parquet"
 
 
 @dataclass(frozen=True)
-class DemoRelease:
+class DemoRelease(TypedAnswer):
     """One release of the demonstration, looked at by its reader and by its curator."""
 
     run: RunResult
     verification: Verification
     evaluated: Evaluated
 
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "release": str(self.run.release),
+            "dossier": str(self.evaluated.dossier),
+            "cost": self.run.plan.loss.as_dict() if self.run.plan.accounted else None,
+            "verified": self.verification.ok,
+        }
+
 
 @dataclass(frozen=True)
-class Demonstration:
+class Demonstration(TypedAnswer):
     """What the demonstration made."""
 
     folder: Path
@@ -49,7 +60,12 @@ class Demonstration:
     @property
     def ok(self) -> bool:
         """Whether every release is as it was sealed."""
-        return all(made.verification.ok for made in self.releases.values())
+        return all(release.verification.ok for release in self.releases.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        releases = {about: release.as_dict() for about, release in self.releases.items()}
+        return {"ok": self.ok, "persons": self.persons, "releases": releases}
 
 
 def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None) -> Demonstration:
@@ -67,7 +83,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     releases = {}
     for about, path in specs.items():
         shown.note(f"The {about}:")
-        releases[about] = _made(path, shown)
+        releases[about] = _release(path, shown)
     return Demonstration(folder, persons, releases)
 
 
@@ -79,7 +95,7 @@ def demo_safetab(
     _only_new(folder)
     official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=shown)
     spec = official_safetab.convert(official.parameters, official.data, folder)
-    return Demonstration(folder, persons, {"detailed groups": _made(spec, shown)})
+    return Demonstration(folder, persons, {"detailed groups": _release(spec, shown)})
 
 
 def demo_cellkey(
@@ -111,13 +127,13 @@ def demo_cellkey(
     }
     spec = folder / SPEC
     write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
-    made = _made(spec, shown)
+    release = _release(spec, shown)
     picture = draw_region(region["region"], largest_noise=question.largest_noise, recommended=region["recommended"])
     (folder / "region.svg").write_text(picture, encoding="utf-8")
-    return Demonstration(folder, persons, {"tables": made})
+    return Demonstration(folder, persons, {"tables": release})
 
 
-def _made(spec: Path, shown: Progress) -> DemoRelease:
+def _release(spec: Path, shown: Progress) -> DemoRelease:
     """A release, verified and evaluated."""
     result = api.run(spec, progress=shown)
     return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=shown))

@@ -141,29 +141,26 @@ def reconstruct(
 
     The records in FILE may be true: the file can be read by its owner alone.
     """
-    from confide.attacks.reconstruction import read_source, reconstruct, refuse_unwritable, write_records
+    from confide.attacks.reconstruction import reconstruct
 
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter("--out takes a name that ends in .parquet or .csv")
-    if file is not None:
-        refuse_unwritable(file)
-    display = Display(quiet=as_json)
-    published = read_source(tables, schema, groups or ())
-    found = reconstruct(
-        published,
+    answer = reconstruct(
+        tables,
+        schema=schema,
+        groups=groups or (),
         level=level,
         repeats=repeats,
         seed=seed,
         processes=processes,
         time_limit=time_limit,
-        progress=display,
+        out=file,
+        progress=Display(quiet=as_json),
     )
-    if file is not None:
-        write_records(found, file)
     if as_json:
-        print_json({"ok": True, "out": None if file is None else str(file)} | found.as_dict())
+        print_json(answer.as_dict())
         return
-    show_reconstruction(found, repeats)
+    show_reconstruction(answer, repeats)
     if file is not None:
         out.print(f"Records: {escape(str(file))}")
 
@@ -185,12 +182,10 @@ def tabulate(
     as_json: Json = False,
 ) -> None:
     """Make the person tables of Summary File 1 from records, to try the attack on them. CONFIDENTIAL."""
-    from confide.attacks.reconstruction import read_records, write_sf1_tables
+    from confide.attacks.reconstruction import tabulate_sf1
 
-    levels = [("tract", tract_digits)] if tract_digits else []
-    made = write_sf1_tables(read_records(records), folder, levels=levels, tables=tables)
-    files = sorted(path.name for path in made.iterdir())
+    answer = tabulate_sf1(records, folder, tables=tables, tract_digits=tract_digits)
     if as_json:
-        print_json({"ok": True, "folder": str(made), "files": files})
+        print_json(answer.as_dict())
         return
-    out.print(f"{len(files) - 1} tables and tables.toml: {escape(str(made))}")
+    out.print(f"{len(answer.files) - 1} tables and tables.toml: {escape(str(answer.folder))}")

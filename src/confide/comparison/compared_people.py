@@ -229,7 +229,7 @@ def _made_up(
     persons: int, seed: int, data: Path, digits: Mapping[str, int], progress: Progress
 ) -> tuple[pa.Table, pa.Table]:
     try:
-        files = simulate(data / "made-up", persons=persons, seed=seed, progress=progress)
+        files = simulate(data / "made-up", persons=persons, seed=seed, progress=progress).files
         return _read(Source(files.persons, "parquet"), Source(files.blocks, "parquet"), digits, data, counts=True)
     finally:
         shutil.rmtree(data / "made-up", ignore_errors=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from confide.answers import TypedAnswer
 from confide.comparison import figures as accuracy
 from confide.comparison.attacking import attack
 from confide.comparison.compared_people import ComparedPopulation, prepare
@@ -46,7 +47,7 @@ _VERSION = "confide/comparison/v1"
 
 
 @dataclass(frozen=True)
-class ProtectionComparison:
+class ProtectionComparison(TypedAnswer):
     """A finished comparison: where it is, and its numbers."""
 
     folder: Path
@@ -57,11 +58,25 @@ class ProtectionComparison:
         """The page for people."""
         return self.folder / PAGE
 
+    def as_dict(self) -> dict[str, Any]:
+        """What ``confide compare --json`` prints: the numbers, and where the page is."""
+        return {"ok": True, "page": str(self.page)} | dict(self.numbers)
+
 
 def compare(
     spec: str | Path, folder: str | Path, *, processes: int | None = None, progress: Progress | None = None
 ) -> ProtectionComparison:
-    """The comparison that a spec describes, in a folder of its own."""
+    """Protects the same people in several ways, attacks each, and writes one page (``confide compare``).
+
+    Args:
+        spec: The spec of a comparison: a TOML file (``docs/concepts/comparison.md``).
+        folder: A folder of its own; run again, what is finished is kept.
+        processes: How many processes; all cores by default.
+        progress: A display, if one is wanted.
+
+    Returns:
+        Where the page is, and its numbers. Both use the truth.
+    """
     loaded, out, shown = load_comparison(spec), Path(folder), progress or Silent()
     with no_room_is_an_error(out):
         for part in loaded.protections:

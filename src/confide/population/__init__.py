@@ -7,7 +7,7 @@
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_settings import EuAreas
-from confide.population.generate import Population, PopulationFiles, simulate, write_population
+from confide.population.generate import Population, PopulationFiles, SimulatedPopulation, simulate, write_population
 from confide.population.household_members import PERSONS_SCHEMA
 from confide.population.households import BLOCKS_SCHEMA
 from confide.population.landscape import Unit
@@ -29,6 +29,7 @@ __all__ = [
     "Population",
     "PopulationFiles",
     "PopulationSettings",
+    "SimulatedPopulation",
     "Unit",
     "dissimilarity",
     "load_origins",

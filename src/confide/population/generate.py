@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.population.draw import GENERATOR
 from confide.population.household_members import PERSONS_SCHEMA, RecordMaker
@@ -150,14 +152,30 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
+@dataclass(frozen=True)
+class SimulatedPopulation(TypedAnswer):
+    """Made-up people, and where they were written."""
+
+    persons: int
+    seed: int
+    files: PopulationFiles
+    detailed_files: tuple[Path, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        files = [str(path) for path in (*self.files, *self.detailed_files)]
+        return {"persons": self.persons, "seed": self.seed, "files": files}
+
+
 def simulate(
     folder: str | Path,
     *,
     persons: int,
     seed: int,
     settings: str | Path | PopulationSettings = "default",
+    detailed: bool = False,
     progress: Progress | None = None,
-) -> PopulationFiles:
+) -> SimulatedPopulation:
     """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).
 
     Args:
@@ -165,17 +183,23 @@ def simulate(
         persons: How many, from 100 to 400 million.
         seed: From 0 to 2^64 - 1: the same seed gives the same people.
         settings: Shipped settings by name, a file, or settings.
+        detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
         progress: A display, if one is wanted.
 
     Returns:
-        The paths of ``persons.parquet`` and ``blocks.parquet``.
+        The paths of ``persons.parquet`` and ``blocks.parquet``, and of the detailed files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     simulate(folder, persons=100, seed=7).persons.name
+    ...     simulate(folder, persons=100, seed=7).files.persons.name
     'persons.parquet'
     """
-    return write_population(Population(persons, seed, settings), folder, progress)
+    from confide.population.official import write_official
+
+    population = Population(persons, seed, settings)
+    files = write_population(population, folder, progress)
+    more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
+    return SimulatedPopulation(persons, seed, files, more)
 
 
 def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:

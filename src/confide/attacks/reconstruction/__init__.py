@@ -3,7 +3,7 @@
 from confide.attacks.reconstruction.reconstructing import reconstruct
 from confide.attacks.reconstruction.releases import read_source
 from confide.attacks.reconstruction.result import Reconstruction, write_records
-from confide.attacks.reconstruction.sf1 import write_sf1_tables, write_tables
+from confide.attacks.reconstruction.sf1 import TablesFolder, tabulate_sf1, write_sf1_tables, write_tables
 from confide.attacks.reconstruction.table_folder import read_tables
 from confide.attacks.reconstruction.unit import Variability
 from confide.inputs.table_files import read_records, refuse_unwritable
@@ -15,12 +15,14 @@ __all__ = [
     "PublishedGeography",
     "PublishedMarginal",
     "Reconstruction",
+    "TablesFolder",
     "Variability",
     "read_records",
     "read_source",
     "read_tables",
     "reconstruct",
     "refuse_unwritable",
+    "tabulate_sf1",
     "write_records",
     "write_sf1_tables",
     "write_tables",

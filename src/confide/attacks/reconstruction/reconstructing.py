@@ -14,16 +14,19 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from confide.attacks.reconstruction.highs import closest
 from confide.attacks.reconstruction.integer_program import NoSolution, ReducedProgram, integer_program
-from confide.attacks.reconstruction.result import Reconstruction
+from confide.attacks.reconstruction.releases import read_source
+from confide.attacks.reconstruction.result import Reconstruction, write_records
 from confide.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
 from confide.engines.groups import worker_died, workers_with
 from confide.errors import Finding, InputError, ParameterError
+from confide.inputs.table_files import refuse_unwritable
 from confide.releases.progress import Progress, Silent
 from confide.releases.published import Integers, Published
 
@@ -72,25 +75,51 @@ UnitOutcome = tuple[int, UnitSolution | Finding]
 
 
 def reconstruct(
-    published: Published,
+    source: Published | str | Path,
     *,
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
     level: str | None = None,
     repeats: int = 0,
     seed: int = 0,
     processes: int | None = None,
     time_limit: float | None = None,
+    out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Reconstruction:
-    """Records that have the published tables.
+    """Records that have the published tables (``confide attack reconstruct``).
 
-    ``level`` is the level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
-    in each unit, or the blocks if some tables are noisy, unless the source says otherwise. ``repeats`` programmes with
-    random objectives say how often each record is found.
-    ``time_limit`` is in seconds, for one programme.
+    Args:
+        source: The tables: :meth:`Published.from_tables <confide.releases.published.Published.from_tables>`, a folder
+            with a ``tables.toml``, or a release folder.
+        schema: The schema file of a release whose schema does not ship.
+        groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
+        level: The level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
+            in each unit, or the blocks if some tables are noisy, unless the source says otherwise.
+        repeats: So many programmes with random objectives say how often each record is found.
+        seed: The seed of these.
+        processes: How many processes; all cores by default.
+        time_limit: Seconds for one programme; 10 for a block and 600 for a larger unit by default.
+        out: A file for the records (``.parquet`` or ``.csv``), which may be true: only its owner can read it.
+        progress: A display, if one is wanted.
 
-    :raises ConfideError: if exact tables contradict one another, with the units and the tables.
+    Returns:
+        The records, how sure each is, and the solution variability of every block.
+
+    Raises:
+        ConfideError: If exact tables contradict one another, with the units and the tables.
+
+    >>> from confide.releases.published import Published
+    >>> tables = {"sex": {"sex": ["male", "female"], "count": [2, 0]}}
+    >>> found = reconstruct(Published.from_tables(tables, "persons"), processes=1)
+    >>> found.persons, found.mean
+    (2, 0.0)
     """
     began = time.monotonic()
+    file = None if out is None else Path(out)
+    if file is not None:
+        refuse_unwritable(file)
+    published = source if isinstance(source, Published) else read_source(source, schema, groups)
     depth = _depth(published, level)
     seconds = time_limit if time_limit is not None else (UNIT_SECONDS if depth else BLOCK_SECONDS)
     settings = AttackSettings(depth, repeats, seed, seconds)
@@ -112,7 +141,10 @@ def reconstruct(
         others = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
         raise InputError([*findings[:FINDINGS], *others])
     results = [solutions[number] for number in sorted(solutions)]
-    return Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
+    reconstruction = Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
+    if file is None:
+        return reconstruction
+    return replace(reconstruction, records_file=write_records(reconstruction, file))
 
 
 def _depth(published: Published, level: str | None) -> int:

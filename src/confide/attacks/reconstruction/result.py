@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from confide.answers import TypedAnswer
 from confide.attacks.reconstruction.integer_program import Flags
 from confide.attacks.reconstruction.space import Axis, Space
 from confide.attacks.reconstruction.unit import Attack, UnitSolution, Variability
@@ -27,7 +28,7 @@ def size_name(size: tuple[int, int | None]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Reconstruction:
+class Reconstruction(TypedAnswer):
     """Records, one entry for each person, and what is known of every block with people."""
 
     published: Published = field(repr=False)
@@ -46,6 +47,8 @@ class Reconstruction:
     unsolved: int
     """Units for which the time was up before a solution was found."""
     seconds: float
+    records_file: Path | None = None
+    """Where the records were written, if they were."""
 
     @classmethod
     def gather(cls, attack: Attack, results: Sequence[UnitSolution], seconds: float) -> Reconstruction:
@@ -118,13 +121,15 @@ class Reconstruction:
         return rows
 
     def as_dict(self) -> dict[str, Any]:
-        """The result in plain numbers, without records."""
+        """The result in plain numbers, without records: what ``confide attack reconstruct --json`` prints."""
         codes = self.published.geography.blocks
         sizes = self.by_size()
         unique = [item for item in self.variability.values() if item is not None and item.unique]
         bounds = {codes[b]: [v.at_least, v.at_most] for b, v in self.variability.items() if v and v.status != "proven"}
         known = self.mean is not None
         return {
+            "ok": True,
+            "out": None if self.records_file is None else str(self.records_file),
             "source": self.published.source,
             "tables": list(self.published.tables),
             "level": self.level,

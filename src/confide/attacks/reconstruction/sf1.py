@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from confide.answers import TypedAnswer
 from confide.attacks.reconstruction.description import (
     BLOCK,
     DESCRIPTION,
@@ -18,12 +20,43 @@ from confide.attacks.reconstruction.description import (
 )
 from confide.engines.atomic_files import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
-from confide.inputs.table_files import write_file
+from confide.inputs.table_files import read_records, write_file
 from confide.releases.published import Integers
 from confide.releases.published_rows import ALL, query_of
 from confide.schema import NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"
+
+
+@dataclass(frozen=True)
+class TablesFolder(TypedAnswer):
+    """A folder of tables made from records, as confidential as these until somebody decides to publish them."""
+
+    folder: Path
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files, ``tables.toml`` among them."""
+        return tuple(sorted(path.name for path in self.folder.iterdir()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"ok": True, "folder": str(self.folder), "files": list(self.files)}
+
+
+def tabulate_sf1(
+    records: str | Path, folder: str | Path, *, tables: Sequence[str] | None = None, tract_digits: int = 11
+) -> TablesFolder:
+    """The person tables of Summary File 1 for a file of records (``confide attack tabulate``).
+
+    Args:
+        records: Person records with geocode, sex, age, cenrace and hispanic (CSV or Parquet).
+        folder: Where the tables go: a new or empty folder.
+        tables: The names of those wanted, such as ``P12``; all by default.
+        tract_digits: How many digits of a geocode are the tract; 0: no tables of tracts.
+    """
+    levels = [("tract", tract_digits)] if tract_digits else []
+    return TablesFolder(write_sf1_tables(read_records(records), folder, levels=levels, tables=tables))
 
 
 def write_sf1_tables(

@@ -20,6 +20,7 @@ from confide.attacks.reidentification.baselines import (
     proportional_guesser_of_others,
 )
 from confide.attacks.reidentification.columns import AgeBins, load_age_bins
+from confide.attacks.reidentification.from_files import reidentify_files
 from confide.attacks.reidentification.linking import Agreement, LinkageRates
 from confide.attacks.reidentification.matching import Matches, match
 from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
@@ -57,6 +58,7 @@ __all__ = [
     "read_people",
     "reidentification_rates",
     "reidentify",
+    "reidentify_files",
     "size_labels",
     "with_person_ids",
 ]

@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.answers import TypedAnswer
+from confide.attacks.reidentification.attacker_file import AttackerSettings
 from confide.attacks.reidentification.baselines import ModeFrom, composition
 from confide.attacks.reidentification.coding import Coding, code
 from confide.attacks.reidentification.columns import AgeBins, Integers, load_age_bins
@@ -114,7 +117,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Reidentification:
+class Reidentification(TypedAnswer):
     """An attack: its rates, and the matches themselves, which nobody but the curator may see."""
 
     rates: Rates
@@ -122,6 +125,19 @@ class Reidentification:
     _reconstructed: pa.Table = field(repr=False)
     _attacker: pa.Table = field(repr=False)
     _attacker_rows: Integers = field(repr=False)
+    attacker_settings: AttackerSettings | None = None
+    """How the attacker's file was made from the truth; None: it is a file of its own."""
+    matches_file: Path | None = None
+    """Where the matches were written, if they were."""
+    plots: tuple[Path, ...] = ()
+    """The pictures that were drawn of it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``confide attack reidentify --json`` prints: all rates, and which files were written."""
+        settings = self.attacker_settings
+        plain = {"ok": True} | self.rates.as_dict() | {"attacker": "file" if settings is None else settings.as_dict()}
+        plain |= {"plots": [str(path) for path in self.plots]} if self.plots else {}
+        return plain | ({"matches": str(self.matches_file)} if self.matches_file is not None else {})
 
     def matches(self) -> Confidential[pa.Table]:
         """Every putative match: rows of both files (from 1), the person, how the age matched, what the attacker now
@@ -156,8 +172,24 @@ def reidentify(
 ) -> Reidentification:
     """Match reconstructed records with an attacker's file, and say what came of it.
 
-    Columns: :mod:`confide.attacks.reidentification.people_files`. Of records that are alike in all that is matched, a
-    uniform number drawn from ``seed`` for each record says which comes first, in each file by itself.
+    Args:
+        reconstructed: Reconstructed records; columns: :mod:`confide.attacks.reidentification.people_files`.
+        attacker: What the attacker knows: person_id, geocode, sex, age.
+        truth: The confidential records: person_id, geocode, sex, age, cenrace, hispanic.
+        age_bins: ``sf1-block``, ``sf1-p12``, or the first years of the age groups.
+        block_group_digits: How many digits of a geocode name its block group.
+        seed: Of records that are alike in all that is matched, a uniform number drawn from it for each record says
+            which comes first, in each file by itself.
+        divide_by: Rates over the attacker's records, or over persons of the truth.
+        guess_from: Whose blocks the guessers know.
+
+    Returns:
+        The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
+
+    >>> people = {"geocode": ["1", "1"], "sex": [1, 2], "age": [30, 40], "cenrace": [0, 1], "hispanic": [0, 0]}
+    >>> truth = pa.table({"person_id": [1, 2]} | people)
+    >>> reidentify(pa.table(people), truth, truth).rates.universe("all").confirmed
+    2
     """
     bins = load_age_bins(age_bins)
     coding = code(reconstructed, attacker, truth, bins, block_group_digits)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ from confide.attacks.suppression.audit_description import (
     describe,
     wrong,
 )
-from confide.attacks.suppression.suppression_audit import Required, Suspect
+from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.mechanisms.suppression.output import Unlike, read_table
 from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.solving import Floats
 from confide.mechanisms.suppression.structure import ROOT, Dimension, Flags, Integers, Layout, link, tree
 from confide.mechanisms.suppression.verify import bounds, gathered, paths
+from confide.releases.folder import MANIFEST, read_manifest
 
 # Files of suppressed tables as columns of texts and numbers, with a reason for each that cannot be read.
 
@@ -350,6 +351,89 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
 def _not_one(folder: Path, found: str) -> Finding:
     what, remedy = "this is no release with suppressed cells", "verify it with `confide verify`"
     return Finding("not-suppressed", what, Place(file=str(folder)), found, "its tables, as they were sealed", remedy)
+
+
+# What is audited: a release, or files with or without a description.
+
+
+@dataclass(frozen=True, eq=False)
+class AuditSubject:
+    """Tables that are to be audited, as they were read."""
+
+    suspect: Suspect
+    required: Required | None = None
+    taken_for: Mapping[str, str] = field(default_factory=dict)
+    """For a table without a description what its columns were taken for."""
+
+    def audit(self, *, sharpen: bool = False) -> Audit:
+        """What an attacker can work out: see :func:`confide.attacks.suppression.suppression_audit.audit`."""
+        return replace(audit(self.suspect, self.required, sharpen=sharpen), taken_for=self.taken_for)
+
+
+def audit_suppression(tables: str | Path, truth: str | Path | None = None, *, sharpen: bool = False) -> Audit:
+    """What follows from tables about their suppressed cells (``confide audit suppression``).
+
+    Args:
+        tables: A folder with a description (``table.toml``), a CSV or Parquet file with or without one, or a release.
+        truth: CONFIDENTIAL: the true figures, in the same form, to judge each interval by them.
+        sharpen: Use in every sum that figures are whole numbers; slow, small parts only.
+
+    Returns:
+        The smallest interval for each suppressed cell, by linear programming, and whether it is too narrow.
+    """
+    return read_subject(Path(tables), None if truth is None else Path(truth)).audit(sharpen=sharpen)
+
+
+def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], None] = lambda _: None) -> AuditSubject:
+    """The tables of a folder, a file or a release, ready to be audited.
+
+    ``note`` is told at once what was read as the description says, and may not be what was meant.
+    """
+    if (tables / MANIFEST).is_file():
+        if truth is not None:
+            raise ParameterError(
+                "no-truth",
+                "a release of ours is held against the truth by `confide evaluate`",
+                where=Place(path="--truth"),
+                found="a release folder",
+                expected="a described table",
+                remedy="leave --truth out",
+            )
+        suspect = suspect_of_release(tables, read_manifest(tables))
+        _note_doubts(suspect, note)
+        return AuditSubject(suspect)
+    read = describe_or_assume(tables)
+    taken_for = _taken_for(read)
+    if taken_for:
+        listed = "; ".join(f"{name}: {what}" for name, what in taken_for.items())
+        note(f"no description, so taken for a table without hierarchies: {listed}.")
+    suspect = read_suspect(read)
+    if truth is None and (read.description.protection.threshold or read.description.protection.percent):
+        note("threshold and percent are judged by true figures: give --truth")
+    required = None if truth is None else read_required(read, suspect, truth)
+    _note_doubts(suspect, note)
+    return AuditSubject(suspect, required, taken_for)
+
+
+def _taken_for(read: AuditInput) -> dict[str, str]:
+    if not read.assumed:
+        return {}
+    description = read.description
+    columns = {name: f"a variable with the total {text.total}" for name, text in description.variables.items()}
+    columns[description.tables[0].value] = "the figures"
+    if description.tables[0].status is not None:
+        columns[description.tables[0].status] = "what is suppressed"
+    return columns
+
+
+def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
+    if suspect.without_totals:
+        names = ", ".join(suspect.without_totals)
+        remedy = "If it is called otherwise, write so as `total` in the description."
+        note(f"no table has the total of {names}: nothing was added up to it. {remedy}")
+    if suspect.beside:
+        number = f"{suspect.beside:,} {'cell is' if suspect.beside == 1 else 'cells are'} marked as suppressed"
+        note(f"{number} with a figure beside the mark: it was not looked at. Do not publish it.")
 
 
 # A suppressed table without a description, read as such tables commonly are.

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from confide.answers import TypedAnswer
 from confide.errors import Place, RunError
 from confide.inputs.pl94.archive import Findings, Progress
 from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
@@ -34,7 +35,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class ImportSummary:
+class ImportSummary(TypedAnswer):
     """What an import made, and what it was checked against. All of it is in the published file."""
 
     source: str
