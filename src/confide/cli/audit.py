@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide.attacks.suppression.audit_files import read_subject
+from confide.attacks.suppression.audit_subject import read_subject
 from confide.attacks.suppression.suppression_audit import Audit
 from confide.cli.show import Json, err, out, print_json, table
 

@@ -1,7 +1,14 @@
 """Made-up people: seeded populations with a frame, of any size, that describe nobody.
 
->>> from confide.population import Population, write_population
->>> write_population(Population(persons=100_000, seed=7), "made-up")    # doctest: +SKIP
+- :func:`simulate` writes them to files; :class:`Population` makes them in memory, unit of work by unit of work.
+- :class:`DetailedOrigins` gives them detailed race and ethnicity codes; :func:`write_official` writes those as the
+  input folders of SafeTab-P.
+- :func:`write_eu` makes another people, with the variables of the EU census programme.
+- :func:`profile` says in numbers what a population is like.
+
+>>> from confide.population import Population
+>>> Population(persons=1_000, seed=7).blocks().column_names[:3]
+['geocode', 'state', 'county']
 """
 
 from confide.population.detailed import DetailedOrigins

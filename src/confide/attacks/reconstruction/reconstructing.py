@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from confide.attacks.reconstruction.highs import closest
 from confide.attacks.reconstruction.integer_program import NoSolution, ReducedProgram, integer_program
-from confide.attacks.reconstruction.releases import read_source
 from confide.attacks.reconstruction.result import Reconstruction, write_records
+from confide.attacks.reconstruction.sources import read_source
 from confide.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
 from confide.engines.groups import worker_died, workers_with
 from confide.errors import Finding, InputError, ParameterError

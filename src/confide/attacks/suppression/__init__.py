@@ -3,7 +3,7 @@
 Start with :mod:`confide.attacks.suppression.suppression_audit`. For users: ``docs/concepts/suppression.md``.
 """
 
-from confide.attacks.suppression.audit_files import AuditSubject, audit_suppression, read_subject
+from confide.attacks.suppression.audit_subject import AuditSubject, audit_suppression, read_subject
 from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
 
 __all__ = ["Audit", "AuditSubject", "Required", "Suspect", "audit", "audit_suppression", "read_subject"]

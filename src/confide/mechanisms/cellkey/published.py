@@ -8,17 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from confide.releases.published import NoiseBound, Published, PublishedMarginal, one_unit
-from confide.releases.published_rows import (
-    BOUNDED,
-    NOISE,
-    TableRows,
-    impossible,
-    marginals_of,
-    no_groups,
-    release_rows,
-    release_schema,
-    release_title,
-)
+from confide.releases.published_release import BOUNDED, NOISE, no_groups, release_rows, release_schema, release_title
+from confide.releases.published_rows import TableRows, impossible, marginals_of
 
 ZEROS = "Nobody stays nobody: where a count is above zero, the records have somebody."
 

@@ -42,7 +42,7 @@ from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.output.verify import KINDS, Fits, Planned, read_planned
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
-from confide.releases.published_rows import NOISE, release_title
+from confide.releases.published_release import NOISE, release_title
 from confide.schema import Query, Schema, parse_schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.

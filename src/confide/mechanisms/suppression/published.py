@@ -8,16 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from confide.releases.published import Published
-from confide.releases.published_rows import (
-    AREA,
-    AreaTables,
-    TableRows,
-    impossible,
-    no_groups,
-    not_attacked,
-    release_schema,
-    release_title,
-)
+from confide.releases.published_release import AREA, AreaTables, no_groups, not_attacked, release_schema, release_title
+from confide.releases.published_rows import TableRows, impossible
 
 SUPPRESSED = "Figures that were left out are unknown: any record that the others allow will do in their place."
 

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from confide.releases.published import Published
-from confide.releases.published_rows import (
+from confide.releases.published_release import (
     PROTECTED,
     RECORDS,
     AreaTables,
-    TableRows,
-    impossible,
     no_groups,
     release_file,
     release_schema,
     release_title,
     released_records,
 )
+from confide.releases.published_rows import TableRows, impossible
 
 
 def read_published(

@@ -11,16 +11,8 @@ from typing import Any
 from confide.noise import ReleaseNoise
 from confide.releases.plan import read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
-from confide.releases.published_rows import (
-    BOUNDED,
-    NOISE,
-    AreaTables,
-    TableRows,
-    impossible,
-    no_groups,
-    release_schema,
-    release_title,
-)
+from confide.releases.published_release import BOUNDED, NOISE, AreaTables, no_groups, release_schema, release_title
+from confide.releases.published_rows import TableRows, impossible
 
 
 def read_published(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.releases.published import Published
-from confide.releases.published_rows import (
+from confide.releases.published_release import (
     RECORDS,
     no_groups,
     not_attacked,

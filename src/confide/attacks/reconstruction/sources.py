@@ -1,8 +1,8 @@
-"""A folder of tables, read: every file against its description, with all problems at once.
+"""What the attack can be made on: a folder of tables with a description, or a release of Confide.
 
-A file has a row for each published figure: the unit, a column for each attribute (a label or code of the variable, or
-``all`` where the row's query sums over it), and the count. Rows of several queries can stand in one file; a row
-belongs to the query that has all its labels. A blank count is unknown: suppressed.
+How a release is read back belongs to its mechanism (``mechanisms/NAME/published.py``): tables with noise, tables with
+figures left out, or the protected records themselves. For a part of a release, write a folder of tables: every file is
+read against the description (``tables.toml``), with all problems at once (``docs/concepts/reconstruction.md``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from confide.attacks.reconstruction.description import (
     read_description,
     zeros_of,
 )
-from confide.errors import Finding, InputError, Place
+from confide.errors import Finding, InputError, ParameterError, Place
 from confide.inputs.table_files import read_text
+from confide.mechanisms import MECHANISMS
+from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
+from confide.releases.published_release import no_groups, not_attacked
 from confide.releases.published_rows import (
     TableRows,
     check_totals,
@@ -35,7 +38,52 @@ from confide.releases.published_rows import (
     query_of,
     rows_wrong,
 )
+from confide.releases.workspace import Workspace
 from confide.schema import Schema
+
+
+def read_source(folder: str | Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
+    """The tables of a folder with a ``tables.toml``, or those of a release folder.
+
+    Args:
+        folder: The folder.
+        schema: The schema file of a release whose schema does not ship.
+        groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
+
+    Returns:
+        The tables, for :func:`confide.attacks.reconstruct`.
+    """
+    folder = Path(folder)
+    if (folder / DESCRIPTION).exists():
+        no_groups(groups, DESCRIPTION)
+        if schema is not None:
+            what = f"{DESCRIPTION} names the schema of its tables itself"
+            remedy = f"leave out --schema, or change it in {DESCRIPTION}"
+            raise ParameterError("schema-twice", what, Place(path="--schema"), str(schema), None, remedy)
+        return read_tables(folder)
+    if not (folder / MANIFEST).exists():
+        inside = Workspace(folder).release
+        raise InputError(
+            "no-tables",
+            "the folder has no tables that could be attacked",
+            where=Place(file=folder.name),
+            found=f"neither {DESCRIPTION} nor {MANIFEST}",
+            expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
+            remedy=f"give the release in it: {folder.name}/{inside.name}"
+            if (inside / MANIFEST).exists()
+            else "give another folder, or describe the tables: docs/concepts/reconstruction.md",
+        )
+    return read_release(folder, schema, groups)
+
+
+def read_release(folder: str | Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
+    """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    if manifest["mechanism"] not in MECHANISMS:
+        raise not_attacked(manifest["mechanism"])
+    return MECHANISMS[manifest["mechanism"]].published(folder, manifest, schema, groups)
+
 
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
 
