@@ -70,10 +70,10 @@ class Demonstration(TypedAnswer):
 
 def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None) -> Demonstration:
     """Made-up people, a ledger, and the persons and units of the redistricting data: released, verified, evaluated."""
-    shown = progress or Silent()
+    display = progress or Silent()
     specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
     _only_new(folder)
-    api.synthesize(folder, persons=persons, seed=seed, progress=shown)
+    api.synthesize(folder, persons=persons, seed=seed, progress=display)
     strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
     for about, path in specs.items():
         title = f"Demonstration: {about} of a made-up state"
@@ -82,8 +82,8 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     new_ledger(folder / LEDGER, DATA_SET, budget, "opened by confide demo for made-up people")
     releases = {}
     for about, path in specs.items():
-        shown.note(f"The {about}:")
-        releases[about] = _release(path, shown)
+        display.note(f"The {about}:")
+        releases[about] = _release(path, display)
     return Demonstration(folder, persons, releases)
 
 
@@ -91,11 +91,11 @@ def demo_safetab(
     folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
 ) -> Demonstration:
     """Made-up people with detailed race and ethnicity codes, in the official layout: released, verified, evaluated."""
-    shown = progress or Silent()
+    display = progress or Silent()
     _only_new(folder)
-    official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=shown)
+    official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
-    return Demonstration(folder, persons, {"detailed groups": _release(spec, shown)})
+    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)})
 
 
 def demo_cellkey(
@@ -103,10 +103,10 @@ def demo_cellkey(
 ) -> Demonstration:
     """Made-up people with keys through the tables of the EU census programme: released, verified, evaluated; with the
     region of bounds and variances that the programme leaves."""
-    shown = progress or Silent()
+    display = progress or Silent()
     _only_new(folder)
     areas = EuAreas()
-    with shown.stage("Making up people", 2) as advance:
+    with display.stage("Making up people", 2) as advance:
         files = write_eu(folder, persons, seed, areas)
         advance(1)
         with LocalEngine(folder / "scratch") as engine:
@@ -127,16 +127,16 @@ def demo_cellkey(
     }
     spec = folder / SPEC
     write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
-    release = _release(spec, shown)
+    release = _release(spec, display)
     picture = draw_region(region["region"], largest_noise=question.largest_noise, recommended=region["recommended"])
     (folder / "region.svg").write_text(picture, encoding="utf-8")
     return Demonstration(folder, persons, {"tables": release})
 
 
-def _release(spec: Path, shown: Progress) -> DemoRelease:
+def _release(spec: Path, display: Progress) -> DemoRelease:
     """A release, verified and evaluated."""
-    result = api.run(spec, progress=shown)
-    return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=shown))
+    result = api.run(spec, progress=display)
+    return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=display))
 
 
 def _only_new(folder: Path) -> None:

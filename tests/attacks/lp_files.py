@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.highs import check_whole, minimise
+from confide.attacks.reconstruction.highs import check_integers, minimise
 from confide.attacks.reconstruction.integer_program import ReducedProgram
 from confide.errors import InputError, Place
 from confide.releases.published import Floats, Integers
@@ -51,7 +51,7 @@ class LinearProgramme:
             raise InputError("time-limit", "no solution was found in the time allowed")
         every = np.arange(len(self.names))
         left = ReducedProgram(self.lower, self.upper, every, self.matrix, self.least, self.most)
-        values = check_whole(found, left)
+        values = check_integers(found, left)
         return {self.names[at]: int(values[at]) for at in np.flatnonzero(values)}
 
 

@@ -265,12 +265,12 @@ def reidentify(
     settings = None if attacker_from_truth is None else parse_attacker(attacker_from_truth)
     if matches is not None and matches.suffix.lower() not in (".csv", ".parquet"):
         raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
-    known = settings or attacker
-    assert known is not None
+    attacker_file = settings or attacker
+    assert attacker_file is not None
     answer = reidentify_files(
         reconstructed,
         truth,
-        known,
+        attacker_file,
         columns=columns or (),
         age_bins=age_bins,
         block_group_digits=block_group_digits,

@@ -68,5 +68,5 @@ def _row(protection: dict[str, Any]) -> list[str]:
 
 
 def _sampled(protection: dict[str, Any]) -> bool:
-    found = protection["attack"]["reconstruction"]
-    return bool(found["blocks_attacked"] < found["inhabited_blocks"])
+    reconstruction = protection["attack"]["reconstruction"]
+    return bool(reconstruction["blocks_attacked"] < reconstruction["inhabited_blocks"])

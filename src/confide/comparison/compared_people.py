@@ -68,8 +68,8 @@ def read(
 
 @cache
 def _attributes() -> tuple[Attribute, ...]:
-    known = {attribute.name: attribute for attribute in parse_schema(load_shipped("schemas", "persons")).attributes}
-    return tuple(known[name] for name in CODED)
+    by_name = {attribute.name: attribute for attribute in parse_schema(load_shipped("schemas", "persons")).attributes}
+    return tuple(by_name[name] for name in CODED)
 
 
 def _one_state(spine: Spine, blocks: Source) -> None:
@@ -88,10 +88,10 @@ def _one_state(spine: Spine, blocks: Source) -> None:
 def _blocks(engine: Engine, source: Source, *, counts: bool) -> pa.Table:
     present = engine.kinds(source)
     names = COUNTS if counts else [name for name in COUNTS if source.theirs(name) in present]
-    known = read_counts(engine, source, names)
+    housing_counts = read_counts(engine, source, names)
     text = f"SELECT CAST({identifier(source.theirs(BLOCK))} AS VARCHAR) AS {BLOCK} FROM blocks"
     codes = engine.sql(text, blocks=source).reveal("the block table is public knowledge").column(BLOCK)
-    return pa.table({BLOCK: codes} | {name: pa.array(known[name]) for name in names})
+    return pa.table({BLOCK: codes} | {name: pa.array(housing_counts[name]) for name in names})
 
 
 def _check(engine: Engine, source: Source, spine: Spine, frame: Path) -> None:
@@ -134,10 +134,10 @@ def _housed(people: pa.Table, blocks: pa.Table, source: Source) -> None:
 
 
 def _no_household(source: Source, rows: Sequence[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+    first_rows = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="no-household",
-        what=f"a person in a household (hhgq 0) has no household_id (the first such rows: {shown})",
+        what=f"a person in a household (hhgq 0) has no household_id (the first such rows: {first_rows})",
         where=Place(file=source.file, column=source.theirs(HOUSEHOLD), row=rows[0]),
         found=CONFIDENTIAL,
         expected="the same id for all people of a household, and for nobody else",
@@ -207,11 +207,11 @@ def prepare(loaded: LoadedComparison, folder: Path, progress: Progress) -> Compa
         question = ["read", _mark(people), _mark(blocks)]
     elif not there:
         people, blocks = _made_up(made_up, spec.comparison.seed, data, digits, progress)
-    asked = json.dumps({"question": [*question, digits]}) + "\n"
-    if there and not ((data / QUESTION).exists() and (data / QUESTION).read_text(encoding="utf-8") == asked):
+    question_text = json.dumps({"question": [*question, digits]}) + "\n"
+    if there and not ((data / QUESTION).exists() and (data / QUESTION).read_text(encoding="utf-8") == question_text):
         raise _changed(data / PEOPLE)
     if not there:
-        write_text(data / QUESTION, asked)
+        write_text(data / QUESTION, question_text)
         _write(data, people, blocks, digits)
     return _load(data, digits, made_up=made_up is not None)
 

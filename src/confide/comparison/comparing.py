@@ -77,19 +77,19 @@ def compare(
     Returns:
         Where the page is, and its numbers. Both use the truth.
     """
-    loaded, out, shown = load_comparison(spec), Path(folder), progress or Silent()
+    loaded, out, display = load_comparison(spec), Path(folder), progress or Silent()
     with no_room_is_an_error(out):
         for part in loaded.protections:
             settings_content(part, loaded.path.parent)  # for its findings, before anything takes long
         _own_folder(out)
     with one_process(out / LOCK, out), no_room_is_an_error(out):
-        population = prepare(loaded, out, shown)
+        population = prepare(loaded, out, display)
         results: list[dict[str, Any]] = []
         certain: dict[str, float | None] | None = None
         parts = loaded.protections
         for number, part in enumerate(parts, 1):
-            shown.note(f"Protection {number} of {len(parts)}: {part.name}")
-            results.append(_result(loaded, part, population, out, certain, processes, shown))
+            display.note(f"Protection {number} of {len(parts)}: {part.name}")
+            results.append(_result(loaded, part, population, out, certain, processes, display))
             if part.unprotected:
                 certain = json.loads((out / part.name / VARIABILITY).read_text(encoding="utf-8"))
         numbers = _numbers(loaded, population, results)
@@ -114,9 +114,9 @@ def _result(
     made_from = _hash([settings, spec.comparison.seed, population.fingerprint])
     attacked = _hash([made_from, part.title, spec.attack.model_dump(mode="json", exclude={"processes"})])
     _same_question(folder / QUESTION, made_from)
-    kept = _kept(folder / RESULT, attacked)
-    if kept is not None:
-        return kept
+    earlier = _kept(folder / RESULT, attacked)
+    if earlier is not None:
+        return earlier
     began = time.monotonic()
     few = spec.attack.sample(noisy=False, suppressed=True)
     job = ProtectionJob(population, folder, spec.comparison.seed, processes, progress, few, loaded.path.parent)
@@ -189,8 +189,8 @@ def _hash(values: Any) -> str:
 def _kept(file: Path, question: str) -> dict[str, Any] | None:
     if not file.exists():
         return None
-    found = json.loads(file.read_text(encoding="utf-8"))
-    result: dict[str, Any] | None = found["result"] if found["question"] == question else None
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    result: dict[str, Any] | None = stored["result"] if stored["question"] == question else None
     return result
 
 

@@ -169,11 +169,11 @@ def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
     )
     settings = load_settings(name, job.folder)
     rate = f"{float(100 * settings.rate):g} %"
-    kept = "; the population of every block stays as it was" if "size" in settings.kept else ""
+    invariant = "; the population of every block stays as it was" if "size" in settings.kept else ""
     return ProtectedFigures(
         AreaFigures(counts_by_area(release, population.areas, population.programme)),
         part.title or f"Swapping, {rate} of households",
-        f"No bound is stated: {rate} of households exchanged places with another{kept}.",
+        f"No bound is stated: {rate} of households exchanged places with another{invariant}.",
         settings.as_dict(),
     )
 

@@ -89,12 +89,12 @@ def area_structure() -> AreaStructure:
 
 def _nodes(programme: CommonTables, attribute: str) -> list[_Node]:
     """All groups of an attribute that any table has, as sets of codes; those that others are part of first."""
-    found: dict[_Node, None] = {}
+    nodes: dict[_Node, None] = {}
     for table in programme.tables:
         for variable in table.query.variables:
             if variable.attribute.name == attribute:
-                found |= dict.fromkeys(frozenset(group.codes) for group in variable.groups)
-    return sorted(found, key=lambda node: (-len(node), min(node)))
+                nodes |= dict.fromkeys(frozenset(group.codes) for group in variable.groups)
+    return sorted(nodes, key=lambda node: (-len(node), min(node)))
 
 
 def _layout(table: CommonTable, trees: dict[str, list[_Node]]) -> tuple[Layout, list[list[int]]]:
@@ -200,8 +200,8 @@ def suppress_areas(
 
 def _patterns(file: Path, cells: int) -> Iterator[tuple[str, int, Flags]]:
     """For each area which cells are hidden, over all tables."""
-    kept = pq.read_table(file)
-    for level, unit, bits in zip(*(kept.column(name).to_pylist() for name in kept.column_names), strict=True):
+    pattern = pq.read_table(file)
+    for level, unit, bits in zip(*(pattern.column(name).to_pylist() for name in pattern.column_names), strict=True):
         yield level, unit, np.unpackbits(np.frombuffer(bits, np.uint8), count=cells).astype(np.bool_)
 
 

@@ -71,10 +71,10 @@ class _Column:
     excluded: Bools
     by: tuple[tuple[str, Ints, int], ...]
 
-    def draw(self, rng: np.random.Generator, known: Mapping[str, Ints], persons: int) -> Ints:
+    def draw(self, rng: np.random.Generator, drawn: Mapping[str, Ints], persons: int) -> Ints:
         row: Ints = np.zeros(persons, np.int64)
         for attribute, group_of_level, size in self.by:
-            row = row * size + group_of_level[known[attribute]]
+            row = row * size + group_of_level[drawn[attribute]]
         if bool(self.excluded[row].any()):
             raise SpecError(
                 "settings-exclude",
@@ -205,7 +205,16 @@ class EuFiles(NamedTuple):
 
 
 def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None = None) -> EuFiles:
-    """Writes the three files into ``folder``, which is made if it is not there; files of these names are replaced.
+    """Made-up people with the variables of the EU census programme, their schema, and the tables of the programme.
+
+    Args:
+        folder: It is made if it is not there; files of these names are replaced.
+        persons: How many.
+        seed: The same seed gives the same people.
+        areas: How many units each level of the country has.
+
+    Returns:
+        The paths of the records, the schema and the tables.
 
     The same persons, seed and areas give the same bytes with the same versions of numpy and pyarrow.
     """

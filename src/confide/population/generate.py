@@ -38,6 +38,11 @@ LARGEST_SEED = 2**64 - 1
 class Population:
     """A made-up population of exactly ``persons`` persons.
 
+    Args:
+        persons: How many, from 100 to 400 million.
+        seed: From 0 to 2^64 - 1: the same seed gives the same people.
+        settings: Shipped settings by name, a file, or settings.
+
     >>> people = Population(persons=10_000, seed=7)
     >>> sum(batch.num_rows for batch in people.person_batches())
     10000
@@ -203,7 +208,16 @@ def simulate(
 
 
 def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
-    """Write both files into ``folder``, which is made if it is not there; files of these names are replaced."""
+    """Write a population to ``persons.parquet`` and ``blocks.parquet``; :func:`simulate` makes and writes one.
+
+    Args:
+        population: The people.
+        folder: It is made if it is not there; files of these names are replaced.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The two paths. The files appear only when both are complete.
+    """
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
     metadata = population.metadata()

@@ -81,10 +81,10 @@ def make_households(
     running = np.cumsum(size)
     before = running - size
     before -= np.repeat(before[starts_of(candidates)], candidates)
-    left = groups.persons[group] - before
-    used = left > 0
-    cut = used & (size > left)
-    size[cut] = left[cut]
+    remaining = groups.persons[group] - before
+    used = remaining > 0
+    cut = used & (size > remaining)
+    size[cut] = remaining[cut]
     kind[cut] = kinds.fitted(kind[cut], size[cut])
     group, kind, size = group[used], kind[used], size[used]
 
@@ -107,8 +107,8 @@ def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
     households = np.bincount(group, minlength=groups)
     rank = np.arange(len(group)) - starts_of(households)[group]
     where = (rank + 0.5) / households[group]
-    found = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
-    result: Ints = housing[np.minimum(found, (starts_of(counts) + counts - 1)[group])]
+    place = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
+    result: Ints = housing[np.minimum(place, (starts_of(counts) + counts - 1)[group])]
     return result
 
 

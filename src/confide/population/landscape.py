@@ -169,10 +169,10 @@ def _grid(state: Ints, counts: Ints, side: Floats) -> tuple[Floats, Floats]:
     largest = np.zeros(len(counts))
     np.maximum.at(largest, state, side)
     width = columns * largest
-    left = np.cumsum(width) - width
+    edge = np.cumsum(width) - width
     place = positions(counts)
     column, row = place % columns[state], place // columns[state]
-    return left[state] + (column + 0.5) * largest[state], (row + 0.5) * largest[state]
+    return edge[state] + (column + 0.5) * largest[state], (row + 0.5) * largest[state]
 
 
 def _numbering(numbers: Ints, counts: Ints) -> Ints:

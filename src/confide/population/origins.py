@@ -58,7 +58,7 @@ MASK_OF_CODE.flags.writeable = False
 def weights_of(group: PopulationGroup) -> Floats:
     """The probability of each of the 63 races in a group."""
     own = {group.race: 1.0} if not group.races else dict(group.races)
-    whole = sum(own.values())
+    total = sum(own.values())
     table = np.zeros(len(SUBSETS))
     for race, weight in own.items():
         others = [other for other in RACES if other != race]
@@ -68,7 +68,7 @@ def weights_of(group: PopulationGroup) -> Floats:
             likely = [prod(max(group.with_races.get(other, 0.0), 0.005) for other in chosen) for chosen in sets]
             for chosen, each in zip(sets, likely, strict=True):
                 mask = _mask(tuple(RACES.index(name) for name in (race, *chosen)))
-                table[CODE_OF_MASK[mask]] += weight / whole * chance * each / sum(likely)
+                table[CODE_OF_MASK[mask]] += weight / total * chance * each / sum(likely)
     result: Floats = table / table.sum()
     return result
 

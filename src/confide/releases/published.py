@@ -233,7 +233,20 @@ class Published:
 
 
 def sparse(unit: Integers, cell: Integers, value: Floats, units: int) -> tuple[Integers, Integers, Floats]:
-    """Counts given one by one, as the arrays of a :class:`PublishedMarginal`."""
+    """Counts given one by one, as the arrays of a :class:`PublishedMarginal`.
+
+    Args:
+        unit: For each count the number of its unit, shape (counts,).
+        cell: For each count its cell, shape (counts,).
+        value: The counts, shape (counts,).
+        units: How many units there are.
+
+    Returns:
+        ``start``, shape (units + 1,), and ``cell`` and ``value`` in the order of units and cells.
+
+    >>> sparse(np.array([1, 0]), np.array([5, 2]), np.array([7.0, 8.0]), 2)
+    (array([0, 1, 2]), array([2, 5]), array([8., 7.]))
+    """
     order = np.lexsort((cell, unit))
     start = np.searchsorted(unit[order], np.arange(units + 1)).astype(np.int64)
     return start, cell[order], value[order]

@@ -155,8 +155,8 @@ class AreaTables:
                     left_out.append(level)
         geography = _by_prefix(units, spine)
         left_out += [level for level in units if level not in geography.levels]
-        kept = tuple(content for content in contents if content[1] in geography.levels)
-        return cls(geography, kept, tuple(left_out))
+        on_levels = tuple(content for content in contents if content[1] in geography.levels)
+        return cls(geography, on_levels, tuple(left_out))
 
     def marginals(self, schema: Schema) -> Iterator[tuple[TableRows, str, list[PublishedMarginal]]]:
         """For each table and level its marginals, in the order of its queries."""

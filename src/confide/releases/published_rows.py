@@ -337,13 +337,13 @@ def tables_in_memory(
     if not tables:
         expected = "for each query, such as sex*age, a table with its labels and a column count"
         raise ParameterError("no-tables", "there are no tables", found="nothing", expected=expected, remedy="give some")
-    known = schema if isinstance(schema, Schema) else load_schema(str(schema), Path())
+    attributes = schema if isinstance(schema, Schema) else load_schema(str(schema), Path())
     noise_variance = None if variance is None else exact(variance, "variance")
     findings: list[Finding] = []
     contents: dict[str, pa.Table] = {}
     for text, frame in tables.items():
         try:
-            contents[text] = _text_columns(text, frame, query_of(known, text), area)
+            contents[text] = _text_columns(text, frame, query_of(attributes, text), area)
         except ConfideError as error:
             findings += error.findings
     if findings:
@@ -356,10 +356,10 @@ def tables_in_memory(
     for text, content in contents.items():
         rows = TableRows(text, (text,), noise_variance, bound, absent_unknown)
         try:
-            marginals += marginals_of(rows, content, known, geography, 0, area)
+            marginals += marginals_of(rows, content, attributes, geography, 0, area)
         except InputError as error:
             findings += error.findings
-    published = Published(known, geography, tuple(marginals), zeros, source)
+    published = Published(attributes, geography, tuple(marginals), zeros, source)
     findings += [] if findings else check_totals(published)
     if findings:
         raise InputError(findings)

@@ -42,13 +42,32 @@ def minimise(
     most: Floats,
     lower: Floats,
     upper: Floats,
-    whole: Any,
+    integers: Any,
     seconds: float,
     gap: float = 0.0,
 ) -> SolverResult:
-    """Least cost subject to ``least ≤ matrix · x ≤ most`` and bounds; ``whole`` marks variables that are integers.
+    """Least cost subject to ``least ≤ matrix · x ≤ most`` and ``lower ≤ x ≤ upper``.
 
-    :raises NoSolution: if nothing satisfies the rows.
+    Args:
+        cost: One number for each variable, shape (n,).
+        matrix: Sparse, shape (rows, n).
+        least: The right-hand sides from below, shape (rows,); ``-inf`` for none.
+        most: Those from above, shape (rows,).
+        lower: The bounds of the variables from below, shape (n,).
+        upper: Those from above, shape (n,); ``inf`` for none.
+        integers: Which variables are whole numbers, shape (n,).
+        seconds: How long the solver may take.
+        gap: How far, relatively, the objective may be from the best that there can be.
+
+    Returns:
+        The values and the bound that no solution passes; without values if the time was up before any was there.
+
+    Raises:
+        NoSolution: If nothing satisfies the rows.
+
+    >>> cost, matrix, sides, bounds = np.ones(1), sparse.csr_array([[2.0]]), ([3.0], [9.0]), ([0.0], [9.0])
+    >>> minimise(cost, matrix, *map(np.array, (*sides, *bounds)), [1], 5.0).values
+    array([2.])
     """
     # Presolve can fail where the plain solver does not: a second try without it, before anything is called a failure.
     rows = optimize.LinearConstraint(matrix, least, most)
@@ -57,7 +76,7 @@ def minimise(
             cost,
             constraints=rows if matrix.shape[0] else (),
             bounds=optimize.Bounds(lower, upper),
-            integrality=np.asarray(whole, np.uint8),
+            integrality=np.asarray(integers, np.uint8),
             options={"time_limit": seconds, "presolve": presolve, "mip_rel_gap": gap},
         )
         if outcome.status in (OPTIMAL, LIMIT, INFEASIBLE):
@@ -81,7 +100,7 @@ def minimise(
     )
 
 
-def whole_solution(reduced: ReducedProgram, cost: Floats | None, seconds: float) -> Integers | None:
+def integer_solution(reduced: ReducedProgram, cost: Floats | None, seconds: float) -> Integers | None:
     """A value for each variable of a programme, in whole numbers and checked; ``None`` if the time was up before any.
 
     Without a cost, the first solution that is found.
@@ -96,11 +115,11 @@ def whole_solution(reduced: ReducedProgram, cost: Floats | None, seconds: float)
     )
     if answer.values is None:
         return None
-    values[reduced.free] = check_whole(answer.values, reduced)
+    values[reduced.free] = check_integers(answer.values, reduced)
     return values
 
 
-def check_whole(solution: Floats, reduced: ReducedProgram) -> Integers:
+def check_integers(solution: Floats, reduced: ReducedProgram) -> Integers:
     """The values of the free variables as whole numbers, if these satisfy every bound and every row exactly."""
     rounded = np.rint(solution)
     sums = reduced.matrix @ rounded
@@ -172,18 +191,26 @@ def allowed(program: IntegerProgram) -> tuple[Floats, Floats]:
 
 
 def fit(program: IntegerProgram, reduced: ReducedProgram, seconds: float, cost: Floats | None = None) -> Fit | None:
-    """The closest whole counts; ``None`` if the time was up before any was found.
+    """The closest whole counts, by least absolute deviation.
 
-    ``cost`` prefers some cells a little to others among fits that are as close.
+    Args:
+        program: The programme, with its noisy rows.
+        reduced: What its exact rows leave open.
+        seconds: How long the solver may take.
+        cost: Prefers some cells a little to others among fits that are as close, shape (variables,).
+
+    Returns:
+        The counts, shape (variables,), and their deviation in standard deviations; ``None`` if the time was up before
+        any was there.
     """
     weights = 1.0 / standard_deviations(program)
     reach = allowed(program)
     small = np.zeros(program.size) if cost is None else cost * (1e-4 * weights.min(initial=1.0))
-    answer = closest(program.noisy, weights, reach, reduced, small, seconds, whole=True)
+    answer = closest(program.noisy, weights, reach, reduced, small, seconds, integers=True)
     if answer.values is None:
         if reduced.matrix.shape[0]:
             return None
-        answer = closest(program.noisy, weights, reach, reduced, small, seconds, whole=False)
+        answer = closest(program.noisy, weights, reach, reduced, small, seconds, integers=False)
         if answer.values is None:
             return None
     values = np.rint(answer.values[: program.size]).astype(np.int64)
@@ -199,7 +226,7 @@ def closest(
     small: Floats,
     seconds: float,
     *,
-    whole: bool,
+    integers: bool,
 ) -> SolverResult:
     """Minimises the weighted absolute deviations of some rows, each within its reach above and below, subject to what
     is left of the exact ones."""
@@ -224,7 +251,7 @@ def closest(
         np.concatenate([reduced.most, noisy.count]),
         np.concatenate([reduced.lower, np.zeros(2 * rows)]),
         np.concatenate([reduced.upper, *reach]),
-        np.concatenate([np.full(size, whole), np.zeros(2 * rows, bool)]),
+        np.concatenate([np.full(size, integers), np.zeros(2 * rows, bool)]),
         seconds,
         GAP,
     )

@@ -50,9 +50,12 @@ class ProgramStructure:
 
 
 def program_structure(published: Published, depth: int, *, finest_only: bool = False) -> ProgramStructure:
-    """The structure for programmes of the units of the level ``depth``.
+    """The structure for programmes of the units of a level.
 
-    ``finest_only``: the cells are those that the tables of blocks tell apart; marginals of coarser levels are folded.
+    Args:
+        published: The tables.
+        depth: The level, 0 for the finest.
+        finest_only: The cells are those that the tables of blocks tell apart; marginals of coarser levels are folded.
     """
     used = [
         attribute.name
@@ -65,8 +68,8 @@ def program_structure(published: Published, depth: int, *, finest_only: bool = F
     ]
     telling = [item for item in published.marginals if item.depth <= (0 if finest_only else depth)]
     space = space_of(published.schema.attributes, telling, used)
-    kept = [item for item in published.marginals if item.depth <= depth or item.exact]
-    layers = tuple(layer(space, item) for item in sorted(kept, key=_detail))
+    marginals = [item for item in published.marginals if item.depth <= depth or item.exact]
+    layers = tuple(layer(space, item) for item in sorted(marginals, key=_detail))
     return ProgramStructure(published, depth, space, layers, np.flatnonzero(~space.forbidden(published.zeros)))
 
 
@@ -119,7 +122,18 @@ class IntegerProgram:
 
 
 def integer_program(plan: ProgramStructure, blocks: Iterable[int]) -> IntegerProgram:
-    """The programme of some blocks, which are all blocks of a unit of the structure's level."""
+    """The programme of some blocks.
+
+    Args:
+        plan: The structure of all programmes of a level.
+        blocks: The numbers of the blocks: all those of a unit of the structure's level.
+
+    Returns:
+        A variable for each block and cell that can hold somebody, and a row for each published figure that counts one.
+
+    Raises:
+        NoSolution: If a figure counts people whom the others exclude.
+    """
     counts: dict[tuple[int, int], Floats] = {}
     unit_of_block = plan.published.geography.unit_of_block
 
@@ -249,7 +263,11 @@ class ReducedProgram:
 
 
 def reduce(program: IntegerProgram) -> ReducedProgram:
-    """The bounds of every variable, and the rows that are left."""
+    """The bounds of every variable, and the rows that are left when those with one value are taken out.
+
+    Raises:
+        NoSolution: If the bounds of a variable, or of a row, exclude one another.
+    """
     matrix, count, at_most = program.exact.matrix, program.exact.count, program.exact.at_most
     lower, upper = np.zeros(program.size), program.upper.copy()
     if matrix.nnz:

@@ -52,7 +52,7 @@ def explain(attack: Attack, blocks: Sequence[int]) -> list[str]:
     anywhere = np.full(len(equal), np.inf)
     nothing = np.zeros(program.size)
     answer = closest(
-        rows, np.ones(len(equal)), (anywhere, anywhere), reduced, nothing, attack.settings.seconds, whole=False
+        rows, np.ones(len(equal)), (anywhere, anywhere), reduced, nothing, attack.settings.seconds, integers=False
     )
     if answer.values is None:
         return []

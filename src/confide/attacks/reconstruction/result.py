@@ -60,7 +60,7 @@ class Reconstruction(TypedAnswer):
         certain = np.concatenate([np.zeros(0, bool), *(item.certain for item in results)])
         guessed = np.concatenate([nothing, *(item.guessed for item in results)])
         order = np.lexsort((cell, block))
-        known = {number: value for item in results for number, value in item.variability.items()}
+        variability = {number: value for item in results for number, value in item.variability.items()}
         return cls(
             attack.published,
             attack.published.geography.levels[attack.settings.depth],
@@ -71,7 +71,7 @@ class Reconstruction(TypedAnswer):
             confidence[order],
             certain[order],
             guessed[order],
-            dict(sorted(known.items())),
+            dict(sorted(variability.items())),
             attack.published.exact,
             sum(item.deviation for item in results),
             sum(not item.solved for item in results),
@@ -126,7 +126,7 @@ class Reconstruction(TypedAnswer):
         sizes = self.by_size()
         unique = [item for item in self.variability.values() if item is not None and item.unique]
         bounds = {codes[b]: [v.at_least, v.at_most] for b, v in self.variability.items() if v and v.status != "proven"}
-        known = self.mean is not None
+        has_variability = self.mean is not None
         return {
             "ok": True,
             "out": None if self.records_file is None else str(self.records_file),
@@ -144,8 +144,10 @@ class Reconstruction(TypedAnswer):
             },
             "bounds": bounds,
             "mean_solution_variability": self.mean,
-            "share_of_blocks_at_0": len(unique) / len(self.variability) if known else None,
-            "share_of_persons_at_0": sum(row["persons_at_0"] for row in sizes) / self.persons if known else None,
+            "share_of_blocks_at_0": len(unique) / len(self.variability) if has_variability else None,
+            "share_of_persons_at_0": sum(row["persons_at_0"] for row in sizes) / self.persons
+            if has_variability
+            else None,
             "by_size": sizes,
             "certain_persons": int(self.certain.sum()),
             "guessed_persons": int((self.guessed > 0).sum()),
@@ -170,9 +172,9 @@ class Reconstruction(TypedAnswer):
             columns |= _attribute(axis, coarse, np.asarray(place))
         columns["confidence"] = pa.array(self.confidence, from_pandas=True)
         columns["certain"] = pa.array(self.certain)
-        shown = {block: None if item is None else item.at_most for block, item in self.variability.items()}
+        variability = {block: None if item is None else item.at_most for block, item in self.variability.items()}
         columns["guessed"] = self._guesses()
-        columns["solution_variability"] = pa.array([shown.get(int(b)) for b in self.block], pa.float64())
+        columns["solution_variability"] = pa.array([variability.get(int(b)) for b in self.block], pa.float64())
         return pa.table(columns)
 
     def _guesses(self) -> pa.Array:
@@ -184,7 +186,12 @@ class Reconstruction(TypedAnswer):
 
 
 def write_records(found: Reconstruction, file: str | Path) -> Path:
-    """The records as Parquet or CSV, readable for the owner alone: they may be true."""
+    """The records as a file that only its owner can read: they may be true.
+
+    Args:
+        found: The reconstruction.
+        file: A name that ends in ``.parquet`` or ``.csv``.
+    """
     file = Path(file)
     write_file(found.records(), file, mode=PRIVATE_FILE)
     return file

@@ -70,8 +70,17 @@ def write_sf1_tables(
 ) -> Path:
     """The person tables of Summary File 1 for these records, as a folder with a ``tables.toml``.
 
-    ``records`` has the columns of ``block``, sex, age, cenrace and hispanic, with the codes of the schema ``persons``.
-    ``tables`` are the names of those wanted (default: all 34); ``levels`` the geolevels by the first digits of a block.
+    Args:
+        records: A row for each person: the columns of ``block``, sex, age, cenrace and hispanic, with the codes of the
+            schema ``persons``.
+        folder: A new or empty folder, or one with a ``tables.toml`` to write over.
+        levels: The geolevels, each with how many first digits of a block's code are its own.
+        tables: The names of those wanted; all 34 by default.
+        block: The column with the code of the block.
+        format_: ``parquet`` or ``csv``.
+
+    Returns:
+        The folder.
     """
     description, schema = load_description(SF1)
     return write_tables(
@@ -179,19 +188,19 @@ def _prefix(codes: Any, digits: int) -> Any:
 
 
 def _chosen(description: TablesDescription, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TableFilePart]:
-    known = {table.name: table for table in description.tables if table.level in levels}
-    wanted = list(known) if tables is None else list(tables)
-    missing = [name for name in wanted if name not in known]
+    tables_by_name = {table.name: table for table in description.tables if table.level in levels}
+    wanted = list(tables_by_name) if tables is None else list(tables)
+    missing = [name for name in wanted if name not in tables_by_name]
     if missing or not wanted:
         raise ParameterError(
             "no-table",
             "there is no such table",
             where=Place(path="tables"),
             found=", ".join(missing) or "no table",
-            expected="some of " + ", ".join(known),
+            expected="some of " + ", ".join(tables_by_name),
             remedy="correct the names, or add the level",
         )
-    return [known[name] for name in wanted]
+    return [tables_by_name[name] for name in wanted]
 
 
 def _indices(records: pa.Table, schema: Schema, tables: Sequence[TableFilePart]) -> dict[str, Integers]:

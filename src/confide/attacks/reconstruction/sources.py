@@ -95,12 +95,12 @@ def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, 
     """
     columns = _columns(folder, part, units)
     if not columns[BLOCK]:
-        left = [level for level in part.levels if units.get(level.name)]
-        if not left:
+        with_tables = [level for level in part.levels if units.get(level.name)]
+        if not with_tables:
             raise geography_wrong(
                 None, "the tables have no unit at all", "no rows", "a row for each unit that has people"
             )
-        finest = max(left, key=lambda level: level.digits or 0)
+        finest = max(with_tables, key=lambda level: level.digits or 0)
         columns = {finest.name: list(units[finest.name])}
         for level in part.levels:
             if level.name != finest.name and level.digits is not None and level.digits < (finest.digits or 0):
@@ -128,17 +128,17 @@ def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequen
                 raise geography_wrong(
                     part.blocks, what, f"{len(blank):,} without", "a code in every row", row=blank[0] + 1
                 )
-        known: dict[str, int] = {}
+        row_of_block: dict[str, int] = {}
         for row, code in enumerate(listed.column(part.block).to_pylist()):
-            if known.setdefault(code, row) < row:
+            if row_of_block.setdefault(code, row) < row:
                 raise geography_wrong(
                     part.blocks, "a block is listed twice", f"block {code}", "each block once", row=row + 1
                 )
-        unknown = [code for code in blocks if code not in known]
+        unknown = [code for code in blocks if code not in row_of_block]
         if unknown:
             what, found = "a block of the tables is not listed", f"block {unknown[0]}, one of {len(unknown):,}"
             raise geography_wrong(part.blocks, what, found, "every block")
-        blocks = list(known)
+        blocks = list(row_of_block)
     columns = {BLOCK: blocks}
     for level in sorted(part.levels, key=lambda each: -(each.digits or 0)):
         if level.digits is not None:
@@ -151,7 +151,11 @@ def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequen
 def read_tables(folder: str | Path) -> Published:
     """The tables of a folder with a ``tables.toml``.
 
-    :raises ConfideError: with a finding for each problem: file, row, what is wrong and what to do.
+    Args:
+        folder: The folder; the format of its files is in ``docs/concepts/reconstruction.md``.
+
+    Raises:
+        ConfideError: With a finding for each problem: file, row, what is wrong and what to do.
     """
     folder = Path(folder)
     description, schema = read_description(folder / DESCRIPTION)
@@ -219,8 +223,8 @@ def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: 
     if findings:
         raise InputError(findings)
     # A column that another one takes the name of is not ours to read.
-    kept = [name for name in content.column_names if name in ours or name not in ours.values()]
-    content = content.select(kept).rename_columns([ours.get(name, name) for name in kept])
+    names = [name for name in content.column_names if name in ours or name not in ours.values()]
+    content = content.select(names).rename_columns([ours.get(name, name) for name in names])
     needed = ["count", *dict.fromkeys(v.attribute.name for q in table.queries for v in query_of(schema, q).variables)]
     missing = [name for name in needed if name not in content.column_names]
     if description.geography is not None:

@@ -38,10 +38,10 @@ class Axis:
     @cached_property
     def codes(self) -> tuple[tuple[Code, ...], ...]:
         """For each class the codes of its levels."""
-        found: list[list[Code]] = [[] for _ in self.labels]
+        members: list[list[Code]] = [[] for _ in self.labels]
         for level, place in zip(self.attribute.levels, self.class_of, strict=True):
-            found[int(place)].append(level.code)
-        return tuple(tuple(codes) for codes in found)
+            members[int(place)].append(level.code)
+        return tuple(tuple(codes) for codes in members)
 
     def groups(self, recode: Recode) -> Integers:
         """For each class its group in a recode that these classes refine."""
@@ -134,14 +134,20 @@ class Space:
 
 
 def space_of(attributes: Sequence[Attribute], marginals: Iterable[PublishedMarginal], used: Sequence[str]) -> Space:
-    """The cells that some marginals tell apart, over the attributes that are in use."""
+    """The cells that some marginals tell apart, over the attributes that are in use.
+
+    Args:
+        attributes: The attributes of the schema.
+        marginals: Those whose variables decide which levels are told apart.
+        used: The names of the attributes in use, in the order of the axes.
+    """
     recodes: dict[str, list[Recode]] = {name: [] for name in used}
     for marginal in marginals:
         for variable in marginal.query.variables:
             if variable not in recodes[variable.attribute.name]:
                 recodes[variable.attribute.name].append(variable)
     by_name = {attribute.name: attribute for attribute in attributes}
-    space = Space(tuple(refine(by_name[name], found) for name, found in recodes.items()))
+    space = Space(tuple(refine(by_name[name], variables) for name, variables in recodes.items()))
     if space.cells > MOST_CELLS:
         raise ParameterError(
             "histogram-too-large",
@@ -237,11 +243,11 @@ def _join(axis: Axis, recode: Recode) -> tuple[Integers, Integers, int]:
         else:
             one, two = root(first[place]), root(group)
             parent[min(one, two)] = max(one, two)
-    kept: dict[int, int] = {}
+    number_of_root: dict[int, int] = {}
     joined = np.full(recode.size, NO_GROUP, np.int64)
     for group in range(recode.size):
         if root(group) != root(outside):
-            joined[group] = kept.setdefault(root(group), len(kept))
+            joined[group] = number_of_root.setdefault(root(group), len(number_of_root))
     extended = np.append(joined, NO_GROUP)
     of_class = np.array([extended[first[place]] for place in range(axis.size)], np.int64)
-    return joined, of_class, max(len(kept), 1)
+    return joined, of_class, max(len(number_of_root), 1)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.highs import SolverResult, fit, minimise, whole_solution
+from confide.attacks.reconstruction.highs import SolverResult, fit, integer_solution, minimise
 from confide.attacks.reconstruction.integer_program import (
     Flags,
     IntegerProgram,
@@ -41,12 +41,12 @@ def guessed(program: IntegerProgram) -> Integers:
     if not program.size or not shape:
         return bits
     kind = _kinds(program)
-    known, first = np.unique(kind, return_index=True)
-    if len(known) == program.size:
+    kinds, first = np.unique(kind, return_index=True)
+    if len(kinds) == program.size:
         return bits
     for axis, place in enumerate(np.unravel_index(program.cell, shape)):
-        several = np.zeros(len(known), bool)
-        of_kind = np.searchsorted(known, kind)
+        several = np.zeros(len(kinds), bool)
+        of_kind = np.searchsorted(kinds, kind)
         several[of_kind[place != place[first][of_kind]]] = True
         bits |= several[of_kind].astype(np.int64) << axis
     return bits
@@ -111,7 +111,16 @@ UNIQUE = Variability("proven", 0.0, 0.0)
 
 
 def variability(histogram: Integers, reduced: ReducedProgram, seconds: float) -> Variability:
-    """The solution variability of a block whose solution is ``histogram``, one count for each variable."""
+    """The solution variability of a block, by the formula above.
+
+    Args:
+        histogram: A solution: one count for each variable of the programme, shape (variables,).
+        reduced: What the exact rows of the programme leave open.
+        seconds: How long the solver may take.
+
+    Returns:
+        The variability in per cent, proven or between two bounds.
+    """
     people = int(histogram.sum())
     if reduced.determined or not people:
         return UNIQUE
@@ -147,7 +156,7 @@ def _least_in_common(here: Floats, reduced: ReducedProgram, seconds: float) -> S
     cost = np.concatenate([direct.astype(float), np.ones(ones), np.zeros(many), np.ones(many)])
     lower = np.concatenate([low, np.zeros(ones + many), np.minimum(low[several], here[several])])
     upper = np.concatenate([high, np.ones(ones + many), here[several]])
-    whole = np.concatenate([np.ones(size + ones + many), np.zeros(many)])
+    integers = np.concatenate([np.ones(size + ones + many), np.zeros(many)])
 
     def pick(which: Integers, value: Any) -> Any:
         return sparse.csr_array(
@@ -172,7 +181,7 @@ def _least_in_common(here: Floats, reduced: ReducedProgram, seconds: float) -> S
     extra = ones + 2 * many
     least = np.concatenate([reduced.least, np.full(extra, -np.inf)])
     most = np.concatenate([reduced.most, np.zeros(extra)])
-    return minimise(cost, matrix, least, most, lower, upper, whole, seconds)
+    return minimise(cost, matrix, least, most, lower, upper, integers, seconds)
 
 
 MOST_PEOPLE = 100_000_000
@@ -254,7 +263,7 @@ class Attack:
             closest_fit = fit(program, reduced, seconds)
             values, deviation = (None, 0.0) if closest_fit is None else (closest_fit.values, closest_fit.deviation)
         else:
-            values = whole_solution(reduced, None, seconds)
+            values = integer_solution(reduced, None, seconds)
         if values is None:
             nothing = np.zeros(0, np.int64)
             return UnitSolution(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
@@ -340,7 +349,7 @@ class Attack:
                 closest_fit = fit(program, reduced, self.settings.seconds, cost)
                 other = None if closest_fit is None else closest_fit.values
             else:
-                other = whole_solution(reduced, cost, self.settings.seconds)
+                other = integer_solution(reduced, cost, self.settings.seconds)
             if other is not None:
                 times += 1
                 there += np.bincount(group, other)[of_person] >= copy

@@ -207,21 +207,21 @@ def reidentify(
         np.argsort(np.random.default_rng(stream).random(len(people)), kind="stable")
         for stream, people in zip(streams, (coding.reconstructed, coding.attacker, coding.truth), strict=True)
     ]
-    kept = data_defined(coding.attacker, orders[1])
-    known = coding.attacker.take(kept)
+    attacker_rows = data_defined(coding.attacker, orders[1])
+    attacker_people = coding.attacker.take(attacker_rows)
     place = np.empty(len(coding.attacker), dtype=np.int64)
     place[orders[1]] = np.arange(len(coding.attacker))
     defined = data_defined(coding.truth, orders[2])
-    same = same_person(known, coding.truth, defined, coding.blocks)
+    same = same_person(attacker_people, coding.truth, defined, coding.blocks)
     true = composition(coding, coding.truth)
     guesses = true if GuessFrom(guess_from) is GuessFrom.TRUTH else composition(coding, coding.reconstructed)
-    links = link_records(coding, known, same, guesses, orders[0], np.argsort(place[kept]))
+    links = link_records(coding, attacker_people, same, guesses, orders[0], np.argsort(place[attacker_rows]))
     rows = linkage_rates(
         links,
         coding,
-        known,
+        attacker_people,
         same,
-        traits(coding, known, same, true),
+        traits(coding, attacker_people, same, true),
         traits(coding, coding.truth.take(defined), defined, true),
         DivideBy(divide_by) is DivideBy.DATA_DEFINED,
     )
@@ -229,8 +229,8 @@ def reidentify(
     inhabited = true.people > 0
     rates = Rates(
         reconstructed_records=len(coding.reconstructed),
-        attacker_records=len(known),
-        attacker_left_out=len(coding.attacker) - len(known),
+        attacker_records=len(attacker_people),
+        attacker_left_out=len(coding.attacker) - len(attacker_people),
         truth_records=len(coding.truth),
         data_defined_persons=len(defined),
         ages_in_no_group=int((coding.reconstructed.bin < 0).sum()),
@@ -247,11 +247,11 @@ def reidentify(
         agreement=agreements(agree(coding, orders[0], orders[2]), everyone),
         reidentification=rows,
     )
-    return Reidentification(rates, links, reconstructed, attacker, kept)
+    return Reidentification(rates, links, reconstructed, attacker, attacker_rows)
 
 
 def reidentification_rates(reconstructed: pa.Table, attacker: pa.Table, truth: pa.Table, **settings: Any) -> Rates:
-    """The rates of :func:`reidentify`, with the same settings."""
+    """The rates of :func:`reidentify`, with the same settings: for who does not need the matches."""
     return reidentify(reconstructed, attacker, truth, **settings).rates
 
 

@@ -60,13 +60,13 @@ def read_columns(path: Path, delimiter: str) -> dict[str, list[str]]:
 
 
 def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, secret: bool) -> Floats:
-    found = np.zeros(len(texts))
+    numbers = np.zeros(len(texts))
     for row, text in enumerate(texts):
         if hidden[row] or (secret and not text):
             continue
         try:
-            found[row] = float(text)
-            if not np.isfinite(found[row]) or abs(found[row]) > LARGEST:
+            numbers[row] = float(text)
+            if not np.isfinite(numbers[row]) or abs(numbers[row]) > LARGEST:
                 raise ValueError
         except ValueError:
             place = Place(file=path.name, row=row + 1, column=column)
@@ -75,7 +75,7 @@ def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, se
             raise InputError(
                 "bad-figure", what, place, CONFIDENTIAL if secret else repr(text), EXPECTED, remedy
             ) from None
-    return found
+    return numbers
 
 
 def require_whole(path: Path, column: str, texts: list[str], value: Floats) -> None:
@@ -154,13 +154,13 @@ def read_required(described: AuditInput, suspect: Suspect, truth: Path) -> Requi
     return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
 
 
-def _rules(asked: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
-    if asked.threshold is not None:
-        small = (value > 0) & (value <= asked.threshold)
-        levels[UPPER] = np.maximum(levels[UPPER], np.where(small, asked.threshold + 1 - value, 0.0))
-        levels[SLIDING] = np.maximum(levels[SLIDING], np.where(small, asked.threshold, 0.0))
-    if asked.percent is not None:
-        away = np.where(np.isnan(value), 0.0, np.abs(value)) * asked.percent / 100
+def _rules(rules: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
+    if rules.threshold is not None:
+        small = (value > 0) & (value <= rules.threshold)
+        levels[UPPER] = np.maximum(levels[UPPER], np.where(small, rules.threshold + 1 - value, 0.0))
+        levels[SLIDING] = np.maximum(levels[SLIDING], np.where(small, rules.threshold, 0.0))
+    if rules.percent is not None:
+        away = np.where(np.isnan(value), 0.0, np.abs(value)) * rules.percent / 100
         levels[LOWER], levels[UPPER] = np.maximum(levels[LOWER], away), np.maximum(levels[UPPER], away)
 
 
@@ -235,32 +235,36 @@ def _dimension(described: AuditInput, name: str, every: Sequence[_Read]) -> Dime
     text = described.description.variables[name]
     below = {part for parts in text.parts.values() for part in parts}
     tops = [code for code in text.parts if code != text.total and code not in below]
-    known = {*below, *text.parts, text.total}
+    codes_in_tree = {*below, *text.parts, text.total}
     for read in every:
         codes = read.codes[read.variables.index(name)] if name in read.variables else []
         for row, code in enumerate(codes):
-            if code in known:
+            if code in codes_in_tree:
                 continue
             if text.total in text.parts:
                 place = Place(file=read.file, row=row + 1, column=name)
                 what, expected = "a code is not in the hierarchy", f"codes of [variables.{name}] parts"
                 raise InputError("unknown-code", what, place, repr(code), expected, "add it to the hierarchy")
-            known.add(code)
+            codes_in_tree.add(code)
             tops.append(code)
     return tree(name, {text.total: tops} | text.parts, text.total)
 
 
-def _pruned(whole: Dimension, present: set[str]) -> Dimension:
+def _pruned(dimension: Dimension, present: set[str]) -> Dimension:
     """Without codes below which the table has nothing: it is not divided so far."""
-    used = np.array([code in present for code in whole.codes], np.bool_)
-    for at in range(whole.size - 1, 0, -1):
+    used = np.array([code in present for code in dimension.codes], np.bool_)
+    for at in range(dimension.size - 1, 0, -1):
         if used[at]:
-            used[whole.parent[at]] = True
-    keep = [at for at in range(whole.size) if at == ROOT or any(used[c] for c in whole.children[whole.parent[at]])]
-    kept = [at for at in keep if at == ROOT or whole.parent[at] in set(keep)]
+            used[dimension.parent[at]] = True
+    keep = [
+        at
+        for at in range(dimension.size)
+        if at == ROOT or any(used[c] for c in dimension.children[dimension.parent[at]])
+    ]
+    kept = [at for at in keep if at == ROOT or dimension.parent[at] in set(keep)]
     number = {old: new for new, old in enumerate(kept)}
-    parent = tuple(-1 if at == ROOT else number[whole.parent[at]] for at in kept)
-    return Dimension(whole.name, tuple(whole.codes[at] for at in kept), parent)
+    parent = tuple(-1 if at == ROOT else number[dimension.parent[at]] for at in kept)
+    return Dimension(dimension.name, tuple(dimension.codes[at] for at in kept), parent)
 
 
 def _places(read: _Read, layout: Layout, *, secret: bool = False) -> tuple[Integers, int | None]:
@@ -296,15 +300,15 @@ def _fill(read: _Read, layout: Layout, at: Integers, numbers: Integers, value: F
             expected="every combination of codes, or `missing` in [[tables]]",
             remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
         )
-    known = at[~read.hidden]
-    clash = ~np.isnan(value[numbers[known]]) & (np.abs(value[numbers[known]] - read.value[~read.hidden]) > 0)
+    published = at[~read.hidden]
+    clash = ~np.isnan(value[numbers[published]]) & (np.abs(value[numbers[published]] - read.value[~read.hidden]) > 0)
     if clash.any():
         row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
         what, expected = "a cell has another figure than in a table before", "one figure for one cell"
         remedy = "correct the tables, or give variables that differ different names"
         raise InputError("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy)
-    value[numbers[known]] = read.value[~read.hidden]
-    hidden[numbers[known]] = False
+    value[numbers[published]] = read.value[~read.hidden]
+    hidden[numbers[published]] = False
     if missing == "zero":
         clash = np.nan_to_num(value[numbers[absent]]) != 0
         if clash.any():

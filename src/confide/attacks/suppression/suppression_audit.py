@@ -188,9 +188,9 @@ def _sums(suspect: Suspect) -> Iterator[Finding]:
     structure = suspect.linked.structure
     matrix = abs(structure.matrix)
     complete = np.asarray(matrix @ suspect.hidden.astype(np.float64)) == 0
-    known = np.where(suspect.hidden, 0.0, suspect.value)
-    off = np.abs(structure.matrix @ known)
-    scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(known)))
+    published = np.where(suspect.hidden, 0.0, suspect.value)
+    off = np.abs(structure.matrix @ published)
+    scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(published)))
     if suspect.integer:
         scale = np.minimum(scale, WHOLE)
     slack = np.diff(structure.matrix.indptr) * suspect.rounding / 2

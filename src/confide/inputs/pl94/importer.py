@@ -143,7 +143,7 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
     """Temporary names for the two files, which take their own names if all goes well and vanish if not."""
     targets = (folder / PERSONS, folder / BLOCKS)
     drafts = tuple(folder / f".{target.name}.{os.getpid()}.part" for target in targets)
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     finished = False
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
         ) from None
     finally:
         if not finished:
-            _remove(drafts, made)
+            _remove(drafts, new_folders)
 
 
 def _sync(path: Path) -> None:
@@ -179,12 +179,12 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _remove(drafts: tuple[Path, ...], made: list[Path]) -> None:
+def _remove(drafts: tuple[Path, ...], new_folders: list[Path]) -> None:
     """Take away drafts, and folders that were made for them."""
     try:
         for draft in drafts:
             draft.unlink(missing_ok=True)
-        for path in made:
+        for path in new_folders:
             if path.exists():
                 path.rmdir()
     except OSError:

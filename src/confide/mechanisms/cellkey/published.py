@@ -20,15 +20,15 @@ def read_published(
     """Tables without geography, each cell with its own noise; what is not listed is published as zero."""
     no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
-    known = release_schema(question["schema"], schema)
+    attributes = release_schema(question["schema"], schema)
     variance, bound = Fraction(str(question["ptable"]["V"])), NoiseBound(int(question["ptable"]["D"]), zeros_kept=True)
     unknown = bool(question["threshold"])
     marginals: dict[str, PublishedMarginal] = {}
     for table in question["tables"]:
         rows = release_rows(folder, manifest, table["name"])
         said = TableRows(table["name"], tuple(table["margins"]), variance, bound, unknown, table["name"])
-        for marginal, name in zip(marginals_of(said, rows, known, one_unit(), 0, None), said.queries, strict=True):
+        for marginal, name in zip(marginals_of(said, rows, attributes, one_unit(), 0, None), said.queries, strict=True):
             marginals.setdefault(name, marginal)  # the same people have the same noise in every table
     notes = (NOISE, BOUNDED.format(bound.largest), ZEROS)
     title = release_title(folder, manifest)
-    return Published(known, one_unit(), tuple(marginals.values()), impossible(known), title, notes)
+    return Published(attributes, one_unit(), tuple(marginals.values()), impossible(attributes), title, notes)

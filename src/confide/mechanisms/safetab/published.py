@@ -132,8 +132,8 @@ class GroupAreas:
             here = np.flatnonzero(depth == level)
             number = _number(keys[here], level, self.levels)
             at = np.searchsorted(units, number)
-            found = np.flatnonzero(np.append(units, -1)[at] == number)
-            unit[here[found]] = at[found]
+            listed = np.flatnonzero(np.append(units, -1)[at] == number)
+            unit[here[listed]] = at[listed]
         return depth, unit
 
     def geography(self, names: Mapping[int, str]) -> PublishedGeography:
@@ -141,13 +141,13 @@ class GroupAreas:
         units = tuple(tuple(self._label(number) for number in numbers.tolist()) for numbers in self.units)
         called = tuple(NAMES[level] for level in self.levels)
         code, level = np.divmod(self.units[0] // REGIONS, len(self.levels))
-        shown = {
+        columns = {
             "group": tuple(label.partition(":")[0] for label in units[0]),
             "group_name": tuple(names.get(each, "") for each in code.tolist()),
             "geolevel": tuple(called[each] for each in level.tolist()),
             "geocode": tuple(label.partition(":")[2] for label in units[0]),
         }
-        return PublishedGeography(called, units, self.unit_of_block, shown)
+        return PublishedGeography(called, units, self.unit_of_block, columns)
 
     def _label(self, number: int) -> str:
         """``1002:44007``, the iteration code and the area."""
@@ -163,9 +163,9 @@ def _number(keys: Integers, level: int, levels: Sequence[str]) -> Integers:
 
 def _sizes(numbers: Integers, counted: npt.NDArray[np.bool_]) -> Integers:
     """For each entry how many of those counted have the same number."""
-    known, size = np.unique(numbers[counted], return_counts=True)
-    at = np.searchsorted(known, numbers)
-    return np.where(np.append(known, -1)[at] == numbers, np.append(size, 0)[at], 0)
+    distinct, size = np.unique(numbers[counted], return_counts=True)
+    at = np.searchsorted(distinct, numbers)
+    return np.where(np.append(distinct, -1)[at] == numbers, np.append(size, 0)[at], 0)
 
 
 Integers = npt.NDArray[np.int64]
@@ -303,14 +303,14 @@ def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) ->
     GroupAreas are numbers, as in :func:`confide.mechanisms.safetab.output.reading.group_key` without the iteration.
     """
     left_out: list[int] = []
-    kept: dict[int, Regions] = {}
+    sources: dict[int, Regions] = {}
     for areas in sets:
         keys = np.array([group_key(kind, code, "0") for kind, code in areas], np.int64)
         depth = depths(keys, levels)
         there = keys[np.argsort(depth, kind="stable")][int((depth < 0).sum()) :] // CODES
         left_out += there[1:].tolist()
-        kept |= {area: tuple(region_of(keys).tolist()) for area in there[:1].tolist()}
-    return np.array(left_out, np.int64), kept
+        sources |= {area: tuple(region_of(keys).tolist()) for area in there[:1].tolist()}
+    return np.array(left_out, np.int64), sources
 
 
 def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
@@ -352,10 +352,10 @@ class GroupNoise:
 
     def variance(self, keys: Integers, *, total: bool) -> Floats:
         """For each group that of its total alone, or of a cell of its table."""
-        known = self.total if total else self.cell
-        result: Floats = known[region_of(keys), code_of(keys)]
+        variances = self.total if total else self.cell
+        result: Floats = variances[region_of(keys), code_of(keys)]
         for regions in set(self.copies.values()):
             areas = [area for area, others in self.copies.items() if others == regions]
             here = np.flatnonzero(np.isin(keys // CODES, areas))
-            result[here] = known[list(regions)][:, code_of(keys[here])].max(axis=0)
+            result[here] = variances[list(regions)][:, code_of(keys[here])].max(axis=0)
         return result

@@ -22,7 +22,7 @@ def read_published(
     question = manifest["plan"]["question"]
     if question["value"] is not None:
         raise not_attacked(f"{manifest['mechanism']} of magnitudes")
-    known = release_schema(question["schema"], schema)
+    attributes = release_schema(question["schema"], schema)
     listed = {}
     for table in question["tables"]:
         groupings = [["", *names] for variable, names in table["variables"].items() if variable != AREA]
@@ -30,6 +30,6 @@ def read_published(
         rows = TableRows(table["name"], queries, absent_unknown=True, file=table["name"])
         listed[rows] = table["variables"][AREA]
     tables = AreaTables.read(folder, manifest, listed, list(question["variables"][AREA]["groupings"]))
-    marginals = tuple(marginal for _, _, of_queries in tables.marginals(known) for marginal in of_queries)
+    marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
     title = release_title(folder, manifest)
-    return Published(known, tables.geography, marginals, impossible(known), title, (SUPPRESSED,))
+    return Published(attributes, tables.geography, marginals, impossible(attributes), title, (SUPPRESSED,))

@@ -26,16 +26,16 @@ def read_published(
     """The records of a release that has them, otherwise its tables."""
     no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
-    known = release_schema(question["schema"], schema)
+    attributes = release_schema(question["schema"], schema)
     records = release_file(folder, manifest, *RECORDS)
     if records is not None:
-        return released_records(folder, manifest, records, known)
+        return released_records(folder, manifest, records, attributes)
     listed = {
         TableRows(table["name"], tuple(table["margins"]), file=table["name"]): table["levels"]
         for table in question["tables"]
     }
     spine = manifest["plan"].get("spine") or list(question["levels"])
     tables = AreaTables.read(folder, manifest, listed, spine)
-    marginals = tuple(marginal for _, _, of_queries in tables.marginals(known) for marginal in of_queries)
+    marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
     notes, title = (PROTECTED, *tables.notes), release_title(folder, manifest)
-    return Published(known, tables.geography, marginals, impossible(known), title, notes)
+    return Published(attributes, tables.geography, marginals, impossible(attributes), title, notes)

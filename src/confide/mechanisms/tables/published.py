@@ -21,7 +21,7 @@ def read_published(
     """The tables of a release; ``schema`` is the file of a schema that does not ship."""
     no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
-    known = release_schema(question["schema"], schema)
+    attributes = release_schema(question["schema"], schema)
     laws = {(measure.level, measure.query): measure.law for measure in read_plan(manifest["plan"]).measures}
     # A count with noise can be below zero; the variance of each follows from its law.
     listed = {
@@ -31,14 +31,14 @@ def read_published(
     margins = {table["name"]: list(table["margins"].values()) for table in question["tables"]}
     tables = AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"])
     marginals: dict[tuple[str, str], PublishedMarginal] = {}
-    for table, level, of_queries in tables.marginals(known):
+    for table, level, of_queries in tables.marginals(attributes):
         for marginal, query in zip(of_queries, margins[table.name], strict=True):
             if (level, query) not in marginals:  # one measurement, shown in several tables
                 marginals[level, query] = _with_noise(marginal, laws[level, query])
     largest = max((law.largest for law in laws.values() if law.largest is not None), default=None)
     notes = (NOISE, *(() if largest is None else (BOUNDED.format(largest),)), *tables.notes)
     title = release_title(folder, manifest)
-    return Published(known, tables.geography, tuple(marginals.values()), impossible(known), title, notes)
+    return Published(attributes, tables.geography, tuple(marginals.values()), impossible(attributes), title, notes)
 
 
 def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
