@@ -44,7 +44,7 @@ class PublishedGeography:
     """For each level the codes of its units."""
     unit_of_block: tuple[Integers, ...] = field(repr=False)
     """For each level the unit of each block; for the first level the block itself."""
-    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    record_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     """What records say of where a block is, by column; without it, its code and its unit on every other level."""
 
     @property
@@ -55,8 +55,8 @@ class PublishedGeography:
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """For each column of records that says where, what it has for each block."""
-        if self.shown:
-            return self.shown
+        if self.record_columns:
+            return self.record_columns
         levels = {
             name: tuple(units[number] for number in of_block.tolist())
             for name, units, of_block in zip(self.levels[1:], self.units[1:], self.unit_of_block[1:], strict=True)

@@ -60,11 +60,13 @@ def refine(attribute: Attribute, recodes: Sequence[Recode]) -> Axis:
     """The coarsest classes of an attribute's levels that are finer than all recodes."""
     if not recodes:
         return Axis(attribute, np.zeros(attribute.size, np.int64), ("all",))
+    # Levels with the same group in every recode are one class; classes are numbered in the order of their first level.
     keys = np.array([recode.assignment for recode in recodes])
     _, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     class_of = rank[inverse.reshape(-1)]
+    # A class that is a group of some recode takes its label.
     named = {frozenset(group.codes): group.label for recode in reversed(recodes) for group in recode.groups}
     members: list[list[Code]] = [[] for _ in first]
     for level, place in zip(attribute.levels, class_of, strict=True):
@@ -227,6 +229,7 @@ def _fold(query: Query, order: list[str], joins: dict[str, Integers], space: Spa
 def _join(axis: Axis, recode: Recode) -> tuple[Integers, Integers, int]:
     """Groups joined until each is a union of classes: for each group and for each class the joined group, and their
     number. What overlaps a class that is partly outside all groups is in none."""
+    # A forest of groups (union-find), in which two are joined that share a class.
     parent = list(range(recode.size + 1))  # the last stands for "in no group"
 
     def root(node: int) -> int:
@@ -243,6 +246,7 @@ def _join(axis: Axis, recode: Recode) -> tuple[Integers, Integers, int]:
         else:
             one, two = root(first[place]), root(group)
             parent[min(one, two)] = max(one, two)
+    # Trees get numbers in the order of their first group; whatever hangs with "in no group" gets none.
     number_of_root: dict[int, int] = {}
     joined = np.full(recode.size, NO_GROUP, np.int64)
     for group in range(recode.size):

@@ -239,7 +239,7 @@ def reidentify(
         population_unique_share_with_group=float(population_unique(coding, coding.truth, with_group=True).mean()),
         reconstructed_unique_share=_unique_share(coding),
         modes_from={
-            source.name.lower().replace("_", "-"): int((true.found[inhabited] == source).sum()) for source in ModeFrom
+            source.name.lower().replace("_", "-"): int((true.source[inhabited] == source).sum()) for source in ModeFrom
         },
         divide_by=DivideBy(divide_by),
         guess_from=GuessFrom(guess_from),
