@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from confide import api
+from confide.attacks.reconstruction import read_release
 from confide.comparison.common_tables import KIND, LEVELS, schema_text
 from confide.comparison.compared_people import (
     AREAS_SCHEMA,
@@ -43,14 +44,12 @@ from confide.engines import LocalEngine, Source
 from confide.engines.atomic_files import private_folder, write_text
 from confide.errors import Finding, Place, SpecError
 from confide.exact import exact
-from confide.mechanisms import MECHANISMS
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.swapping import load_settings
 from confide.mechanisms.swapping.settings import settings_values
 from confide.noise import ReleaseKey
 from confide.noise.ptables import DECIMAL
 from confide.privacy.conversion import cks_epsilon
-from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger
 from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published
@@ -116,8 +115,7 @@ class ProtectionJob:
         """The release of a spec, sealed (if it is there already, nothing is done), as its mechanism reads it back."""
         key = self.key("release") if keyed else None
         folder = api.run(self.spec(parts), processes=self.processes, insecure_key=key, progress=self.progress).release
-        manifest = read_manifest(folder)
-        return MECHANISMS[manifest["mechanism"]].published(folder, manifest, schema)
+        return read_release(folder, schema)
 
     @property
     def levels(self) -> list[dict[str, Any]]:
