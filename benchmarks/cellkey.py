@@ -33,7 +33,7 @@ from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.population.eu import EuFiles, write_eu
-from confide.population.eu_settings import Areas
+from confide.population.eu_settings import EuAreas
 from confide.risk.bounded_noise.static_programme import load_programme
 from confide.schema import Query, Schema
 
@@ -78,7 +78,7 @@ def command(begun: str, figures: str, spec: str) -> None:
     Path(figures).write_text(json.dumps(timed.stages))
 
 
-def lay_out(folder: Path, persons: int, areas: Areas | None) -> tuple[EuFiles, dict[str, float]]:
+def lay_out(folder: Path, persons: int, areas: EuAreas | None) -> tuple[EuFiles, dict[str, float]]:
     """The input of a run: persons, their keys, the spec. And how long each took to make."""
     begin = time.perf_counter()
     files = write_eu(folder, persons, SEED, areas)
@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     areas = None
     if options.country:
-        areas = Areas(*load_programme("eu-2021").areas(options.country).values())
+        areas = EuAreas(*load_programme("eu-2021").areas(options.country).values())
     with tempfile.TemporaryDirectory(prefix="confide-bench-") as name:
         folder = Path(name)
         files, made = lay_out(folder, options.persons, areas)

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from confide import api, official_safetab
+from confide.answers import TypedAnswer
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import cellkey_spec
 from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
 from confide.population.eu import write_eu
-from confide.population.eu_settings import Areas
+from confide.population.eu_settings import EuAreas
 from confide.releases.draft import LEDGER, SPEC, new_ledger, there_already, write_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
@@ -31,34 +33,48 @@ KEYED = "keyed.parquet"
 
 
 @dataclass(frozen=True)
-class Made:
+class DemoRelease(TypedAnswer):
     """One release of the demonstration, looked at by its reader and by its curator."""
 
     run: RunResult
     verification: Verification
     evaluated: Evaluated
 
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "release": str(self.run.release),
+            "dossier": str(self.evaluated.dossier),
+            "cost": self.run.plan.loss.as_dict() if self.run.plan.accounted else None,
+            "verified": self.verification.ok,
+        }
+
 
 @dataclass(frozen=True)
-class Demonstration:
+class Demonstration(TypedAnswer):
     """What the demonstration made."""
 
     folder: Path
     persons: int
-    releases: Mapping[str, Made]
+    releases: Mapping[str, DemoRelease]
 
     @property
     def ok(self) -> bool:
         """Whether every release is as it was sealed."""
-        return all(made.verification.ok for made in self.releases.values())
+        return all(release.verification.ok for release in self.releases.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        releases = {about: release.as_dict() for about, release in self.releases.items()}
+        return {"ok": self.ok, "persons": self.persons, "releases": releases}
 
 
 def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None) -> Demonstration:
     """Made-up people, a ledger, and the persons and units of the redistricting data: released, verified, evaluated."""
-    shown = progress or Silent()
+    display = progress or Silent()
     specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
     _only_new(folder)
-    api.synthesize(folder, persons=persons, seed=seed, progress=shown)
+    api.synthesize(folder, persons=persons, seed=seed, progress=display)
     strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
     for about, path in specs.items():
         title = f"Demonstration: {about} of a made-up state"
@@ -67,8 +83,8 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     new_ledger(folder / LEDGER, DATA_SET, budget, "opened by confide demo for made-up people")
     releases = {}
     for about, path in specs.items():
-        shown.note(f"The {about}:")
-        releases[about] = _made(path, shown)
+        display.note(f"The {about}:")
+        releases[about] = _release(path, display)
     return Demonstration(folder, persons, releases)
 
 
@@ -76,11 +92,11 @@ def demo_safetab(
     folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
 ) -> Demonstration:
     """Made-up people with detailed race and ethnicity codes, in the official layout: released, verified, evaluated."""
-    shown = progress or Silent()
+    display = progress or Silent()
     _only_new(folder)
-    official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=shown)
+    official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
-    return Demonstration(folder, persons, {"detailed groups": _made(spec, shown)})
+    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)})
 
 
 def demo_cellkey(
@@ -88,10 +104,10 @@ def demo_cellkey(
 ) -> Demonstration:
     """Made-up people with keys through the tables of the EU census programme: released, verified, evaluated; with the
     region of bounds and variances that the programme leaves."""
-    shown = progress or Silent()
+    display = progress or Silent()
     _only_new(folder)
-    areas = Areas()
-    with shown.stage("Making up people", 2) as advance:
+    areas = EuAreas()
+    with display.stage("Making up people", 2) as advance:
         files = write_eu(folder, persons, seed, areas)
         advance(1)
         with LocalEngine(folder / "scratch") as engine:
@@ -112,16 +128,16 @@ def demo_cellkey(
     }
     spec = folder / SPEC
     write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
-    made = _made(spec, shown)
+    release = _release(spec, display)
     picture = draw_region(region["region"], largest_noise=question.largest_noise, recommended=region["recommended"])
     (folder / "region.svg").write_text(picture, encoding="utf-8")
-    return Demonstration(folder, persons, {"tables": made})
+    return Demonstration(folder, persons, {"tables": release})
 
 
-def _made(spec: Path, shown: Progress) -> Made:
+def _release(spec: Path, display: Progress) -> DemoRelease:
     """A release, verified and evaluated."""
-    result = api.run(spec, progress=shown)
-    return Made(result, api.verify(result.release), api.evaluate(spec, progress=shown))
+    result = api.run(spec, progress=display)
+    return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=display))
 
 
 def _only_new(folder: Path) -> None:

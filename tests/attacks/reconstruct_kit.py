@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from confide.attacks.reconstruction import Geography, Marginal, Published
-from confide.attacks.reconstruction.marginals import Zero, sparse
+from confide.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal
+from confide.releases.published import ImpossibleCells, sparse
 from confide.schema import NO_GROUP, Query, Schema, parse_schema
 
 SMALL = parse_schema(
@@ -57,27 +57,31 @@ def answers(query: Query, histogram: Any) -> Any:
 
 def marginal(
     query: Query, counts: Sequence[Any], *, depth: int = 0, variance: Fraction | None = None, unknown: bool = False
-) -> Marginal:
+) -> PublishedMarginal:
     """A marginal from the dense counts of each unit; with ``unknown``, zeros are left out and mean nothing."""
     unit, cell = np.nonzero(np.array([np.nan_to_num(count, nan=1.0) != 0 for count in counts]))
     value = np.array([counts[u][c] for u, c in zip(unit, cell, strict=True)], float)
     arrays = sparse(unit, cell, value, len(counts))
-    return Marginal(query.name, depth, query, *arrays, variance=variance, absent_unknown=unknown)
+    return PublishedMarginal(query.name, depth, query, *arrays, variance=variance, absent_unknown=unknown)
 
 
-def geography(blocks: int, per_tract: int = 0) -> Geography:
+def geography(blocks: int, per_tract: int = 0) -> PublishedGeography:
     """Blocks, in tracts of so many if asked for."""
     codes = tuple(f"{number:03d}" for number in range(blocks))
     own = np.arange(blocks)
     if not per_tract:
-        return Geography(("block",), (codes,), (own,))
+        return PublishedGeography(("block",), (codes,), (own,))
     tract = own // per_tract
     tracts = tuple(f"T{number}" for number in range(int(tract.max()) + 1))
-    return Geography(("block", "tract"), (codes, tracts), (own, tract))
+    return PublishedGeography(("block", "tract"), (codes, tracts), (own, tract))
 
 
 def published(
-    histograms: Sequence[Any], queries: Sequence[str], *, tract: Sequence[str] = (), zeros: tuple[Zero, ...] = ()
+    histograms: Sequence[Any],
+    queries: Sequence[str],
+    *,
+    tract: Sequence[str] = (),
+    zeros: tuple[ImpossibleCells, ...] = (),
 ) -> Published:
     """The exact tables of some blocks; those of ``tract`` for all blocks together."""
     schema: Schema = SMALL

@@ -17,10 +17,10 @@ from tests.attacks.reconstruct_kit import (
     solutions,
 )
 
-from confide.attacks.reconstruction import Published, attack, reconstruct
-from confide.attacks.reconstruction.integer_program import programme, reduce, structure
-from confide.attacks.reconstruction.marginals import Zero
+from confide.attacks.reconstruction import Published, reconstruct, reconstructing
+from confide.attacks.reconstruction.integer_program import integer_program, program_structure, reduce
 from confide.errors import InputError
+from confide.releases.published import ImpossibleCells
 
 QUERIES = ["a", "b", "c", "b:halves", "b:odd", "a*b", "a*c", "b*c", "b:low*c", "a*b:halves*c", "a*b:odd", "b:halves*c"]
 blocks = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=5).map(
@@ -50,8 +50,8 @@ def test_solution_bounds_and_variability_are_those_of_all_solutions(truth: np.nd
     assert value.status == "proven"
     assert value.at_most == value.at_least == pytest.approx(100 * largest / (2 * people))
     assert value.unique == (len(every) == 1)
-    plan = structure(tables, 0)
-    made = programme(plan, [0])
+    plan = program_structure(tables, 0)
+    made = integer_program(plan, [0])
     left = reduce(made)
     lower, upper = np.zeros(plan.space.cells), np.zeros(plan.space.cells)
     lower[made.cell], upper[made.cell] = left.lower, left.upper
@@ -106,7 +106,7 @@ def test_a_block_by_block_attack_uses_coarser_tables_as_bounds() -> None:
 def test_what_cannot_be_is_left_out() -> None:
     truth = np.zeros(CELLS, int)
     truth[[0, 13]] = 1
-    zero = Zero({"a": frozenset([0]), "c": frozenset(["y"])})
+    zero = ImpossibleCells({"a": frozenset([0]), "c": frozenset(["y"])})
     found = reconstruct(published([truth], ["total", "a", "c"], zeros=(zero,)), processes=1)
     assert found.variability[0] is not None
     assert found.variability[0].unique
@@ -178,6 +178,6 @@ def test_the_level_follows_from_the_tables(monkeypatch: pytest.MonkeyPatch) -> N
     one[0] = 1
     tables = published([one, one, one], ["total"], tract=["a*c"])
     assert reconstruct(tables, processes=1).level == "tract"
-    monkeypatch.setattr(attack, "MOST_BLOCKS", 2)
+    monkeypatch.setattr(reconstructing, "MOST_BLOCKS", 2)
     assert reconstruct(tables, processes=1).level == "block"
     assert reconstruct(tables, processes=1, level="tract").level == "tract"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.attacks.lp_files import read_lp, read_solution
 
 from confide.attacks.reconstruction.integer_program import NoSolution
-from confide.attacks.reconstruction.lp_file import read_lp, read_solution
 from confide.errors import InputError
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "recon2010_0solvar" / "lp"

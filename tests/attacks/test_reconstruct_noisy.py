@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.attacks.reconstruct_kit import CELLS, SMALL, all_histograms, answers, geography, marginal
 
-from confide.attacks.reconstruction import Bound, Published, read_tables, reconstruct
+from confide.attacks.reconstruction import NoiseBound, Published, read_tables, reconstruct
 from confide.errors import ConfideError
 
 
@@ -45,7 +45,7 @@ def test_negative_and_fractional_counts_are_fitted_by_people() -> None:
     assert found.deviation == pytest.approx((3.2 + 0.4) / 2**0.5)
 
 
-def within(bound: Bound, figures: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def within(bound: NoiseBound, figures: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Which histograms, given their counts, noise with a bound can have taken to some figures."""
     far = np.abs(counts - figures) <= bound.largest
     return (far & ((counts > 0) | (figures <= 0) | (not bound.zeros_kept))).all(axis=1)
@@ -55,7 +55,7 @@ def within(bound: Bound, figures: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def test_a_bound_is_kept(zeros_kept: bool) -> None:
     """Against every histogram of four people: the closest of those that the bound allows."""
     rng = np.random.default_rng(17)
-    bound = Bound(1, zeros_kept)
+    bound = NoiseBound(1, zeros_kept)
     texts = ("a*c", "b:halves*c", "b:odd")
     matrices = {text: np.array([answers(SMALL.query(text), row) for row in np.eye(CELLS)]) for text in texts}
     narrower = 0
@@ -82,7 +82,7 @@ def test_a_bound_is_kept(zeros_kept: bool) -> None:
 
 def test_noise_beyond_its_bound_is_a_finding() -> None:
     total = marginal(SMALL.query("total"), [np.array([9.0])])
-    made = replace(marginal(SMALL.query("a"), [np.array([1.0, 2.0])], variance=Fraction(1)), bound=Bound(2))
+    made = replace(marginal(SMALL.query("a"), [np.array([1.0, 2.0])], variance=Fraction(1)), bound=NoiseBound(2))
     with pytest.raises(ConfideError) as caught:
         reconstruct(Published(SMALL, geography(1), (total, made)), processes=1)
     finding = caught.value.findings[0]
@@ -110,7 +110,7 @@ def test_a_description_can_give_a_bound(tmp_path: Path) -> None:
     (tmp_path / "sexes.csv").write_text("sex,count\nmen,0\nwomen,4\n")
     (tmp_path / "tables.toml").write_text(FOLDER)
     published = read_tables(tmp_path)
-    assert [marginal.bound for marginal in published.marginals] == [Bound(3, zeros_kept=True)]
+    assert [marginal.bound for marginal in published.marginals] == [NoiseBound(3, zeros_kept=True)]
     for lost in ('variance = "2"\n', "bound = 3\n"):
         (tmp_path / "tables.toml").write_text(FOLDER.replace(lost, ""))
         with pytest.raises(ConfideError) as caught:

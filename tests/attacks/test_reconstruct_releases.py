@@ -16,7 +16,7 @@ from tests.topdown.topdown_kit import write_small_state, write_spec
 
 import confide
 from confide import api
-from confide.attacks.reconstruction import Bound, read_source, reconstruct
+from confide.attacks.reconstruction import NoiseBound, read_source, reconstruct
 from confide.errors import ConfideError
 
 
@@ -45,7 +45,7 @@ def test_cell_key_tables_are_fitted(tmp_path: Path) -> None:
     assert caught.value.findings[0].code == "release-schema"
     published = read_source(release, tmp_path / "town.toml")
     assert {float(m.variance) for m in published.marginals if m.variance is not None} == {2.0}
-    assert {m.bound for m in published.marginals} == {Bound(5, zeros_kept=True)}
+    assert {m.bound for m in published.marginals} == {NoiseBound(5, zeros_kept=True)}
     found = reconstruct(published, processes=1, time_limit=20)
     assert found.persons == pytest.approx(2_003, abs=40)
     assert found.as_dict()["exact"] is False

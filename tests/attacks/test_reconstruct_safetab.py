@@ -19,9 +19,9 @@ from tests.safetab.released_kit import read, write_people
 
 from confide import api, official_safetab
 from confide.attacks.reconstruction import read_source, reconstruct
-from confide.attacks.reconstruction.safetab_release import Areas, levels_of
 from confide.mechanisms.safetab.output.reading import group_key
 from confide.mechanisms.safetab.output.verify import read_planned
+from confide.mechanisms.safetab.published import GroupAreas, levels_of
 from confide.mechanisms.safetab.settings import REGION_TYPES
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger
@@ -195,7 +195,7 @@ def key(kind: str, area: str, code: str = "1001") -> int:
     return group_key(kind, area, code)
 
 
-def labels(areas: Areas) -> list[dict[str, str]]:
+def labels(areas: GroupAreas) -> list[dict[str, str]]:
     geography = areas.geography({1001: "Northern"})
     return [
         {name: geography.units[d][geography.unit_of_block[d][b]] for d, name in enumerate(geography.levels)}
@@ -217,7 +217,7 @@ LEVELS = ("TRACT", "COUNTY", "STATE", "USA")
 
 
 def test_areas_lie_in_one_another_and_the_rest_has_the_code_of_the_area() -> None:
-    areas = Areas.of(np.array(TREE), LEVELS)
+    areas = GroupAreas.of(np.array(TREE), LEVELS)
     assert areas.split == 0
     found = {row["tract"]: row for row in labels(areas)}
     assert found["1001:01001000200"] == {
@@ -245,7 +245,7 @@ def test_areas_lie_in_one_another_and_the_rest_has_the_code_of_the_area() -> Non
 
 
 def test_too_many_blocks_are_fitted_area_by_area() -> None:
-    areas = Areas.of(np.array(TREE), LEVELS, most=3)
+    areas = GroupAreas.of(np.array(TREE), LEVELS, most=3)
     assert areas.split == 2  # nation and state 01 have six and four blocks
     found = {row["tract"]: row for row in labels(areas)}
     assert "1001:01" not in found

@@ -6,8 +6,8 @@ import time
 from itertools import combinations_with_replacement
 
 import pytest
+from tests.attacks.statistics_blocks import Statistic, age_lists, solutions, twice_median
 
-from confide.attacks.reconstruction.statistics_block import Statistic, age_lists, solutions, twice_median
 from confide.errors import ParameterError
 
 PUBLISHED = {

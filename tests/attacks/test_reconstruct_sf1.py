@@ -13,7 +13,7 @@ import pytest
 
 from confide.attacks.reconstruction import Reconstruction, read_tables, reconstruct, write_sf1_tables
 from confide.attacks.reconstruction.description import load_description, query_of
-from confide.attacks.reconstruction.integer_program import structure
+from confide.attacks.reconstruction.integer_program import program_structure
 from confide.errors import InputError, ParameterError
 
 BINS = [*range(22), 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85]
@@ -68,13 +68,13 @@ def test_races_in_combination() -> None:
 
 def test_block_tables_tell_38_age_bins_apart(folder: Path) -> None:
     published = read_tables(folder)
-    plan = structure(published, 0)
+    plan = program_structure(published, 0)
     age = next(axis for axis in plan.space.axes if axis.attribute.name == "age")
     assert [codes[0] for codes in age.codes] == BINS
     assert age.labels[22:24] == ("22 to 24", "25 to 29")
     assert age.labels[-1] == "85 and over"
     assert plan.space.cells == 2 * 38 * 63 * 2 == 9_576
-    fine = structure(published, 1)
+    fine = program_structure(published, 1)
     ages = next(axis for axis in fine.space.axes if axis.attribute.name == "age")
     assert ages.size == 103
     assert ages.labels[-3:] == ("100 to 104", "105 to 109", "110 and over")
@@ -117,7 +117,7 @@ def test_a_tract_solved_as_a_whole_has_its_single_years(folder: Path, people: pa
     mine, true = (Counter(zip(*(table.column(c).to_pylist() for c in keys), strict=True)) for table in (rows, truth))
     assert sum((mine & true).values()) / people.num_rows > 0.99  # PCT12 and PCT12H to I: ages by origin
     assert agreement(found, people) > 0.88
-    assert rows.column("age_bin").to_pylist()[0] in structure(found.published, 0).space.axes[1].labels
+    assert rows.column("age_bin").to_pylist()[0] in program_structure(found.published, 0).space.axes[1].labels
 
 
 def test_fewer_tables_know_less(people: pa.Table, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.attacks.reconstruct_kit import CELLS, published
 
 from confide.attacks.reconstruction import reconstruct
 from confide.attacks.reconstruction import unit as variability
-from confide.attacks.reconstruction.solving import Answer
+from confide.attacks.reconstruction.highs import SolverResult
 
 
 def test_sizes_shares_and_the_mean_are_weighted_by_people() -> None:
@@ -39,8 +39,8 @@ def test_when_the_time_is_up_a_bound_is_named_as_one(monkeypatch: pytest.MonkeyP
     truth = np.zeros(CELLS, int)
     truth[[0, 13]] = 5
 
-    def stopped(*_: object, **__: object) -> Answer:
-        return Answer("time limit", np.zeros(1), 6.0, 1.2)
+    def stopped(*_: object, **__: object) -> SolverResult:
+        return SolverResult("time limit", np.zeros(1), 6.0, 1.2)
 
     monkeypatch.setattr(variability, "minimise", stopped)
     found = reconstruct(published([truth], ["total", "a", "c"]), processes=1)

@@ -118,7 +118,7 @@ def test_where_a_mode_comes_from():
     groups = {int(block): int(group) for block, group in zip(coding.truth.block, coding.truth.group, strict=True)}
     two = groups[0]
     assert made.mode.tolist() == [two] * 5
-    assert made.found.tolist() == [
+    assert made.source.tolist() == [
         ModeFrom.BLOCK,
         ModeFrom.BLOCK_GROUP,
         ModeFrom.BLOCK_GROUP,

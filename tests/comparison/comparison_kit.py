@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from confide.comparison.figures import Areas, Figures, tabulate
-from confide.comparison.programme import programme
+from confide.comparison.common_tables import common_tables
+from confide.comparison.figures import AreaFigures, ComparedAreas, tabulate
 
 BLOCKS = ("900010001001000", "900010001001001", "900010002001000")
 DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
@@ -21,12 +21,12 @@ PEOPLE = [
 ]
 
 
-def areas() -> Areas:
-    return Areas.of(list(BLOCKS)[::-1], DIGITS)
+def areas() -> ComparedAreas:
+    return ComparedAreas.of(list(BLOCKS)[::-1], DIGITS)
 
 
 def people(rows=PEOPLE) -> pa.Table:
-    made = programme()
+    made = common_tables()
     block, sex, age, hispanic, race = zip(*rows, strict=True)
     return pa.table(
         {
@@ -41,5 +41,5 @@ def people(rows=PEOPLE) -> pa.Table:
     )
 
 
-def truth() -> Figures:
-    return tabulate(people(), areas(), programme())
+def truth() -> AreaFigures:
+    return tabulate(people(), areas(), common_tables())

@@ -11,18 +11,18 @@ import pyarrow as pa
 from comparison_kit import BLOCKS, DIGITS, areas, people, truth
 
 from confide.comparison.attacking import EXPOSED, attack, published, sample, with_ages
-from confide.comparison.compared_people import Population
+from confide.comparison.common_tables import common_tables
+from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
-from confide.comparison.figures import Figures
-from confide.comparison.programme import programme
+from confide.comparison.figures import AreaFigures
 from confide.releases.progress import Silent
 
 
-def population(folder: Path = Path()) -> Population:
-    return Population(folder, people(), pa.table({}), areas(), truth(), programme(), DIGITS, True, "0" * 64)
+def population(folder: Path = Path()) -> ComparedPopulation:
+    return ComparedPopulation(folder, people(), pa.table({}), areas(), truth(), common_tables(), DIGITS, True, "0" * 64)
 
 
-def attacked(figures: Figures, part: AttackPart | None = None, certain=None):
+def attacked(figures: AreaFigures, part: AttackPart | None = None, certain=None):
     return attack(population(), figures, part or AttackPart(), certain, seed=1, processes=1, progress=Silent())
 
 
@@ -50,7 +50,7 @@ def test_the_exposed_are_the_same_people_whatever_was_published() -> None:
     emptied = {key: matrix.copy() for key, matrix in truth().counts.items()}
     for key, matrix in emptied.items():
         matrix[2 if key[0] == "block" else 0] *= key[0] != "block"
-    moved = attacked(Figures(emptied), certain={BLOCKS[2]: 0.0}).numbers["perfect"]["universes"][EXPOSED]
+    moved = attacked(AreaFigures(emptied), certain={BLOCKS[2]: 0.0}).numbers["perfect"]["universes"][EXPOSED]
     assert moved["records"] == some[EXPOSED]["records"]
     assert moved["putative"] == 0
 
@@ -64,7 +64,7 @@ def test_another_list_stands_beside_the_perfect_one() -> None:
 
 def test_noisy_tables_claim_no_uniqueness() -> None:
     true = truth()
-    noisy = Figures(true.counts, variances={key: Fraction(2) for key in true.counts})
+    noisy = AreaFigures(true.counts, variances={key: Fraction(2) for key in true.counts})
     found = attacked(noisy, AttackPart(noisy_blocks=1))
     assert found.numbers["reconstruction"]["blocks_attacked"] == 1
     assert found.numbers["reconstruction"]["exact"] is False
@@ -78,7 +78,7 @@ def test_hidden_cells_are_unknown_and_zeros_are_known() -> None:
     true = truth()
     key = ("block", "population")
     there = np.array([[True], [False], [True]])
-    tables = published(Figures(true.counts, {key: there}), areas(), programme(), np.arange(3))
+    tables = published(AreaFigures(true.counts, {key: there}), areas(), common_tables(), np.arange(3))
     marginal = next(item for item in tables.marginals if item.table == "population")
     assert np.isnan(marginal.counts(1)).all()
     assert marginal.counts(0) == [3]
@@ -99,11 +99,11 @@ def test_samples_nest_and_follow_from_the_seed() -> None:
 def test_empty_blocks_are_not_attacked() -> None:
     here = population()
     counts = dict(here.truth.counts) | {("block", "population"): np.array([[3], [0], [2]])}
-    assert sample(replace(here, truth=Figures(counts)), None, 1).tolist() == [0, 2]
+    assert sample(replace(here, truth=AreaFigures(counts)), None, 1).tolist() == [0, 2]
 
 
 def test_age_groups_become_years() -> None:
-    found = with_ages(pa.table({"agebin": [0, 21, 22, 37], "sex": [1, 1, 2, 2]}), programme())
+    found = with_ages(pa.table({"agebin": [0, 21, 22, 37], "sex": [1, 1, 2, 2]}), common_tables())
     assert found.column("age").to_pylist() == [0, 21, None, None]
     assert found.column("age_low").to_pylist() == [0, 21, 22, 85]
     assert found.column("age_high").to_pylist()[2] == 24

@@ -136,7 +136,7 @@ def test_everything_is_for_its_owner_alone(made: Path) -> None:
 def test_run_again_nothing_is_done_again(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path: path.stat().st_mtime_ns for path in (made / "out").glob("*/result.json")}
     assert len(before) == 7
-    monkeypatch.setattr(comparing, "make", _never)
+    monkeypatch.setattr(comparing, "protect", _never)
     monkeypatch.setattr(comparing, "attack", _never)
     shown = CliRunner().invoke(app, ["compare", str(made / "spec.toml"), "--out", str(made / "out"), "--json"])
     assert shown.exit_code == 0, shown.output

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from comparison_kit import BLOCKS, DIGITS, areas, people, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confide.comparison.figures import read_release, tabulate
-from confide.comparison.programme import LEVELS, programme, schema_text
+from confide.comparison.common_tables import LEVELS, common_tables, schema_text
+from confide.comparison.figures import counts_by_area, tabulate
 from confide.documents import load_shipped
 from confide.errors import InputError
+from confide.releases.published import Published
 from confide.schema import parse_schema
 
 PERSON = st.tuples(
@@ -26,7 +26,7 @@ PERSON = st.tuples(
 
 
 def test_the_programme_has_the_cells_of_the_block_tables() -> None:
-    made = programme()
+    made = common_tables()
     cells = {table.name: table.query.cells for table in made.tables}
     assert cells == {
         "population": 1,
@@ -43,7 +43,7 @@ def test_the_programme_has_the_cells_of_the_block_tables() -> None:
 
 @pytest.mark.parametrize("recode", ["p12", "broad"])
 def test_age_groups_nest(recode: str) -> None:
-    made = programme()
+    made = common_tables()
     coarse = made.schema.variable(f"agebin:{recode}")
     starts = {"p12": load_shipped("attacks", "age-bins")["sf1-p12"]["starts"], "broad": [0, 18, 65]}[recode]
     firsts = [made.ages.starts[min(group.codes)] for group in coarse.groups]
@@ -52,7 +52,7 @@ def test_age_groups_nest(recode: str) -> None:
 
 
 def test_the_schema_file_reads_back_as_the_schema() -> None:
-    made = programme()
+    made = common_tables()
     assert parse_schema(tomllib.loads(schema_text(made.document))).fingerprint == made.schema.fingerprint
     shipped = load_shipped("schemas", "persons")
     kept = shipped | {"attributes": {name: shipped["attributes"][name] for name in ("age", "hhgq")}}
@@ -62,7 +62,7 @@ def test_the_schema_file_reads_back_as_the_schema() -> None:
 @settings(max_examples=25)
 @given(st.lists(PERSON, min_size=1, max_size=25))
 def test_tables_are_those_that_counting_gives(rows: list[tuple[int, int, int, int, int]]) -> None:
-    made, found = programme(), tabulate(people(rows), areas(), programme())
+    made, found = common_tables(), tabulate(people(rows), areas(), common_tables())
     for table in made.tables:
         for level in LEVELS:
             expected: Counter[tuple[str, tuple[str, ...]]] = Counter()
@@ -87,29 +87,31 @@ def test_tables_are_those_that_counting_gives(rows: list[tuple[int, int, int, in
 def test_a_person_outside_of_the_frame_is_a_finding_without_a_value() -> None:
     wrong = people().set_column(1, "geocode", pa.array(["999990000000000", *[BLOCKS[0]] * 5]))
     with pytest.raises(InputError) as caught:
-        tabulate(wrong, areas(), programme())
+        tabulate(wrong, areas(), common_tables())
     assert caught.value.findings[0].code == "unknown-code"
     assert "99999" not in str(caught.value)
 
 
-def test_a_released_table_is_read_without_margins_and_in_any_order(tmp_path: Path) -> None:
-    made = programme()
-    table = made.table("sex-by-age-by-origin")
-    rows = [
-        ("block", BLOCKS[2], "female", "18-19", "not Hispanic", 1),
-        ("block", BLOCKS[0], "male", "5-9", "not Hispanic", 4),
-        ("block", BLOCKS[0], "all", "5-9", "not Hispanic", 9),
-        ("state", "90", "male", "5-9", "not Hispanic", 99),
-        ("county", "90001", "male", "5-9", "Hispanic", None),
-    ]
-    names = ["level", "area", "sex", "agebin", "hispanic", "count"]
-    content = pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
-    pq.write_table(content, tmp_path / "t.parquet")
-    found = read_release(tmp_path / "t.parquet", table, areas())
-    counts, listed = found["block"]
-    assert counts.sum() == 5
-    assert listed.sum() == 2
-    assert counts[0].max() == 4
-    assert counts[2].max() == 1
-    assert not found["county"][1].any()  # listed without a figure: not published
-    assert np.array_equal(np.array(truth().counts["block", table.name]).sum(axis=1), [3, 1, 2])
+def test_a_release_by_area_is_read_level_by_level() -> None:
+    programme, table = common_tables(), common_tables().table("sex-by-age-by-origin")
+    labels = {"sex": ["female", "male"], "agebin": ["18-19", "5-9"], "hispanic": ["not Hispanic"] * 2, "count": [1, 4]}
+    rows = {"geocode": [BLOCKS[2], BLOCKS[0]]} | labels
+    found = Published.from_tables({"*".join(table.variables): rows}, programme.schema, area="geocode")
+    named = replace(found, marginals=tuple(replace(marginal, table=table.name) for marginal in found.marginals))
+    only = replace(programme, tables=(table,))
+    counts = {level: matrix for (level, _), matrix in counts_by_area(named, areas(), only).items()}
+    assert counts["block"].shape == (3, table.query.cells)
+    assert counts["block"].sum(axis=1).tolist() == [4, 0, 1]
+    assert counts["tract"].sum(axis=1).tolist() == [4, 1]
+    assert counts["county"].sum() == 5
+
+
+def test_released_records_give_every_table() -> None:
+    records = people()
+    query = "*".join(attribute.name for attribute in common_tables().schema.attributes)
+    counted = records.group_by(["geocode", "sex", "agebin", "hispanic", "cenrace"]).aggregate([([], "count_all")])
+    rows = counted.rename_columns(["geocode", "sex", "agebin", "hispanic", "cenrace", "count"])
+    published = Published.from_tables({query: rows}, common_tables().schema, area="geocode")
+    counts = counts_by_area(published, areas(), common_tables())
+    assert set(counts) == set(truth().counts)
+    assert all(np.array_equal(counts[key], matrix) for key, matrix in truth().counts.items())

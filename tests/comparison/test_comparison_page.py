@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from confide.comparison.common_tables import LEVELS
 from confide.comparison.page import MADE_UP, mean_error, page, percent
-from confide.comparison.programme import LEVELS
 from confide.report.dossier import BANNER
 
 NAMES = {"population": "population", "age: 0-17": "age", "origin: Hispanic": "origin"}

@@ -80,5 +80,9 @@ def test_a_file_that_is_no_spec_is_a_finding(tmp_path: Path) -> None:
 
 def test_samples_are_the_smallest_that_is_asked_for() -> None:
     part = AttackPart(blocks=50, noisy_blocks=80, suppressed_blocks=10)
-    assert [part.sample(noisy=n, holes=h) for n, h in ((False, False), (True, False), (False, True))] == [50, 50, 10]
-    assert AttackPart(noisy_blocks=None).sample(noisy=True, holes=False) is None
+    assert [part.sample(noisy=n, suppressed=h) for n, h in ((False, False), (True, False), (False, True))] == [
+        50,
+        50,
+        10,
+    ]
+    assert AttackPart(noisy_blocks=None).sample(noisy=True, suppressed=False) is None

@@ -8,8 +8,8 @@ import pytest
 from comparison_kit import truth
 from scipy.optimize import linprog
 
-from confide.comparison.programme import programme
-from confide.comparison.protections.suppressed import frame
+from confide.comparison.common_tables import common_tables
+from confide.comparison.suppressed_areas import area_structure
 
 MAXIMUM = 3
 
@@ -17,7 +17,7 @@ MAXIMUM = 3
 def random_area(seed: int, persons: int) -> list[np.ndarray]:
     """The tables of one area with people drawn at random."""
     draws = np.random.default_rng(seed)
-    made = programme()
+    made = common_tables()
     index = {
         attribute.name: draws.integers(0, min(attribute.size, 9 if attribute.name == "cenrace" else 40), persons)
         for attribute in made.schema.attributes
@@ -32,7 +32,7 @@ def random_area(seed: int, persons: int) -> list[np.ndarray]:
 
 
 def test_every_cell_of_every_table_is_a_distinct_cell_and_adds_up() -> None:
-    made, structure = programme(), frame()
+    made, structure = common_tables(), area_structure()
     sizes = [len(numbers) for numbers in structure.numbers]
     assert sizes == [table.query.cells for table in made.tables]
     # What tables share is one cell: the alone races of the race table are sums, shared by nothing else listed.
@@ -47,7 +47,7 @@ def test_every_cell_of_every_table_is_a_distinct_cell_and_adds_up() -> None:
 def test_what_is_hidden_stays_open(seed: int, persons: int) -> None:
     """Published cells are known, hidden ones are not below zero, and everything adds up. Then a count of 1 to 3 can be
     at least 4, and its interval is at least 3 wide."""
-    structure, counts = frame(), random_area(seed, persons)
+    structure, counts = area_structure(), random_area(seed, persons)
     hidden = structure.hidden(counts, MAXIMUM)
     known = np.zeros(structure.linked.structure.cells, np.bool_)
     value = structure.sums @ np.concatenate(counts)
@@ -72,5 +72,5 @@ def test_what_is_hidden_stays_open(seed: int, persons: int) -> None:
 
 
 def test_an_area_without_small_counts_is_published_whole() -> None:
-    counts = [np.zeros(table.query.cells, np.int64) for table in programme().tables]
-    assert not any(flags.any() for flags in frame().hidden(counts, MAXIMUM))
+    counts = [np.zeros(table.query.cells, np.int64) for table in common_tables().tables]
+    assert not any(flags.any() for flags in area_structure().hidden(counts, MAXIMUM))

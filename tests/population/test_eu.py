@@ -19,12 +19,12 @@ from confide.documents import load_schema
 from confide.errors import ParameterError, RunError, SpecError
 from confide.population import eu as eu_people
 from confide.population.eu import EuFiles, EuPeople, write_eu
-from confide.population.eu_settings import LEVELS, Areas, Country, load_eu_settings, programme_tables
+from confide.population.eu_settings import LEVELS, Country, EuAreas, load_eu_settings, programme_tables
 from confide.risk.bounded_noise.static_programme import load_programme
 from confide.schema import Schema
 
 PROGRAMME = load_programme("eu-2021")
-SIZES = [Areas(), Areas(1, 1, 1, 1), Areas(1, 1, 2, 68), Areas(3, 9, 35, 400)]
+SIZES = [EuAreas(), EuAreas(1, 1, 1, 1), EuAreas(1, 1, 2, 68), EuAreas(3, 9, 35, 400)]
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ def people(files: EuFiles) -> pa.Table:
     return pq.read_table(files.records)
 
 
-def as_programme(areas: Areas) -> dict[str, int]:
+def as_programme(areas: EuAreas) -> dict[str, int]:
     return {level.upper(): number for level, number in zip(LEVELS, areas, strict=True)}
 
 
 @pytest.mark.parametrize("areas", SIZES)
-def test_every_breakdown_has_the_categories_of_the_programme(areas: Areas) -> None:
+def test_every_breakdown_has_the_categories_of_the_programme(areas: EuAreas) -> None:
     schema = EuPeople(1, 0, areas).schema
     names = load_eu_settings().variables
     used = {name for table in PROGRAMME.of_unit("persons").values() for name in table}
@@ -76,7 +76,7 @@ def test_coarser_breakdowns_are_made_of_finer_ones(schema: Schema) -> None:
 
 
 @pytest.mark.parametrize("areas", SIZES)
-def test_tables_are_those_of_the_programme(areas: Areas) -> None:
+def test_tables_are_those_of_the_programme(areas: EuAreas) -> None:
     schema = EuPeople(1, 0, areas).schema
     tables = programme_tables(load_eu_settings())
     expected = PROGRAMME.of_unit("persons")
@@ -187,7 +187,7 @@ def test_most_people_work_where_they_live(people: pa.Table, schema: Schema) -> N
 
 @given(st.lists(st.integers(1, 150), min_size=4, max_size=4))
 def test_areas_nest(numbers: list[int]) -> None:
-    areas = Areas(*sorted(numbers))
+    areas = EuAreas(*sorted(numbers))
     country = Country("QQ", areas)
     for level, number in zip(LEVELS, areas, strict=True):
         codes, unit_of = country.codes[level], country.unit_of(level)
@@ -196,8 +196,8 @@ def test_areas_nest(numbers: list[int]) -> None:
         assert all(code.startswith(codes[unit]) for code, unit in zip(country.codes["lau"], unit_of, strict=True))
 
 
-@pytest.mark.parametrize("areas", [Areas(1, 1, 1, 1), Areas(1, 2, 3, 4)])
-def test_small_countries(tmp_path: Path, areas: Areas) -> None:
+@pytest.mark.parametrize("areas", [EuAreas(1, 1, 1, 1), EuAreas(1, 2, 3, 4)])
+def test_small_countries(tmp_path: Path, areas: EuAreas) -> None:
     files = write_eu(tmp_path, 500, seed=1, areas=areas)
     assert len(pc.unique(pq.read_table(files.records).column("geo"))) == areas.lau
 
@@ -205,16 +205,16 @@ def test_small_countries(tmp_path: Path, areas: Areas) -> None:
 @pytest.mark.parametrize(
     ("persons", "seed", "areas", "code"),
     [
-        (0, 1, Areas(), "persons-out-of-range"),
-        (400_000_001, 1, Areas(), "persons-out-of-range"),
-        (10, -1, Areas(), "seed-out-of-range"),
-        (10, 2**64, Areas(), "seed-out-of-range"),
-        (10, 1, Areas(2, 1, 6, 200), "areas-out-of-range"),
-        (10, 1, Areas(0, 1, 6, 200), "areas-out-of-range"),
-        (10, 1, Areas(1, 2, 6, 100_001), "areas-out-of-range"),
+        (0, 1, EuAreas(), "persons-out-of-range"),
+        (400_000_001, 1, EuAreas(), "persons-out-of-range"),
+        (10, -1, EuAreas(), "seed-out-of-range"),
+        (10, 2**64, EuAreas(), "seed-out-of-range"),
+        (10, 1, EuAreas(2, 1, 6, 200), "areas-out-of-range"),
+        (10, 1, EuAreas(0, 1, 6, 200), "areas-out-of-range"),
+        (10, 1, EuAreas(1, 2, 6, 100_001), "areas-out-of-range"),
     ],
 )
-def test_numbers_that_cannot_be(tmp_path: Path, persons: int, seed: int, areas: Areas, code: str) -> None:
+def test_numbers_that_cannot_be(tmp_path: Path, persons: int, seed: int, areas: EuAreas, code: str) -> None:
     with pytest.raises(ParameterError) as error:
         write_eu(tmp_path / "new", persons, seed, areas)
     assert [finding.code for finding in error.value.findings] == [code]

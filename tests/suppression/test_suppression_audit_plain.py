@@ -8,8 +8,9 @@ import pytest
 from tests.command_kit import codes
 from typer.testing import CliRunner
 
-from confide.attacks.suppression.audit import audit
-from confide.attacks.suppression.audit_files import describe_or_assume, read_suspect
+from confide.attacks.suppression.audit_files import read_suspect
+from confide.attacks.suppression.audit_subject import describe_or_assume
+from confide.attacks.suppression.suppression_audit import audit
 from confide.cli.main import app
 from confide.errors import ConfideError
 

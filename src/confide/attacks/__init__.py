@@ -1,1 +1,115 @@
-"""What someone does who wants the records back: reconstruction from published tables, and re-identification."""
+"""What someone does who wants the records back: reconstruction from published tables, re-identification, suppression.
+
+- :func:`reconstruct`: records that have the published tables, and how much others with the same tables could differ.
+  The tables come from a release, a folder, or memory: :meth:`Published.from_tables`.
+- :func:`reidentify`: whom somebody would recognise in reconstructed records, and how often rightly.
+- :func:`audit_suppression`: what follows from tables about the cells that were left out.
+
+>>> from confide.attacks import Published, reconstruct
+>>> tables = {"sex": {"sex": ["male", "female"], "count": [1, 1]}, "hispanic": {"hispanic": [0, 1], "count": [2, 0]}}
+>>> reconstruct(Published.from_tables(tables, "persons"), processes=1).records().column("sex").to_pylist()
+[1, 2]
+
+Names are loaded when they are first used: the solvers take their time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confide.attacks.reconstruction import (
+        NoiseBound,
+        Published,
+        PublishedGeography,
+        PublishedMarginal,
+        Reconstruction,
+        TablesFolder,
+        Variability,
+        read_release,
+        read_source,
+        read_tables,
+        reconstruct,
+        tabulate_sf1,
+        write_records,
+    )
+    from confide.attacks.reidentification import (
+        AttackerSettings,
+        Rates,
+        Reidentification,
+        attacker_settings,
+        make_attacker,
+        reidentification_rates,
+        reidentify,
+        reidentify_files,
+    )
+    from confide.attacks.suppression import Audit, Suspect, audit, audit_suppression
+
+_ROOMS = {
+    "reconstruction": (
+        "NoiseBound",
+        "Published",
+        "PublishedGeography",
+        "PublishedMarginal",
+        "Reconstruction",
+        "TablesFolder",
+        "Variability",
+        "read_release",
+        "read_source",
+        "read_tables",
+        "reconstruct",
+        "tabulate_sf1",
+        "write_records",
+    ),
+    "reidentification": (
+        "AttackerSettings",
+        "Rates",
+        "Reidentification",
+        "attacker_settings",
+        "make_attacker",
+        "reidentification_rates",
+        "reidentify",
+        "reidentify_files",
+    ),
+    "suppression": ("Audit", "Suspect", "audit", "audit_suppression"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "AttackerSettings",
+    "Audit",
+    "NoiseBound",
+    "Published",
+    "PublishedGeography",
+    "PublishedMarginal",
+    "Rates",
+    "Reconstruction",
+    "Reidentification",
+    "Suspect",
+    "TablesFolder",
+    "Variability",
+    "attacker_settings",
+    "audit",
+    "audit_suppression",
+    "make_attacker",
+    "read_release",
+    "read_source",
+    "read_tables",
+    "reconstruct",
+    "reidentification_rates",
+    "reidentify",
+    "reidentify_files",
+    "tabulate_sf1",
+    "write_records",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOM_OF:
+        return getattr(import_module(f"confide.attacks.{_ROOM_OF[name]}"), name)
+    raise AttributeError(f"module 'confide.attacks' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

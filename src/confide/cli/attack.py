@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from confide.attacks.reconstruction import Reconstruction
 
 
-def show_reconstruction(found: Reconstruction, repeats: int) -> None:
+def show_reconstruction(answer: Reconstruction, repeats: int) -> None:
     """What was found, and how sure it is."""
-    result = found.as_dict()
+    result = answer.as_dict()
     tables = len(result["tables"])
     word = "table" if tables == 1 else "tables"
     out.print(
-        f"[bold]{found.persons:,} records in {result['blocks']:,} blocks[/] from {tables} {word} "
-        f"({escape(found.published.source)}), solved by {escape(found.level)} in {found.seconds:.1f} s."
+        f"[bold]{answer.persons:,} records in {result['blocks']:,} blocks[/] from {tables} {word} "
+        f"({escape(answer.published.source)}), solved by {escape(answer.level)} in {answer.seconds:.1f} s."
     )
-    for note in found.published.notes:
+    for note in answer.published.notes:
         out.print(f"  {escape(note)}")
-    if found.unsolved:
+    if answer.unsolved:
         err.print(
-            f"[bold yellow]{found.unsolved:,} units have no solution yet[/]: the time was up. --time-limit gives more."
+            f"[bold yellow]{answer.unsolved:,} units have no solution yet[/]: the time was up. --time-limit gives more."
         )
     guessed = result["guessed_persons"]
     if guessed:
@@ -39,17 +39,17 @@ def show_reconstruction(found: Reconstruction, repeats: int) -> None:
             f"{guessed:,} records have an attribute that no published figure tells; another value would do as well "
             "(column guessed)."
         )
-    if not found.exact:
+    if not answer.exact:
         out.print(
-            f"\nA fit by least absolute deviation: {found.deviation:,.1f} standard deviations over all figures. Others "
-            "fit about as well, so that no solution variability is claimed."
+            f"\nA fit by least absolute deviation: {answer.deviation:,.1f} standard deviations over all figures. "
+            "Others fit about as well, so that no solution variability is claimed."
         )
         return
     out.print("Every published figure was checked again: the records have these tables exactly.\n")
-    if found.mean is None:
+    if answer.mean is None:
         out.print("The number of people of a block is not published, so that no solution variability is claimed.")
         return
-    _by_size(found)
+    _by_size(answer)
     bounds = len(result["bounds"])
     if bounds:
         out.print(
@@ -57,17 +57,17 @@ def show_reconstruction(found: Reconstruction, repeats: int) -> None:
         )
     at_most = "at most " if bounds else ""
     out.print(
-        f"Mean solution variability {at_most}{found.mean:.1f} %: another set of records with the same tables differs "
+        f"Mean solution variability {at_most}{answer.mean:.1f} %: another set of records with the same tables differs "
         "in at most that share of people."
     )
     sure = result["certain_persons"]
-    out.print(f"At least {sure:,} of {found.persons:,} records are in every solution that the tables allow.")
+    out.print(f"At least {sure:,} of {answer.persons:,} records are in every solution that the tables allow.")
     if repeats:
-        always = int((found.confidence == 1.0).sum()) - sure
+        always = int((answer.confidence == 1.0).sum()) - sure
         out.print(f"{always:,} more were in all of {repeats:,} repeats with random objectives, which proves nothing.")
 
 
-def _by_size(found: Reconstruction) -> None:
+def _by_size(answer: Reconstruction) -> None:
     rows = [
         (
             row["size"],
@@ -77,7 +77,7 @@ def _by_size(found: Reconstruction) -> None:
             f"{row['share_of_blocks_at_0']:.1%}",
             f"{row['share_of_persons_at_0']:.1%}",
         )
-        for row in found.by_size()
+        for row in answer.by_size()
         if row["blocks"]
     ]
     headings = ["people in block", "blocks ", "people ", "one solution ", "of blocks ", "of people "]
@@ -141,29 +141,26 @@ def reconstruct(
 
     The records in FILE may be true: the file can be read by its owner alone.
     """
-    from confide.attacks.reconstruction import read_source, reconstruct, refuse_unwritable, write_records
+    from confide.attacks.reconstruction import reconstruct
 
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter("--out takes a name that ends in .parquet or .csv")
-    if file is not None:
-        refuse_unwritable(file)
-    display = Display(quiet=as_json)
-    published = read_source(tables, schema, groups or ())
-    found = reconstruct(
-        published,
+    answer = reconstruct(
+        tables,
+        schema=schema,
+        groups=groups or (),
         level=level,
         repeats=repeats,
         seed=seed,
         processes=processes,
         time_limit=time_limit,
-        progress=display,
+        out=file,
+        progress=Display(quiet=as_json),
     )
-    if file is not None:
-        write_records(found, file)
     if as_json:
-        print_json({"ok": True, "out": None if file is None else str(file)} | found.as_dict())
+        print_json(answer.as_dict())
         return
-    show_reconstruction(found, repeats)
+    show_reconstruction(answer, repeats)
     if file is not None:
         out.print(f"Records: {escape(str(file))}")
 
@@ -185,12 +182,10 @@ def tabulate(
     as_json: Json = False,
 ) -> None:
     """Make the person tables of Summary File 1 from records, to try the attack on them. CONFIDENTIAL."""
-    from confide.attacks.reconstruction import read_records, write_sf1_tables
+    from confide.attacks.reconstruction import tabulate_sf1
 
-    levels = [("tract", tract_digits)] if tract_digits else []
-    made = write_sf1_tables(read_records(records), folder, levels=levels, tables=tables)
-    files = sorted(path.name for path in made.iterdir())
+    answer = tabulate_sf1(records, folder, tables=tables, tract_digits=tract_digits)
     if as_json:
-        print_json({"ok": True, "folder": str(made), "files": files})
+        print_json(answer.as_dict())
         return
-    out.print(f"{len(files) - 1} tables and tables.toml: {escape(str(made))}")
+    out.print(f"{len(answer.files) - 1} tables and tables.toml: {escape(str(answer.folder))}")

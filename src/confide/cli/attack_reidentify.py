@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import pyarrow as pa
-import pyarrow.csv as pacsv
 import typer
 from rich.markup import escape
 
@@ -15,22 +14,13 @@ from confide.attacks.reidentification import (
     AttackerSettings,
     DivideBy,
     GuessFrom,
-    Linked,
+    LinkageRates,
     Rates,
-    Role,
-    make_attacker,
     parse_attacker,
-    parse_columns,
-    read_people,
+    reidentify_files,
     size_labels,
-    with_person_ids,
 )
-from confide.attacks.reidentification import reidentify as attack
 from confide.cli.show import Json, out, print_json, table, write
-from confide.confidential import Confidential
-from confide.engines.atomic_files import whole_file
-from confide.engines.groups import write_parquet
-from confide.errors import ParameterError, Place
 from confide.report import reidentification_plots as pictures
 
 # The answer of ``confide attack reidentify`` on a terminal, and its pictures.
@@ -115,7 +105,7 @@ def _reidentified(rates: Rates, title: str, universes: Sequence[tuple[str, str]]
     out.print()
 
 
-def _line(label: str, row: Linked) -> list[str]:
+def _line(label: str, row: LinkageRates) -> list[str]:
     shares = (row.putative_rate, row.confirmed_rate, row.precision)
     guesses = (row.modal_guesser_precision, row.proportional_guesser_precision)
     return [label, f"{row.divided_by:,}", *(_percent(share) for share in (*shares, *guesses))]
@@ -137,13 +127,13 @@ def _headline(rates: Rates) -> None:
     out.print(f"\n[bold]{_verdict(exposed)}[/]")
 
 
-def _verdict(row: Linked) -> str:
+def _verdict(row: LinkageRates) -> str:
     """What the attack adds to guessing for those whom statistics do not describe."""
     if row.precision is None or row.putative < FEW:
         return f"Only {row.putative:,} unique people of other groups were matched: too few to say what the attack adds."
     best = max(row.modal_guesser_precision or 0.0, row.proportional_guesser_precision or 0.0)
-    spread = 2 * (max(best * (1 - best), 0.25 / row.putative) / row.putative) ** 0.5
-    if row.precision <= best + spread:
+    two_deviations = 2 * (max(best * (1 - best), 0.25 / row.putative) / row.putative) ** 0.5
+    if row.precision <= best + two_deviations:
         return "About unique people of other groups the attack is no better than a guess from the block's shares."
     return (
         f"About unique people of other groups the attack is right in {_percent(row.precision)} of its matches, a guess "
@@ -161,7 +151,7 @@ def _words(rates: Rates) -> None:
     out.print("[dim]These figures were computed with the truth. They are for the curator, as a dossier is.[/]")
 
 
-def _precisions(row: Linked) -> list[str]:
+def _precisions(row: LinkageRates) -> list[str]:
     return [
         _percent(value) for value in (row.precision, row.modal_guesser_precision, row.proportional_guesser_precision)
     ]
@@ -272,85 +262,33 @@ def reidentify(
     """
     if (attacker is None) == (attacker_from_truth is None):
         raise typer.BadParameter("give ATTACKER, or --attacker-from-truth, and not both", param_hint="ATTACKER")
-    names = parse_columns(columns or ())
     settings = None if attacker_from_truth is None else parse_attacker(attacker_from_truth)
-    if matches is not None:
-        _refuse_existing(matches)
-    records = read_people(truth, Role.TRUTH, names[Role.TRUTH])
-    if settings is not None:
-        records = with_person_ids(records)
-        known = make_attacker(records, settings, tract_digits=tract_digits)
-    else:
-        assert attacker is not None
-        if "person_id" not in records.column_names:
-            raise _no_person_ids(truth)
-        known = read_people(attacker, Role.ATTACKER, names[Role.ATTACKER])
-    found = attack(
-        read_people(reconstructed, Role.RECONSTRUCTED, names[Role.RECONSTRUCTED]),
-        known,
-        records,
+    if matches is not None and matches.suffix.lower() not in (".csv", ".parquet"):
+        raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
+    attacker_file = settings or attacker
+    assert attacker_file is not None
+    answer = reidentify_files(
+        reconstructed,
+        truth,
+        attacker_file,
+        columns=columns or (),
         age_bins=age_bins,
         block_group_digits=block_group_digits,
-        seed=seed,
+        tract_digits=tract_digits,
         divide_by=divide_by,
         guess_from=guess_from,
+        seed=seed,
+        matches=matches,
     )
-    if matches is not None:
-        _write_matches(found.matches(), matches)
-    drawn = [] if plots is None else draw(plots, found.rates)
+    if plots is not None:
+        answer = replace(answer, plots=tuple(draw(plots, answer.rates)))
     if as_json:
-        result: dict[str, Any] = {"ok": True} | found.rates.as_dict()
-        result["attacker"] = "file" if settings is None else settings.as_dict()
-        result |= {"plots": [str(path) for path in drawn]} if drawn else {}
-        print_json(result | ({"matches": str(matches)} if matches is not None else {}))
+        print_json(answer.as_dict())
         return
-    show_rates(found.rates, settings)
-    for path in drawn:
+    show_rates(answer.rates, settings)
+    for path in answer.plots:
         out.print(f"Drawn: {escape(str(path))}")
     if matches is not None:
-        number = found.rates.universe("all").putative
+        number = answer.rates.universe("all").putative
         out.print(f"[bold]Written: {escape(str(matches))}[/], all {number:,} putative matches with person ids.")
         out.print("It is confidential; only its owner can read it.")
-
-
-def _write_matches(table: Confidential[pa.Table], path: Path) -> None:
-    rows = table.reveal("the curator asked for the matches in a file of their own")
-    try:
-        if path.suffix.lower() != ".csv":
-            write_parquet(rows, path)
-            return
-        with whole_file(path) as temporary:
-            pacsv.write_csv(rows, temporary)
-    except OSError as error:
-        raise _unwritable(error.strerror or type(error).__name__) from None
-
-
-def _refuse_existing(path: Path) -> None:
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
-    if path.exists():
-        raise _unwritable("a file or folder that exists")
-    if not path.parent.is_dir():
-        raise _unwritable("a folder that does not exist")
-
-
-def _unwritable(found: str) -> ParameterError:
-    return ParameterError(
-        "matches-file",
-        "the matches cannot be written there",
-        where=Place(path="--matches"),
-        found=found,
-        expected="a new file in a folder that exists and can be written to",
-        remedy="choose another name",
-    )
-
-
-def _no_person_ids(truth: Path) -> ParameterError:
-    return ParameterError(
-        "no-person-ids",
-        "the truth does not say who is who, so that no match can be confirmed",
-        where=Place(file=truth.name, column="person_id"),
-        found="no such column",
-        expected="the same person ids as in the attacker's file",
-        remedy="name the column with --columns truth:person_id=THEIRS, or use --attacker-from-truth",
-    )

@@ -34,19 +34,19 @@ def compare(
     No protection, swapping, suppression, the cell key method, noisy tables, TopDown: errors by geography, counts
     published, and how many people an outsider recognises, beside what guessing gives. It uses the truth.
     """
-    made = make(spec, folder, processes=processes, progress=Display(quiet=as_json))
+    answer = make(spec, folder, processes=processes, progress=Display(quiet=as_json))
     if as_json:
-        print_json({"ok": True, "page": str(made.page)} | dict(made.numbers))
+        print_json(answer.as_dict())
         return
-    rows = [_row(protection) for protection in made.numbers["protections"]]
+    rows = [_row(protection) for protection in answer.numbers["protections"]]
     columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
-    table(columns, rows, title=str(made.numbers["title"]))
+    table(columns, rows, title=str(answer.numbers["title"]))
     out.print(WORDS)
-    if any(_sampled(protection) for protection in made.numbers["protections"]):
+    if any(_sampled(protection) for protection in answer.numbers["protections"]):
         out.print(SAMPLED)
-    if made.numbers["confidential"]:
+    if answer.numbers["confidential"]:
         out.print("[bold]CONFIDENTIAL[/]: the page uses the truth and must not leave the office.")
-    out.print(f"Page: {escape(str(made.page))}")
+    out.print(f"Page: {escape(str(answer.page))}")
 
 
 def _row(protection: dict[str, Any]) -> list[str]:
@@ -68,5 +68,5 @@ def _row(protection: dict[str, Any]) -> list[str]:
 
 
 def _sampled(protection: dict[str, Any]) -> bool:
-    found = protection["attack"]["reconstruction"]
-    return bool(found["blocks_attacked"] < found["inhabited_blocks"])
+    reconstruction = protection["attack"]["reconstruction"]
+    return bool(reconstruction["blocks_attacked"] < reconstruction["inhabited_blocks"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -12,6 +12,7 @@ from confide import api, demonstration
 from confide.cli.show import Display, Json, out, print_json
 from confide.cli.verbs import show_headline
 from confide.inputs.pl94 import import_pl94
+from confide.population import simulate
 from confide.report.render import fraction_up
 
 
@@ -72,9 +73,7 @@ def demo(
     make = DEMONSTRATIONS[mechanism]
     made = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
     if as_json:
-        print_json(
-            {"ok": made.ok, "persons": made.persons, "releases": {k: _plain(v) for k, v in made.releases.items()}}
-        )
+        print_json(made.as_dict())
         raise typer.Exit(0 if made.ok else 1)
     for about, release in made.releases.items():
         _show(about, release)
@@ -86,16 +85,7 @@ def demo(
     raise typer.Exit(0 if made.ok else 1)
 
 
-def _plain(release: demonstration.Made) -> dict[str, Any]:
-    return {
-        "release": str(release.run.release),
-        "dossier": str(release.evaluated.dossier),
-        "cost": release.run.plan.loss.as_dict() if release.run.plan.has_loss else None,
-        "verified": release.verification.ok,
-    }
-
-
-def _show(about: str, release: demonstration.Made) -> None:
+def _show(about: str, release: demonstration.DemoRelease) -> None:
     run = release.run
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
@@ -146,11 +136,8 @@ def synthesize(
     as_json: Json = False,
 ) -> None:
     """Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person."""
-    shown = Display(quiet=as_json)
-    paths: tuple[Path, ...] = api.synthesize(folder, persons=persons, seed=seed, progress=shown)
-    if detailed:
-        paths += api.synthesize_detailed(folder, persons=persons, seed=seed, progress=shown)
+    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, progress=Display(quiet=as_json))
     if as_json:
-        print_json({"persons": persons, "seed": seed, "files": [str(path) for path in paths]})
+        print_json(answer.as_dict())
     else:
         out.print(f"{persons:,} made-up persons (seed {seed}) in {escape(str(folder))}")

@@ -20,10 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from confide import api
+from confide.comparison.common_tables import AGE, CommonTables, common_tables, schema_text
 from confide.comparison.comparison_spec import LoadedComparison
-from confide.comparison.figures import Areas, Figures, tabulate
-from confide.comparison.programme import AGE, Programme, programme, schema_text
+from confide.comparison.figures import AreaFigures, ComparedAreas, tabulate
 from confide.documents import load_shipped
 from confide.engines import Engine, LocalEngine, Source
 from confide.engines.atomic_files import private_folder, whole_file, write_text
@@ -32,6 +31,7 @@ from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.geography import Spine
 from confide.inputs.frame import LevelRule, missing_columns, read_counts, read_frame, wrong_code_types
 from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
+from confide.population import simulate
 from confide.releases.load_spec import find_sources
 from confide.releases.progress import Progress
 from confide.schema import Attribute, parse_schema
@@ -68,8 +68,8 @@ def read(
 
 @cache
 def _attributes() -> tuple[Attribute, ...]:
-    known = {attribute.name: attribute for attribute in parse_schema(load_shipped("schemas", "persons")).attributes}
-    return tuple(known[name] for name in CODED)
+    by_name = {attribute.name: attribute for attribute in parse_schema(load_shipped("schemas", "persons")).attributes}
+    return tuple(by_name[name] for name in CODED)
 
 
 def _one_state(spine: Spine, blocks: Source) -> None:
@@ -88,10 +88,10 @@ def _one_state(spine: Spine, blocks: Source) -> None:
 def _blocks(engine: Engine, source: Source, *, counts: bool) -> pa.Table:
     present = engine.kinds(source)
     names = COUNTS if counts else [name for name in COUNTS if source.theirs(name) in present]
-    known = read_counts(engine, source, names)
+    housing_counts = read_counts(engine, source, names)
     text = f"SELECT CAST({identifier(source.theirs(BLOCK))} AS VARCHAR) AS {BLOCK} FROM blocks"
     codes = engine.sql(text, blocks=source).reveal("the block table is public knowledge").column(BLOCK)
-    return pa.table({BLOCK: codes} | {name: pa.array(known[name]) for name in names})
+    return pa.table({BLOCK: codes} | {name: pa.array(housing_counts[name]) for name in names})
 
 
 def _check(engine: Engine, source: Source, spine: Spine, frame: Path) -> None:
@@ -134,10 +134,10 @@ def _housed(people: pa.Table, blocks: pa.Table, source: Source) -> None:
 
 
 def _no_household(source: Source, rows: Sequence[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+    first_rows = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="no-household",
-        what=f"a person in a household (hhgq 0) has no household_id (the first such rows: {shown})",
+        what=f"a person in a household (hhgq 0) has no household_id (the first such rows: {first_rows})",
         where=Place(file=source.file, column=source.theirs(HOUSEHOLD), row=rows[0]),
         found=CONFIDENTIAL,
         expected="the same id for all people of a household, and for nobody else",
@@ -171,15 +171,15 @@ AREAS = ("county", "tract", "block")
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class ComparedPopulation:
     """People, where they live, and the true tables."""
 
     folder: Path
     people: pa.Table = field(repr=False)
     blocks: pa.Table = field(repr=False)
-    areas: Areas = field(repr=False)
-    truth: Figures = field(repr=False)
-    programme: Programme = field(repr=False)
+    areas: ComparedAreas = field(repr=False)
+    truth: AreaFigures = field(repr=False)
+    programme: CommonTables = field(repr=False)
     digits: Mapping[str, int]
     made_up: bool
     fingerprint: str
@@ -195,7 +195,7 @@ class Population:
         return np.flatnonzero(self.truth.counts["block", "population"][:, 0] > 0)
 
 
-def prepare(loaded: LoadedComparison, folder: Path, progress: Progress) -> Population:
+def prepare(loaded: LoadedComparison, folder: Path, progress: Progress) -> ComparedPopulation:
     """The people of the spec: read, or made up, and written to ``folder/data`` unless they are there already. A folder
     of other people, blocks or levels is refused."""
     spec, data = loaded.spec, private_folder(folder / FOLDER)
@@ -207,11 +207,11 @@ def prepare(loaded: LoadedComparison, folder: Path, progress: Progress) -> Popul
         question = ["read", _mark(people), _mark(blocks)]
     elif not there:
         people, blocks = _made_up(made_up, spec.comparison.seed, data, digits, progress)
-    asked = json.dumps({"question": [*question, digits]}) + "\n"
-    if there and not ((data / QUESTION).exists() and (data / QUESTION).read_text(encoding="utf-8") == asked):
+    question_text = json.dumps({"question": [*question, digits]}) + "\n"
+    if there and not ((data / QUESTION).exists() and (data / QUESTION).read_text(encoding="utf-8") == question_text):
         raise _changed(data / PEOPLE)
     if not there:
-        write_text(data / QUESTION, asked)
+        write_text(data / QUESTION, question_text)
         _write(data, people, blocks, digits)
     return _load(data, digits, made_up=made_up is not None)
 
@@ -221,15 +221,15 @@ def _own(loaded: LoadedComparison, data: Path) -> tuple[pa.Table, pa.Table]:
     sources, findings = find_sources(cast("Any", loaded))
     if findings:
         raise InputError(findings)
-    estimated = any(part.mechanism == "topdown" for part in loaded.protections)
-    return _read(sources["records"], sources["blocks"], loaded.spec.geography.digits, data, counts=estimated)
+    counts = any(part.counts_units for part in loaded.protections)
+    return _read(sources["records"], sources["blocks"], loaded.spec.geography.digits, data, counts=counts)
 
 
 def _made_up(
     persons: int, seed: int, data: Path, digits: Mapping[str, int], progress: Progress
 ) -> tuple[pa.Table, pa.Table]:
     try:
-        files = api.synthesize(data / "made-up", persons=persons, seed=seed, progress=progress)
+        files = simulate(data / "made-up", persons=persons, seed=seed, progress=progress).files
         return _read(Source(files.persons, "parquet"), Source(files.blocks, "parquet"), digits, data, counts=True)
     finally:
         shutil.rmtree(data / "made-up", ignore_errors=True)
@@ -246,28 +246,29 @@ def _read(
     return _people(people, digits), listed
 
 
-def _load(data: Path, digits: Mapping[str, int], *, made_up: bool) -> Population:
-    people, blocks, made = pq.read_table(data / PEOPLE), pq.read_table(data / BLOCKS), programme()
-    areas = Areas.of(blocks.column("geocode").to_pylist(), digits)
-    return Population(data, people, blocks, areas, tabulate(people, areas, made), made, digits, made_up, _mark(people))
+def _load(data: Path, digits: Mapping[str, int], *, made_up: bool) -> ComparedPopulation:
+    people, blocks, programme = pq.read_table(data / PEOPLE), pq.read_table(data / BLOCKS), common_tables()
+    areas = ComparedAreas.of(blocks.column("geocode").to_pylist(), digits)
+    truth = tabulate(people, areas, programme)
+    return ComparedPopulation(data, people, blocks, areas, truth, programme, digits, made_up, _mark(people))
 
 
 def _write(data: Path, people: pa.Table, blocks: pa.Table, digits: Mapping[str, int]) -> None:
     """All files of the folder; the people last, so that they are there only when everything is."""
-    made = programme()
-    areas = Areas.of(blocks.column("geocode").to_pylist(), digits)
-    write_text(data / SCHEMA, schema_text(made.document))
+    programme = common_tables()
+    areas = ComparedAreas.of(blocks.column("geocode").to_pylist(), digits)
+    write_text(data / SCHEMA, schema_text(programme.document))
     persons = load_shipped("schemas", "persons")["attributes"]
     more = {name: persons[name] for name in ("hhgq", "age")}
-    write_text(data / HOUSEHOLDS_SCHEMA, schema_text(_with(made, more)))
+    write_text(data / HOUSEHOLDS_SCHEMA, schema_text(_with(programme, more)))
     listed = {level: {"title": level, "levels": [[code, code] for code in areas.codes[level]]} for level in AREAS}
-    write_text(data / AREAS_SCHEMA, schema_text(_with(made, listed)))
+    write_text(data / AREAS_SCHEMA, schema_text(_with(programme, listed)))
     _write_file(blocks, data / BLOCKS)
     _write_file(people, data / PEOPLE)
 
 
-def _with(made: Programme, more: Mapping[str, Any]) -> dict[str, Any]:
-    return made.document | {"attributes": {**more, **made.document["attributes"]}}
+def _with(programme: CommonTables, more: Mapping[str, Any]) -> dict[str, Any]:
+    return programme.document | {"attributes": {**more, **programme.document["attributes"]}}
 
 
 def _people(records: pa.Table, digits: Mapping[str, int]) -> pa.Table:
@@ -275,7 +276,7 @@ def _people(records: pa.Table, digits: Mapping[str, int]) -> pa.Table:
     block = records.column("geocode")
     columns: dict[str, Any] = {"person_id": pa.array(np.arange(1, records.num_rows + 1)), "geocode": block}
     columns |= {name: records.column(name) for name in (HOUSEHOLD, *CODED)}
-    columns[AGE] = pa.array(programme().ages.of(records.column("age").to_numpy()))
+    columns[AGE] = pa.array(common_tables().ages.of(records.column("age").to_numpy()))
     columns |= {level: pc.utf8_slice_codeunits(block, 0, digits[level]) for level in ("county", "tract")}
     return pa.table(columns | {"block": block})
 

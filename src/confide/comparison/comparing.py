@@ -21,12 +21,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from confide.answers import TypedAnswer
 from confide.comparison import figures as accuracy
 from confide.comparison.attacking import attack
-from confide.comparison.compared_people import Population, prepare
-from confide.comparison.comparison_spec import NONE, LoadedComparison, load_comparison
+from confide.comparison.compared_people import ComparedPopulation, prepare
+from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, load_comparison
 from confide.comparison.page import write_page
-from confide.comparison.protections import Made, Making, content, make
+from confide.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.engines.atomic_files import private_folder, whole_file, write_text
 from confide.errors import Place, RunError
 from confide.releases.progress import Progress, Silent
@@ -46,7 +47,7 @@ _VERSION = "confide/comparison/v1"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ProtectionComparison(TypedAnswer):
     """A finished comparison: where it is, and its numbers."""
 
     folder: Path
@@ -57,36 +58,50 @@ class Comparison:
         """The page for people."""
         return self.folder / PAGE
 
+    def as_dict(self) -> dict[str, Any]:
+        """What ``confide compare --json`` prints: the numbers, and where the page is."""
+        return {"ok": True, "page": str(self.page)} | dict(self.numbers)
+
 
 def compare(
     spec: str | Path, folder: str | Path, *, processes: int | None = None, progress: Progress | None = None
-) -> Comparison:
-    """The comparison that a spec describes, in a folder of its own."""
-    loaded, out, shown = load_comparison(spec), Path(folder), progress or Silent()
+) -> ProtectionComparison:
+    """Protects the same people in several ways, attacks each, and writes one page (``confide compare``).
+
+    Args:
+        spec: The spec of a comparison: a TOML file (``docs/concepts/comparison.md``).
+        folder: A folder of its own; run again, what is finished is kept.
+        processes: How many processes; all cores by default.
+        progress: A display, if one is wanted.
+
+    Returns:
+        Where the page is, and its numbers. Both use the truth.
+    """
+    loaded, out, display = load_comparison(spec), Path(folder), progress or Silent()
     with no_room_is_an_error(out):
         for part in loaded.protections:
-            content(part, loaded.path.parent)  # for its findings, before anything takes long
+            settings_content(part, loaded.path.parent)  # for its findings, before anything takes long
         _own_folder(out)
     with one_process(out / LOCK, out), no_room_is_an_error(out):
-        population = prepare(loaded, out, shown)
+        population = prepare(loaded, out, display)
         results: list[dict[str, Any]] = []
         certain: dict[str, float | None] | None = None
         parts = loaded.protections
         for number, part in enumerate(parts, 1):
-            shown.note(f"Protection {number} of {len(parts)}: {part.name}")
-            results.append(_result(loaded, part, population, out, certain, processes, shown))
-            if part.mechanism == NONE:
+            display.note(f"Protection {number} of {len(parts)}: {part.name}")
+            results.append(_result(loaded, part, population, out, certain, processes, display))
+            if part.unprotected:
                 certain = json.loads((out / part.name / VARIABILITY).read_text(encoding="utf-8"))
         numbers = _numbers(loaded, population, results)
         write_text(out / NUMBERS, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
         write_page(numbers, out / PAGE)
-    return Comparison(out, numbers)
+    return ProtectionComparison(out, numbers)
 
 
 def _result(
     loaded: LoadedComparison,
-    part: Any,
-    population: Population,
+    part: AnyProtection,
+    population: ComparedPopulation,
     out: Path,
     certain: Mapping[str, float | None] | None,
     processes: int | None,
@@ -95,44 +110,45 @@ def _result(
     """The numbers of one protection: those of its file if they answer the same question, otherwise made."""
     folder, spec = private_folder(out / part.name), loaded.spec
     # A title changes nothing that is made; it is on the page, so that the result is another one.
-    settings = [part.model_dump(mode="json", exclude={"title"}), content(part, loaded.path.parent)]
-    making = _hash([settings, spec.comparison.seed, population.fingerprint])
-    attacked = _hash([making, part.title, spec.attack.model_dump(mode="json", exclude={"processes"})])
-    _same_question(folder / QUESTION, making)
-    kept = _kept(folder / RESULT, attacked)
-    if kept is not None:
-        return kept
+    settings = [part.model_dump(mode="json", exclude={"title"}), settings_content(part, loaded.path.parent)]
+    made_from = _hash([settings, spec.comparison.seed, population.fingerprint])
+    attacked = _hash([made_from, part.title, spec.attack.model_dump(mode="json", exclude={"processes"})])
+    _same_question(folder / QUESTION, made_from)
+    earlier = _kept(folder / RESULT, attacked)
+    if earlier is not None:
+        return earlier
     began = time.monotonic()
-    few = spec.attack.sample(noisy=False, holes=True)
-    made = make(part, Making(population, folder, spec.comparison.seed, processes, progress, few, loaded.path.parent))
-    told = _told(part, made, population)
-    done = attack(
+    few = spec.attack.sample(noisy=False, suppressed=True)
+    job = ProtectionJob(population, folder, spec.comparison.seed, processes, progress, few, loaded.path.parent)
+    protected = protect(part, job)
+    described = _described(part, protected, population)
+    outcome = attack(
         population,
-        made.figures,
+        protected.figures,
         spec.attack,
-        None if part.mechanism == NONE else certain,
+        None if part.unprotected else certain,
         seed=spec.comparison.seed,
         processes=processes,
         progress=progress,
     )
     (folder / RESULT).unlink(missing_ok=True)  # of another attack: it must not stand beside the files of this one
     with whole_file(folder / RECONSTRUCTED) as temporary:
-        pq.write_table(done.records, temporary, compression="zstd")
-    write_text(folder / VARIABILITY, json.dumps(done.variability))
-    result = told | {"attack": done.numbers, "seconds": time.monotonic() - began}
+        pq.write_table(outcome.records, temporary, compression="zstd")
+    write_text(folder / VARIABILITY, json.dumps(outcome.variability))
+    result = described | {"attack": outcome.numbers, "seconds": time.monotonic() - began}
     write_text(folder / RESULT, json.dumps({"question": attacked, "result": result}) + "\n")
     return result
 
 
-def _told(part: Any, made: Made, population: Population) -> dict[str, Any]:
+def _described(part: AnyProtection, protected: ProtectedFigures, population: ComparedPopulation) -> dict[str, Any]:
     """What a protection is and what its figures are worth."""
-    figures, truth, programme = made.figures, population.truth, population.programme
+    figures, truth, programme = protected.figures, population.truth, population.programme
     return {
         "name": part.name,
         "mechanism": part.mechanism,
-        "title": made.title,
-        "guarantee": made.guarantee,
-        "settings": dict(made.settings),
+        "title": protected.title,
+        "guarantee": protected.guarantee,
+        "settings": dict(protected.settings),
         "noisy": not figures.exact,
         "errors": accuracy.errors(figures, truth, programme),
         "cells_published": accuracy.cells_published(figures, truth, programme),
@@ -140,7 +156,7 @@ def _told(part: Any, made: Made, population: Population) -> dict[str, Any]:
     }
 
 
-def _numbers(loaded: LoadedComparison, population: Population, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _numbers(loaded: LoadedComparison, population: ComparedPopulation, results: list[dict[str, Any]]) -> dict[str, Any]:
     spec = loaded.spec
     return {
         "title": spec.comparison.title,
@@ -173,8 +189,8 @@ def _hash(values: Any) -> str:
 def _kept(file: Path, question: str) -> dict[str, Any] | None:
     if not file.exists():
         return None
-    found = json.loads(file.read_text(encoding="utf-8"))
-    result: dict[str, Any] | None = found["result"] if found["question"] == question else None
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    result: dict[str, Any] | None = stored["result"] if stored["question"] == question else None
     return result
 
 

@@ -51,7 +51,7 @@ class ComparisonPart(Part):
     seed: int = Field(7, ge=0, description="Made-up people, chosen keys and samples follow from it.")
 
 
-class GeographyPart(Part):
+class AreaDigitsPart(Part):
     """How many first characters of a block's code name each level."""
 
     state: int = Field(2, ge=1, le=40, description="The characters of a state's code.")
@@ -70,34 +70,48 @@ class GeographyPart(Part):
         }
 
 
-class Protection(Part):
+class ProtectionPart(Part):
     """What every protection has."""
 
     name: Name = Field(description="A short name: of its folder, and on the page.")
     title: str = Field("", max_length=80, description="A title for people; default: made from the settings.")
 
+    @property
+    def unprotected(self) -> bool:
+        """Whether these are the true tables, which the others are held against."""
+        return False
 
-class NoProtection(Protection):
+    @property
+    def counts_units(self) -> bool:
+        """Whether the block table must say how many housing units and group quarters a block has."""
+        return False
+
+
+class NoProtection(ProtectionPart):
     """The tables as they are."""
 
     mechanism: Literal["none"]
 
+    @property
+    def unprotected(self) -> bool:
+        return True
 
-class SwappingProtection(Protection):
+
+class SwappingProtection(ProtectionPart):
     """Tables of records of which some households have exchanged places."""
 
     mechanism: Literal["swapping"]
     settings: str = Field("light", description="Shipped settings of the mechanism swapping: light or heavy; or a file.")
 
 
-class SuppressionProtection(Protection):
+class SuppressionProtection(ProtectionPart):
     """Small counts are left out."""
 
     mechanism: Literal["suppression"]
     threshold: int = Field(3, ge=1, le=100, description="Counts from 1 to this are not published.")
 
 
-class CellKeyProtection(Protection):
+class CellKeyProtection(ProtectionPart):
     """Bounded noise that belongs to the members of a cell."""
 
     mechanism: Literal["cellkey"]
@@ -105,18 +119,22 @@ class CellKeyProtection(Protection):
     V: ExactNumber = Field(Fraction(2), description="The variance of the noise.")
 
 
-class TablesProtection(Protection):
+class TablesProtection(ProtectionPart):
     """Independent noise in every cell, with a budget."""
 
     mechanism: Literal["tables"]
     budget: ExactNumber = Field(Fraction(64, 25), description="What all tables together spend: rho.")
 
 
-class TopDownProtection(Protection):
+class TopDownProtection(ProtectionPart):
     """Protected records from noisy measurements, with a budget."""
 
     mechanism: Literal["topdown"]
     budget: ExactNumber = Field(Fraction(64, 25), description="What all measurements together spend: rho.")
+
+    @property
+    def counts_units(self) -> bool:
+        return True
 
 
 AnyProtection = Annotated[
@@ -151,9 +169,9 @@ class AttackPart(Part):
     repeats: int = Field(0, ge=0, le=1000, description="Random repeats that say how sure each record is; 0: none.")
     processes: int | None = Field(None, ge=1, le=1024, description="How many processes; default: all cores.")
 
-    def sample(self, *, noisy: bool, holes: bool) -> int | None:
+    def sample(self, *, noisy: bool, suppressed: bool) -> int | None:
         """How many blocks are attacked where tables are of a kind; None: all."""
-        limits = [self.blocks, self.noisy_blocks if noisy else None, self.suppressed_blocks if holes else None]
+        limits = [self.blocks, self.noisy_blocks if noisy else None, self.suppressed_blocks if suppressed else None]
         return min((number for number in limits if number is not None), default=None)
 
     @property
@@ -179,7 +197,7 @@ class ComparisonSpec(Part):
 
     comparison: ComparisonPart = ComparisonPart()
     data: DataPart | None = None
-    geography: GeographyPart = GeographyPart()
+    geography: AreaDigitsPart = AreaDigitsPart()
     protections: list[AnyProtection] = Field(default_factory=lambda: list(DEFAULT), min_length=1)
     attack: AttackPart = AttackPart()
 
@@ -196,8 +214,8 @@ class LoadedComparison:
     def protections(self) -> tuple[Any, ...]:
         """The protections, with ``none`` first, whether it was named or not."""
         named = tuple(self.spec.protections)
-        first = [each for each in named if each.mechanism == NONE] or [DEFAULT[0]]
-        return (*first, *(each for each in named if each.mechanism != NONE))
+        first = [each for each in named if each.unprotected] or [DEFAULT[0]]
+        return (*first, *(each for each in named if not each.unprotected))
 
     def resolve(self, name: str) -> Path:
         """A path of the spec, relative to the spec's folder."""
@@ -276,9 +294,9 @@ def _problems(spec: ComparisonSpec, path: Path, text: str) -> list[Finding]:
         wrong(("geography",), "the levels do not nest", ", ".join(map(str, digits)), expected)
     times = Counter(each.name for each in spec.protections)
     for position, each in enumerate(spec.protections):
-        if times[each.name] > 1 or each.name in RESERVED or (each.name == NONE and each.mechanism != NONE):
+        if times[each.name] > 1 or each.name in RESERVED or (each.name == NONE and not each.unprotected):
             wrong(("protections", position, "name"), "the name is taken", each.name, "a name of its own")
-    if sum(each.mechanism == NONE for each in spec.protections) > 1:
+    if sum(each.unprotected for each in spec.protections) > 1:
         wrong(("protections",), "the true tables are there twice", "none, twice", "at most one protection none")
     try:
         _ = spec.attack.settings

@@ -9,29 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from confide.attacks.reconstruction import Bound
-from confide.comparison.programme import ATTRIBUTES, LEVELS, Programme, Table
+from confide.comparison.common_tables import ATTRIBUTES, LEVELS, CommonTables
 from confide.errors import InputError, Place
-from confide.schema import Recode
+from confide.releases.published import Floats, NoiseBound, Published, PublishedMarginal
+from confide.schema import Query
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Key = tuple[str, str]
 """A level and the name of a table."""
-COUNT = "count"
 
 
 @dataclass(frozen=True, eq=False)
-class Areas:
+class ComparedAreas:
     """The units of the levels, and for each block its unit on every level."""
 
     codes: Mapping[str, tuple[str, ...]]
@@ -43,7 +40,7 @@ class Areas:
         return self.codes["block"]
 
     @classmethod
-    def of(cls, blocks: Sequence[str], digits: Mapping[str, int]) -> Areas:
+    def of(cls, blocks: Sequence[str], digits: Mapping[str, int]) -> ComparedAreas:
         """The areas of some blocks; a unit's code is the first ``digits`` characters of a block's."""
         ordered = sorted(blocks)
         codes: dict[str, tuple[str, ...]] = {}
@@ -57,7 +54,7 @@ class Areas:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class AreaFigures:
     """What was published, or what is true."""
 
     counts: Mapping[Key, Integers] = field(repr=False)
@@ -65,7 +62,7 @@ class Figures:
     """Which figures there are, for tables of which some are left out; others are there whole."""
     variances: Mapping[Key, Fraction] = field(default_factory=dict)
     """The variance of the noise, for tables that have noise."""
-    bound: Bound | None = None
+    bound: NoiseBound | None = None
     """How far noise can go, if it has a bound."""
     covered: Mapping[str, Integers] = field(default_factory=dict, repr=False)
     """The units that were protected at all, for levels of which only a sample was."""
@@ -86,14 +83,26 @@ class Figures:
         return np.ones(self.counts[key].shape, np.bool_)
 
 
-def tabulate(records: pa.Table, areas: Areas, made: Programme, *, block: str = "geocode") -> Figures:
-    """The exact tables of records with a block and the four attributes."""
+def tabulate(
+    records: pa.Table, areas: ComparedAreas, programme: CommonTables, *, block: str = "geocode"
+) -> AreaFigures:
+    """The exact tables of records.
+
+    Args:
+        records: A row for each person: a block and the codes of the four attributes.
+        areas: The units; a block that is none of theirs is a finding.
+        programme: The tables.
+        block: The column with the code of the block.
+
+    Returns:
+        For each level and table a matrix of counts, units by cells.
+    """
     codes = pa.array(areas.blocks, pa.string())
     texts = records.column(block).combine_chunks().cast(pa.string())
-    place = _found(pc.index_in(texts, codes), block)
-    index = {name: _levels(records, made, name) for name in ATTRIBUTES}
+    place = _index(pc.index_in(texts, codes), block)
+    index = {name: _levels(records, programme, name) for name in ATTRIBUTES}
     counts: dict[Key, Integers] = {}
-    for table in made.tables:
+    for table in programme.tables:
         cell = np.zeros(len(place), np.int64)
         for variable in table.query.variables:
             cell = cell * variable.size + variable.assignment[index[variable.attribute.name]]
@@ -102,60 +111,79 @@ def tabulate(records: pa.Table, areas: Areas, made: Programme, *, block: str = "
             units = len(areas.codes[level])
             flat = np.bincount(unit * table.query.cells + cell, minlength=units * table.query.cells)
             counts[level, table.name] = flat.astype(np.int64).reshape(units, table.query.cells)
-    return Figures(counts)
+    return AreaFigures(counts)
 
 
-def read_release(file: Path, table: Table, areas: Areas) -> dict[str, tuple[Any, Any]]:
-    """A table of a release with the columns ``level``, ``area``, one for each variable, and ``count``: for each level
-    the counts, and which cells are listed. Rows of margins and of other levels are passed over."""
-    content = pq.read_table(file)
-    found: dict[str, tuple[Any, Any]] = {}
+def counts_by_area(published: Published, areas: ComparedAreas, programme: CommonTables) -> dict[Key, Integers]:
+    """The counts of a release whose areas are its geography: of its tables, or of its records.
+
+    Args:
+        published: The release, as its mechanism reads it back.
+        areas: The units that the matrices are about.
+        programme: The tables.
+
+    Returns:
+        For each level and table a matrix, units by cells; a cell that is not listed is zero.
+    """
+    levels = published.geography.levels
+    listed = {(levels[marginal.depth], marginal.table): marginal for marginal in published.marginals}
+    counts: dict[Key, Integers] = {}
     for level in LEVELS:
-        rows = content.filter(pc.equal(content.column("level"), level))
-        unit = _found(pc.index_in(rows.column("area").combine_chunks(), pa.array(areas.codes[level])), "area")
-        found[level] = _matrix(rows, unit, len(areas.codes[level]), table)
-    return found
+        for table in programme.tables:
+            marginal, of_level = listed.get((level, table.name)), level
+            if marginal is None:  # records: one marginal with every attribute, which any table is a sum of
+                marginal, of_level = published.marginals[0], levels[0]
+            codes = pa.array(published.geography.units[marginal.depth], pa.string())
+            place = _index(pc.index_in(codes, pa.array(areas.codes[of_level], pa.string())), "area")
+            if of_level != level:
+                place = areas.unit_of_block[level][place]
+            unit = np.repeat(place, np.diff(marginal.start))
+            cell = _project(marginal, table.query)
+            counts[level, table.name] = _matrix(unit, cell, marginal.value, len(areas.codes[level]), table.query.cells)
+    return counts
 
 
-def area_matrix(rows: pa.Table, level: str, table: Table, areas: Areas) -> tuple[Integers, Flags]:
-    """A table of one level whose areas are a column of the level's name."""
-    unit = _found(pc.index_in(rows.column(level).combine_chunks(), pa.array(areas.codes[level])), level)
-    return _matrix(rows, unit, len(areas.codes[level]), table)
+def counts_of_areas_as_variables(
+    published: Published, areas: ComparedAreas, programme: CommonTables
+) -> dict[Key, Integers]:
+    """The counts of a release that has one unit, and the areas of a level as the first variable of a table: see
+    :func:`counts_by_area`. Its tables are called by the level and the table."""
+    listed = {marginal.table: marginal for marginal in published.marginals}
+    counts: dict[Key, Integers] = {}
+    for level in LEVELS:
+        for table in programme.tables:
+            marginal, cells = listed[f"{level}-{table.name}"], table.query.cells
+            unit, cell = np.divmod(marginal.cell, cells)
+            counts[level, table.name] = _matrix(unit, cell, marginal.value, len(areas.codes[level]), cells)
+    return counts
 
 
-def _matrix(rows: pa.Table, unit: Integers, units: int, table: Table) -> tuple[Integers, Flags]:
-    """Listed cells as a matrix; what is not listed is zero, and false in the second."""
-    cell = np.zeros(rows.num_rows, np.int64)
-    inner = np.ones(rows.num_rows, np.bool_)
-    for variable in table.query.variables:
-        group = groups(rows.column(variable.attribute.name), variable)
-        inner &= group >= 0
-        cell = cell * variable.size + group
-    column = rows.column(COUNT).combine_chunks()
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    value = pc.fill_null(column, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    counts = np.zeros((units, table.query.cells), np.int64)
-    listed = np.zeros(counts.shape, np.bool_)
-    counts[unit[inner], cell[inner]] = value[inner]
-    listed[unit[inner & known], cell[inner & known]] = True
-    return counts, listed
+def _project(marginal: PublishedMarginal, query: Query) -> Integers:
+    """For each listed cell of a marginal the cell of a query that is the same, or coarser."""
+    if [variable.name for variable in marginal.query.variables] == [variable.name for variable in query.variables]:
+        return marginal.cell
+    names = [variable.attribute.name for variable in marginal.query.variables]
+    level_of = dict(zip(names, np.unravel_index(marginal.cell, marginal.query.shape), strict=True))
+    cell = np.zeros(len(marginal.cell), np.int64)
+    for variable in query.variables:
+        cell = cell * variable.size + variable.assignment[level_of[variable.attribute.name]]
+    return cell
 
 
-def groups(column: pa.ChunkedArray, variable: Recode) -> Integers:
-    """For each label of a column the group of a variable, or -1."""
-    labels = pa.array(variable.labels, pa.string())
-    texts = column.combine_chunks().cast(pa.string())
-    place: Integers = pc.fill_null(pc.index_in(texts, labels), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return place
+def _matrix(unit: Integers, cell: Integers, value: Floats, units: int, cells: int) -> Integers:
+    """Figures given one by one as a matrix; those of the same place are added up, the unknown are zero."""
+    counts = np.zeros((units, cells), np.int64)
+    np.add.at(counts, (unit, cell), np.rint(np.nan_to_num(value)).astype(np.int64))
+    return counts
 
 
-def _levels(records: pa.Table, made: Programme, name: str) -> Integers:
-    attribute = next(each for each in made.schema.attributes if each.name == name)
+def _levels(records: pa.Table, programme: CommonTables, name: str) -> Integers:
+    attribute = next(each for each in programme.schema.attributes if each.name == name)
     codes = pa.array([level.code for level in attribute.levels], pa.int64())
-    return _found(pc.index_in(records.column(name).combine_chunks().cast(pa.int64()), codes), name)
+    return _index(pc.index_in(records.column(name).combine_chunks().cast(pa.int64()), codes), name)
 
 
-def _found(index: pa.Array, column: str) -> Integers:
+def _index(index: pa.Array, column: str) -> Integers:
     if index.null_count:
         raise InputError(
             "unknown-code",
@@ -172,15 +200,15 @@ def _found(index: pa.Array, column: str) -> Integers:
 # What a user loses: errors of the figures that people look at, what is not published, and what does not add up.
 #
 # After Abowd and Hawes (2023), Table 4: the mean over the areas of a level of |published − true|, for the population,
-# three age groups, the race groups and Hispanic origin. Figures that are not published have no error; how many there
-# are is said beside.
+# three age groups, the race groups and Hispanic origin. Figures that are not published have no error; how many
+# there are is said beside.
 
 
 POPULATION = "population"
 
 
 @dataclass(frozen=True)
-class Characteristic:
+class ComparedCharacteristic:
     """One figure of every area: a cell of a summary table."""
 
     id: str
@@ -189,25 +217,35 @@ class Characteristic:
     cell: int
 
 
-def characteristics(made: Programme) -> tuple[Characteristic, ...]:
+def characteristics(programme: CommonTables) -> tuple[ComparedCharacteristic, ...]:
     """The population, and every cell of the other summaries; of two complementary origins, Hispanic."""
-    found = [Characteristic(POPULATION, "Population", POPULATION, 0)]
-    for table in made.tables:
+    listed = [ComparedCharacteristic(POPULATION, "Population", POPULATION, 0)]
+    for table in programme.tables:
         if not table.summary or not table.query.variables:
             continue
         labels = table.query.variables[0].labels
         for cell, label in enumerate(labels):
             if len(labels) > 2 or cell:
-                found.append(Characteristic(f"{table.name}: {label}", label, table.name, cell))
-    return tuple(found)
+                listed.append(ComparedCharacteristic(f"{table.name}: {label}", label, table.name, cell))
+    return tuple(listed)
 
 
-def errors(figures: Figures, truth: Figures, made: Programme) -> dict[str, dict[str, Any]]:
-    """For each level and characteristic the mean absolute error, and how many figures it is over."""
+def errors(figures: AreaFigures, truth: AreaFigures, programme: CommonTables) -> dict[str, dict[str, Any]]:
+    """What a user loses on each level: the mean absolute error of every characteristic.
+
+    Args:
+        figures: What was published.
+        truth: What is true.
+        programme: The tables.
+
+    Returns:
+        For each level and characteristic ``mean_absolute_error`` (in persons, over the figures that are published),
+        ``mean_true``, ``units`` and ``published``, the share of units with a figure.
+    """
     result: dict[str, dict[str, Any]] = {}
     for level in LEVELS:
         result[level] = {}
-        for item in characteristics(made):
+        for item in characteristics(programme):
             key = (level, item.table)
             units = figures.units(level, len(truth.counts[key]))
             there = figures.there(key)[units, item.cell]
@@ -222,7 +260,7 @@ def errors(figures: Figures, truth: Figures, made: Programme) -> dict[str, dict[
     return result
 
 
-def cells_published(figures: Figures, truth: Figures, made: Programme) -> dict[str, Any]:
+def cells_published(figures: AreaFigures, truth: AreaFigures, programme: CommonTables) -> dict[str, Any]:
     """On each level, and on all together: of the cells with somebody in them, the share that has a published figure.
 
     Where only a sample of a level's units was protected, its share stands for all of them: otherwise the fewer blocks
@@ -232,28 +270,28 @@ def cells_published(figures: Figures, truth: Figures, made: Programme) -> dict[s
     kept_in_all, in_all = 0.0, 0
     for level in LEVELS:
         units = figures.units(level, len(truth.counts[level, POPULATION]))
-        occupied = [truth.counts[level, table.name][units] > 0 for table in made.tables]
-        there = [figures.there((level, table.name))[units] for table in made.tables]
+        occupied = [truth.counts[level, table.name][units] > 0 for table in programme.tables]
+        there = [figures.there((level, table.name))[units] for table in programme.tables]
         number = sum(int(each.sum()) for each in occupied)
-        kept = sum(int((a & b).sum()) for a, b in zip(occupied, there, strict=True))
-        result[level] = kept / number if number else None
+        published_cells = sum(int((a & b).sum()) for a, b in zip(occupied, there, strict=True))
+        result[level] = published_cells / number if number else None
         if number:
-            whole = sum(int((truth.counts[level, table.name] > 0).sum()) for table in made.tables)
-            kept_in_all, in_all = kept_in_all + whole * (kept / number), in_all + whole
+            occupied_in_all = sum(int((truth.counts[level, table.name] > 0).sum()) for table in programme.tables)
+            kept_in_all, in_all = kept_in_all + occupied_in_all * (published_cells / number), in_all + occupied_in_all
     return {"all": kept_in_all / in_all if in_all else None} | result
 
 
-def sums_agree(figures: Figures, areas: Areas, made: Programme) -> dict[str, Any]:
+def sums_agree(figures: AreaFigures, areas: ComparedAreas, programme: CommonTables) -> dict[str, Any]:
     """Of all sums that can be checked with published figures, the share that agrees: blocks that make up a tract or a
     county, and tables that make up the population of an area."""
-    checks = list(_between_levels(figures, areas, made)) + list(_between_tables(figures, made))
+    checks = list(_between_levels(figures, areas, programme)) + list(_between_tables(figures, programme))
     number = sum(len(each) for each in checks)
     good = sum(int(each.sum()) for each in checks)
     return {"checked": number, "share": good / number if number else None, "all": number > 0 and good == number}
 
 
-def _between_levels(figures: Figures, areas: Areas, made: Programme) -> Iterator[Flags]:
-    for table in made.tables:
+def _between_levels(figures: AreaFigures, areas: ComparedAreas, programme: CommonTables) -> Iterator[Flags]:
+    for table in programme.tables:
         blocks = ("block", table.name)
         known_below = figures.there(blocks)
         for level in LEVELS[:-1]:
@@ -261,19 +299,19 @@ def _between_levels(figures: Figures, areas: Areas, made: Programme) -> Iterator
             units = areas.unit_of_block[level]
             sums = _summed(np.where(known_below, figures.counts[blocks], 0), units, len(areas.codes[level]))
             hidden = _summed((~known_below).astype(np.int64), units, len(areas.codes[level]))
-            known = figures.there(above) & (hidden == 0)
-            yield (sums == figures.counts[above])[known]
+            comparable = figures.there(above) & (hidden == 0)
+            yield (sums == figures.counts[above])[comparable]
 
 
-def _between_tables(figures: Figures, made: Programme) -> Iterator[Flags]:
+def _between_tables(figures: AreaFigures, programme: CommonTables) -> Iterator[Flags]:
     for level in LEVELS:
         total = (level, POPULATION)
-        for table in made.tables:
+        for table in programme.tables:
             if table.name == POPULATION:
                 continue
             key = (level, table.name)
-            known = figures.there(key).all(axis=1) & figures.there(total)[:, 0]
-            yield (figures.counts[key].sum(axis=1) == figures.counts[total][:, 0])[known]
+            comparable = figures.there(key).all(axis=1) & figures.there(total)[:, 0]
+            yield (figures.counts[key].sum(axis=1) == figures.counts[total][:, 0])[comparable]
 
 
 def _summed(values: Integers, unit: Integers, units: int) -> Integers:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
-from confide.comparison.programme import LEVELS
+from confide.comparison.common_tables import LEVELS
 from confide.engines.atomic_files import write_text
 from confide.report import comparison_plots, plots
 from confide.report.dossier import BANNER
@@ -47,7 +47,7 @@ def page(numbers: Row) -> str:
         universes={name: UNIVERSES_IN_WORDS[name] for name in UNIVERSES},
         other=_other_attacker(numbers),
         samples=_samples(numbers),
-        gaps=any(row["mechanism"] == "suppression" for row in rows),
+        gaps=any(row["gaps"] for row in rows),
         figures=_figures(rows) if plots.available() else [],
         percent=percent,
         error=_error,
@@ -58,10 +58,11 @@ def _row(protection: Row) -> dict[str, Any]:
     """One protection as the page speaks of it."""
     universes = protection["attack"]["perfect"]["universes"]
     exposed, everybody = universes.get(EXPOSED), universes[ALL]
-    found = protection["attack"]["reconstruction"]
+    reconstruction = protection["attack"]["reconstruction"]
     return {
         "title": protection["title"],
         "mechanism": protection["mechanism"],
+        "gaps": protection["cells_published"]["all"] not in (None, 1.0),
         "guarantee": protection["guarantee"],
         "errors": protection["errors"],
         "county": mean_error(protection, "county"),
@@ -75,8 +76,8 @@ def _row(protection: Row) -> dict[str, Any]:
         "universes": universes,
         "given": protection["attack"].get("given"),
         "agreement": protection["attack"]["perfect"]["agreement"],
-        "found": found,
-        "sampled": found["blocks_attacked"] < found["inhabited_blocks"],
+        "found": reconstruction,
+        "sampled": reconstruction["blocks_attacked"] < reconstruction["inhabited_blocks"],
         "seconds": protection["seconds"],
     }
 
@@ -84,8 +85,8 @@ def _row(protection: Row) -> dict[str, Any]:
 def mean_error(protection: Row, level: str) -> float | None:
     """The mean of the errors of age groups, race groups and Hispanic origin on a level."""
     values = [item["mean_absolute_error"] for name, item in protection["errors"][level].items() if name != POPULATION]
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    errors = [value for value in values if value is not None]
+    return sum(errors) / len(errors) if errors else None
 
 
 def percent(share: float | None, digits: int = 0) -> str:
@@ -168,15 +169,15 @@ def _tiles(numbers: Row, rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _samples(numbers: Row) -> list[str]:
     """Where not every inhabited block was attacked."""
-    found: dict[tuple[int, int], list[str]] = {}
+    titles_by_sample: dict[tuple[int, int], list[str]] = {}
     for protection in numbers["protections"]:
         attack = protection["attack"]["reconstruction"]
         if attack["blocks_attacked"] < attack["inhabited_blocks"]:
             key = (attack["blocks_attacked"], attack["true_persons"])
-            found.setdefault(key, []).append(protection["title"])
+            titles_by_sample.setdefault(key, []).append(protection["title"])
     return [
         f"{', '.join(titles)}: {blocks:,} blocks with {persons:,} people, drawn at random (seed {numbers['seed']})"
-        for (blocks, persons), titles in found.items()
+        for (blocks, persons), titles in titles_by_sample.items()
     ]
 
 
@@ -207,11 +208,11 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
             "risk": row["exposed"]["confirmed_rate"] if row["exposed"] else None,
         }
         for row in rows
-        if row["mechanism"] != "suppression"
+        if not row["gaps"]
     ]
     titles = [row["title"] for row in rows]
-    gaps = any(row["mechanism"] == "suppression" for row in rows)
-    found = [
+    gaps = any(row["gaps"] for row in rows)
+    pictures = [
         (
             comparison_plots.precision(marks),
             "How often the outsider is right about the people who stand out most, and how often somebody would be who "
@@ -228,4 +229,4 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
             f"accurate.{' Suppression is left out: its cost is what it does not publish.' if gaps else ''}",
         ),
     ]
-    return [{"svg": picture, "caption": caption} for picture, caption in found]
+    return [{"svg": picture, "caption": caption} for picture, caption in pictures]

@@ -1,40 +1,48 @@
 """Made-up people: seeded populations with a frame, of any size, that describe nobody.
 
->>> from confide.population import Population, write_population
->>> write_population(Population(persons=100_000, seed=7), "made-up")    # doctest: +SKIP
+- :func:`simulate` writes them to files; :class:`Population` makes them in memory, unit of work by unit of work.
+- :class:`DetailedOrigins` gives them detailed race and ethnicity codes; :func:`write_official` writes those as the
+  input folders of SafeTab-P.
+- :func:`write_eu` makes another people, with the variables of the EU census programme.
+- :func:`profile` says in numbers what a population is like.
+
+>>> from confide.population import Population
+>>> Population(persons=1_000, seed=7).blocks().column_names[:3]
+['geocode', 'state', 'county']
 """
 
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
-from confide.population.eu_settings import Areas
-from confide.population.generate import Population, PopulationFiles, Progress, write_population
+from confide.population.eu_settings import EuAreas
+from confide.population.generate import Population, PopulationFiles, SimulatedPopulation, simulate, write_population
+from confide.population.household_members import PERSONS_SCHEMA
 from confide.population.households import BLOCKS_SCHEMA
 from confide.population.landscape import Unit
 from confide.population.official import OfficialFiles, write_official
 from confide.population.origins import RACES, SUBSETS, OriginCodes, load_origins, write_code_files
-from confide.population.people import PERSONS_SCHEMA
 from confide.population.profile import dissimilarity, profile
-from confide.population.settings import Settings, load_settings
+from confide.population.settings import PopulationSettings, load_settings
 
 __all__ = [
     "BLOCKS_SCHEMA",
     "PERSONS_SCHEMA",
     "RACES",
     "SUBSETS",
-    "Areas",
     "DetailedOrigins",
+    "EuAreas",
     "EuFiles",
     "OfficialFiles",
     "OriginCodes",
     "Population",
     "PopulationFiles",
-    "Progress",
-    "Settings",
+    "PopulationSettings",
+    "SimulatedPopulation",
     "Unit",
     "dissimilarity",
     "load_origins",
     "load_settings",
     "profile",
+    "simulate",
     "write_code_files",
     "write_eu",
     "write_official",

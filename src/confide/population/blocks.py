@@ -14,7 +14,7 @@ import numpy as np
 from confide.population.draw import Bools, Floats, Ints, positions, spread_out
 from confide.population.landscape import Land
 from confide.population.neighbourhoods import BlockGroups, County, density_at, to_plane
-from confide.population.settings import Settings
+from confide.population.settings import PopulationSettings
 
 NO_PLACE = 99999
 NO_AIANNH = 9999
@@ -39,7 +39,12 @@ class BlockFrame:
 
 
 def make_blocks(
-    rng: np.random.Generator, land: Land, county: County, groups: BlockGroups, needs_empty: Bools, settings: Settings
+    rng: np.random.Generator,
+    land: Land,
+    county: County,
+    groups: BlockGroups,
+    needs_empty: Bools,
+    settings: PopulationSettings,
 ) -> BlockFrame:
     """The blocks of some block groups of a county; one without housing at least where ``needs_empty``."""
     rules = settings.blocks

@@ -26,7 +26,7 @@ from confide.population.draw import COUNTY_ORIGINS, UNIT_ORIGINS, Bools, Chances
 from confide.population.generate import Population
 from confide.population.landscape import Unit
 from confide.population.neighbourhoods import smooth_field
-from confide.population.origins import MASK_OF_CODE, RACES, Origin, OriginCodes, People, load_origins, parse
+from confide.population.origins import MASK_OF_CODE, RACES, Origin, OriginCodes, OriginHabits, load_origins, parse
 
 MOST_CODES = 8
 NULL = "Null"
@@ -164,7 +164,7 @@ class DetailedOrigins:
         return result
 
 
-def _weights(origin: Origin, people: People) -> tuple[Floats, Ints]:
+def _weights(origin: Origin, people: OriginHabits) -> tuple[Floats, Ints]:
     """For each of ``origin.codes()`` its weight, and the number of its group (negative: none, the code is alone)."""
     general = parse(origin.code).code
     weight, group = {general: origin.unspecified}, {general: -1}

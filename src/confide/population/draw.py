@@ -51,9 +51,9 @@ class Chances:
         """One outcome for each of ``rows``."""
         point = rng.random(len(rows))
         point += rows
-        found = np.searchsorted(self._steps, point, side="right")
-        found -= rows * self.outcomes
-        result: Ints = np.minimum(found, self._last[rows])
+        outcome = np.searchsorted(self._steps, point, side="right")
+        outcome -= rows * self.outcomes
+        result: Ints = np.minimum(outcome, self._last[rows])
         return result
 
     def draw_many(self, rng: np.random.Generator, count: int) -> Ints:
@@ -101,6 +101,6 @@ def apportion_one(total: int, weights: Floats) -> Ints:
     return apportion(np.array([total]), weights, np.array([len(weights)]))
 
 
-def spread_out(rng: np.random.Generator, spread: float, count: int) -> Floats:
+def spread_out(rng: np.random.Generator, deviation: float, count: int) -> Floats:
     """``count`` lognormal factors with median one and the given standard deviation of the logarithm."""
-    return np.exp(spread * rng.standard_normal(count))
+    return np.exp(deviation * rng.standard_normal(count))

@@ -29,10 +29,10 @@ from confide.population.draw import GENERATOR as DRAWS
 from confide.population.draw import Bools, Chances, Floats, Ints, apportion_one, spread_out, stream
 from confide.population.eu_settings import (
     LEVELS,
-    Areas,
     Country,
+    EuAreas,
     EuSettings,
-    Rule,
+    EuVariableRule,
     load_eu_settings,
     programme_tables,
     render_schema,
@@ -66,15 +66,15 @@ _SIZES, _PEOPLE, _SPREAD = 100, 101, 102
 class _Column:
     """The chances of a column, and where a person's row of them is: the cell of the variables that it depends on."""
 
-    rule: Rule
+    rule: EuVariableRule
     chances: Chances
     excluded: Bools
     by: tuple[tuple[str, Ints, int], ...]
 
-    def draw(self, rng: np.random.Generator, known: Mapping[str, Ints], persons: int) -> Ints:
+    def draw(self, rng: np.random.Generator, drawn: Mapping[str, Ints], persons: int) -> Ints:
         row: Ints = np.zeros(persons, np.int64)
         for attribute, group_of_level, size in self.by:
-            row = row * size + group_of_level[known[attribute]]
+            row = row * size + group_of_level[drawn[attribute]]
         if bool(self.excluded[row].any()):
             raise SpecError(
                 "settings-exclude",
@@ -93,8 +93,8 @@ class EuPeople:
     1000
     """
 
-    def __init__(self, persons: int, seed: int, areas: Areas | None = None, settings: EuSettings | None = None):
-        self.persons, self.seed, self.areas = persons, seed, Areas() if areas is None else areas
+    def __init__(self, persons: int, seed: int, areas: EuAreas | None = None, settings: EuSettings | None = None):
+        self.persons, self.seed, self.areas = persons, seed, EuAreas() if areas is None else areas
         self.settings = settings or load_eu_settings()
         self.country = Country(self.settings.country, self.areas)
         self.document: dict[str, Any] = schema_document(self.settings, self.country)
@@ -138,7 +138,7 @@ class EuPeople:
                 schema=self.arrow_schema,
             )
 
-    def _column(self, rule: Rule) -> _Column:
+    def _column(self, rule: EuVariableRule) -> _Column:
         attribute = next(each for each in self.schema.attributes if each.name == rule.column)
         table: Floats = np.ones((1, 1)) if rule.weights is None else np.array([rule.weights], np.float64)
         by = []
@@ -166,7 +166,7 @@ class EuPeople:
         of_level: Floats = table[:, group] * (share / np.bincount(group, share)[group])
         return of_level
 
-    def _spread_out(self, table: Floats, rule: Rule) -> Floats:
+    def _spread_out(self, table: Floats, rule: EuVariableRule) -> Floats:
         """A row for each local unit, where all levels but the first have the unit's own factor."""
         rng = stream(self.seed, _SPREAD, self.settings.drawn.index(rule))
         rows = np.repeat(table, self.areas.lau, axis=0)
@@ -204,12 +204,21 @@ class EuFiles(NamedTuple):
     tables: Path
 
 
-def write_eu(folder: str | Path, persons: int, seed: int, areas: Areas | None = None) -> EuFiles:
-    """Writes the three files into ``folder``, which is made if it is not there; files of these names are replaced.
+def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None = None) -> EuFiles:
+    """Made-up people with the variables of the EU census programme, their schema, and the tables of the programme.
+
+    Args:
+        folder: It is made if it is not there; files of these names are replaced.
+        persons: How many.
+        seed: The same seed gives the same people.
+        areas: How many units each level of the country has.
+
+    Returns:
+        The paths of the records, the schema and the tables.
 
     The same persons, seed and areas give the same bytes with the same versions of numpy and pyarrow.
     """
-    areas = Areas() if areas is None else areas
+    areas = EuAreas() if areas is None else areas
     _check(persons, seed, areas)
     folder = Path(folder)
     target = EuFiles(folder / "persons.parquet", folder / "schema.toml", folder / "tables.toml")
@@ -248,7 +257,7 @@ def _identity(people: EuPeople) -> dict[str, object]:
     }
 
 
-def _check(persons: int, seed: int, areas: Areas) -> None:
+def _check(persons: int, seed: int, areas: EuAreas) -> None:
     findings = []
     if not 1 <= persons <= MOST_PERSONS:
         expected = f"a whole number from 1 to {MOST_PERSONS:,}"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from confide.population.settings import Part, Weight
+from confide.population.settings import SettingsPart, Weight
 
 DATA = files("confide") / "data"
 LEVELS = ("nuts1", "nuts2", "nuts3", "lau")
@@ -27,7 +27,7 @@ _RANGE = re.compile(r"(?P<stem>[A-Z]+)(?P<first>\d+)\.\.(?P=stem)(?P<last>\d+)")
 _AREAS = re.compile(r"\{(?P<level>\w+)\}")
 
 
-class Rule(Part):
+class EuVariableRule(SettingsPart):
     """How a column is drawn: weights of its levels, multiplied over all the variables that it depends on."""
 
     column: str
@@ -39,13 +39,13 @@ class Rule(Part):
     by: dict[str, tuple[Row, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _has_weights(self) -> Rule:
+    def _has_weights(self) -> EuVariableRule:
         if (self.weights is None) == (not self.by) or (self.spread and self.by):
             raise ValueError(f"column {self.column!r}: either weights, perhaps with a spread, or by")
         return self
 
 
-class Places(Part):
+class Places(SettingsPart):
     """The sizes of local units, and of the localities in them."""
 
     spread: Weight
@@ -54,7 +54,7 @@ class Places(Part):
     smaller: Row
 
 
-class EuSettings(Part):
+class EuSettings(SettingsPart):
     """Everything that decides what the people are like, apart from their number, the seed and the numbers of areas."""
 
     id: str
@@ -64,7 +64,7 @@ class EuSettings(Part):
     country: str
     variables: dict[str, str]
     attributes: dict[str, Any]
-    drawn: tuple[Rule, ...] = Field(min_length=1)
+    drawn: tuple[EuVariableRule, ...] = Field(min_length=1)
     places: Places
 
 
@@ -75,7 +75,7 @@ def load_eu_settings() -> EuSettings:
     return EuSettings.model_validate(tomllib.loads(text))
 
 
-class Areas(NamedTuple):
+class EuAreas(NamedTuple):
     """The numbers of areas of a country, from the largest areas to the smallest."""
 
     nuts1: int = 1
@@ -87,7 +87,7 @@ class Areas(NamedTuple):
 class Country:
     """The codes of all areas, and in which larger ones the local units lie. Areas nest and divide evenly."""
 
-    def __init__(self, name: str, areas: Areas):
+    def __init__(self, name: str, areas: EuAreas):
         self.areas = areas
         self.codes: dict[str, list[str]] = {}
         parents = [name]

@@ -11,22 +11,25 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.population.draw import GENERATOR
+from confide.population.household_members import PERSONS_SCHEMA, RecordMaker
 from confide.population.households import BLOCKS_SCHEMA, HouseholdKinds, UnitFrame, block_batch, make_frame, own_blocks
 from confide.population.landscape import Unit, make_land
 from confide.population.neighbourhoods import County, make_county
-from confide.population.people import PERSONS_SCHEMA, RecordMaker
-from confide.population.settings import Settings, load_settings
+from confide.population.settings import PopulationSettings, load_settings
+from confide.releases.progress import Progress
 
 FEWEST, MOST = 100, 400_000_000
 LARGEST_SEED = 2**64 - 1
@@ -35,16 +38,21 @@ LARGEST_SEED = 2**64 - 1
 class Population:
     """A made-up population of exactly ``persons`` persons.
 
+    Args:
+        persons: How many, from 100 to 400 million.
+        seed: From 0 to 2^64 - 1: the same seed gives the same people.
+        settings: Shipped settings by name, a file, or settings.
+
     >>> people = Population(persons=10_000, seed=7)
     >>> sum(batch.num_rows for batch in people.person_batches())
     10000
     """
 
-    def __init__(self, persons: int, seed: int, settings: str | Path | Settings = "default"):
+    def __init__(self, persons: int, seed: int, settings: str | Path | PopulationSettings = "default"):
         _check(persons, seed)
         self.persons = persons
         self.seed = seed
-        self.settings = settings if isinstance(settings, Settings) else load_settings(settings)
+        self.settings = settings if isinstance(settings, PopulationSettings) else load_settings(settings)
         self._land = make_land(persons, seed, self.settings)
         self.units: tuple[Unit, ...] = tuple(self._land.units())
         self._kinds = HouseholdKinds(self.settings)
@@ -142,13 +150,6 @@ PERSONS_PER_ROW_GROUP = 500_000
 BLOCKS_PER_ROW_GROUP = 100_000
 
 
-class Progress(Protocol):
-    """A display that can show one stage; a run's progress display is one."""
-
-    def stage(self, title: str, steps: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Begins a stage of ``steps`` persons; the function given reports persons done since the last report."""
-
-
 class PopulationFiles(NamedTuple):
     """Where a population was written."""
 
@@ -156,8 +157,67 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
+@dataclass(frozen=True)
+class SimulatedPopulation(TypedAnswer):
+    """Made-up people, and where they were written."""
+
+    persons: int
+    seed: int
+    files: PopulationFiles
+    detailed_files: tuple[Path, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        files = [str(path) for path in (*self.files, *self.detailed_files)]
+        return {"persons": self.persons, "seed": self.seed, "files": files}
+
+
+def simulate(
+    folder: str | Path,
+    *,
+    persons: int,
+    seed: int,
+    settings: str | Path | PopulationSettings = "default",
+    detailed: bool = False,
+    progress: Progress | None = None,
+) -> SimulatedPopulation:
+    """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).
+
+    Args:
+        folder: Where the files go; files of these names are replaced.
+        persons: How many, from 100 to 400 million.
+        seed: From 0 to 2^64 - 1: the same seed gives the same people.
+        settings: Shipped settings by name, a file, or settings.
+        detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The paths of ``persons.parquet`` and ``blocks.parquet``, and of the detailed files.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simulate(folder, persons=100, seed=7).files.persons.name
+    'persons.parquet'
+    """
+    from confide.population.official import write_official
+
+    population = Population(persons, seed, settings)
+    files = write_population(population, folder, progress)
+    more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
+    return SimulatedPopulation(persons, seed, files, more)
+
+
 def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
-    """Write both files into ``folder``, which is made if it is not there; files of these names are replaced."""
+    """Write a population to ``persons.parquet`` and ``blocks.parquet``; :func:`simulate` makes and writes one.
+
+    Args:
+        population: The people.
+        folder: It is made if it is not there; files of these names are replaced.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The two paths. The files appear only when both are complete.
+    """
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
     metadata = population.metadata()

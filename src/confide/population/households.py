@@ -20,7 +20,7 @@ from confide.population.blocks import BlockFrame, make_blocks
 from confide.population.draw import UNIT_FRAME, Bools, Chances, Floats, Ints, cumulative_shares, starts_of, stream
 from confide.population.landscape import Land, Unit
 from confide.population.neighbourhoods import BlockGroups, County
-from confide.population.settings import HOUSEHOLD_SIZES, Settings
+from confide.population.settings import HOUSEHOLD_SIZES, PopulationSettings
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Households:
 class HouseholdKinds:
     """The joint weights of kind and size, made once from the settings."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PopulationSettings):
         sizes = np.array(settings.households.sizes)
         shares = np.array([kind.share for kind in settings.household_kinds])
         joint = sizes / sizes.sum() * shares / shares.sum(axis=0)
@@ -81,10 +81,10 @@ def make_households(
     running = np.cumsum(size)
     before = running - size
     before -= np.repeat(before[starts_of(candidates)], candidates)
-    left = groups.persons[group] - before
-    used = left > 0
-    cut = used & (size > left)
-    size[cut] = left[cut]
+    remaining = groups.persons[group] - before
+    used = remaining > 0
+    cut = used & (size > remaining)
+    size[cut] = remaining[cut]
     kind[cut] = kinds.fitted(kind[cut], size[cut])
     group, kind, size = group[used], kind[used], size[used]
 
@@ -107,8 +107,8 @@ def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
     households = np.bincount(group, minlength=groups)
     rank = np.arange(len(group)) - starts_of(households)[group]
     where = (rank + 0.5) / households[group]
-    found = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
-    result: Ints = housing[np.minimum(found, (starts_of(counts) + counts - 1)[group])]
+    place = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
+    result: Ints = housing[np.minimum(place, (starts_of(counts) + counts - 1)[group])]
     return result
 
 
@@ -138,7 +138,7 @@ class GroupQuartersPeople:
     group: Ints
 
 
-def own_blocks(settings: Settings) -> Bools:
+def own_blocks(settings: PopulationSettings) -> Bools:
     """By type 0 to 7: whether facilities stand away from housing. Type 0 is a household and does not."""
     return np.array([False, *(quarters.own_block for quarters in settings.group_quarters)])
 
@@ -166,7 +166,7 @@ def place_facilities(
 class GroupQuartersAges:
     """The ages and sexes of each type, made once from the settings."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PopulationSettings):
         ages = np.zeros((8, 116))
         ages[0, 0] = 1.0  # households have no row of their own; the row is never drawn
         for number, quarters in enumerate(settings.group_quarters, start=1):
@@ -234,7 +234,13 @@ class UnitFrame:
 
 
 def make_frame(
-    unit: Unit, land: Land, county: County, seed: int, settings: Settings, kinds: HouseholdKinds, own_blocks: Bools
+    unit: Unit,
+    land: Land,
+    county: County,
+    seed: int,
+    settings: PopulationSettings,
+    kinds: HouseholdKinds,
+    own_blocks: Bools,
 ) -> UnitFrame:
     """The frame of one unit of work."""
     first, last = np.searchsorted(county.block_groups.tract, [unit.first, unit.last]).tolist()

@@ -13,7 +13,7 @@ import numpy as np
 
 from confide.errors import SpecError
 from confide.population.draw import LAND, Floats, Ints, apportion, apportion_one, positions, spread_out, stream
-from confide.population.settings import Settings
+from confide.population.settings import PopulationSettings
 
 UNIT_TRACTS = 48
 """Tracts of a unit of work at most: some 200,000 persons."""
@@ -90,7 +90,7 @@ class Unit:
     last: int
 
 
-def make_land(persons: int, seed: int, settings: Settings) -> Land:
+def make_land(persons: int, seed: int, settings: PopulationSettings) -> Land:
     """States and counties for ``persons`` persons."""
     rng = stream(seed, LAND)
     spine = settings.spine
@@ -152,7 +152,7 @@ def _check_codes(tracts: Ints, places: Ints, counts: Ints) -> None:
         )
 
 
-def _kinds(rng: np.random.Generator, persons: Ints, settings: Settings) -> Ints:
+def _kinds(rng: np.random.Generator, persons: Ints, settings: PopulationSettings) -> Ints:
     """The kind of each county: from the largest down, roughly, until a kind has its share of the persons."""
     order = np.argsort(-persons * spread_out(rng, settings.spine.county_kind_spread, len(persons)), kind="stable")
     shares = np.array([kind.persons for kind in settings.county_kinds])
@@ -169,10 +169,10 @@ def _grid(state: Ints, counts: Ints, side: Floats) -> tuple[Floats, Floats]:
     largest = np.zeros(len(counts))
     np.maximum.at(largest, state, side)
     width = columns * largest
-    left = np.cumsum(width) - width
+    edge = np.cumsum(width) - width
     place = positions(counts)
     column, row = place % columns[state], place // columns[state]
-    return left[state] + (column + 0.5) * largest[state], (row + 0.5) * largest[state]
+    return edge[state] + (column + 0.5) * largest[state], (row + 0.5) * largest[state]
 
 
 def _numbering(numbers: Ints, counts: Ints) -> Ints:
@@ -183,7 +183,9 @@ def _numbering(numbers: Ints, counts: Ints) -> Ints:
     return result
 
 
-def _facilities(rng: np.random.Generator, persons: int, county_persons: Ints, settings: Settings) -> Facilities:
+def _facilities(
+    rng: np.random.Generator, persons: int, county_persons: Ints, settings: PopulationSettings
+) -> Facilities:
     """Facilities of the seven types, sized to their share of all persons and given to counties."""
     types: list[Ints] = []
     sizes: list[Ints] = []
@@ -210,7 +212,12 @@ def _facilities(rng: np.random.Generator, persons: int, county_persons: Ints, se
 
 
 def _aiannh(
-    rng: np.random.Generator, of_state: Ints, counts: Ints, county_persons: Ints, kind: Ints, settings: Settings
+    rng: np.random.Generator,
+    of_state: Ints,
+    counts: Ints,
+    county_persons: Ints,
+    kind: Ints,
+    settings: PopulationSettings,
 ) -> AiannhAreas:
     """Areas with their counties: mostly in the later, more rural kinds of counties."""
     areas = settings.areas

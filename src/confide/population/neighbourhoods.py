@@ -27,7 +27,7 @@ from confide.population.draw import (
     stream,
 )
 from confide.population.landscape import Land
-from confide.population.settings import Settings
+from confide.population.settings import PopulationSettings
 
 RAKING_STEPS = 4
 
@@ -67,7 +67,7 @@ class County:
     facility_block_group: Ints
 
 
-def make_county(land: Land, index: int, seed: int, settings: Settings) -> County:
+def make_county(land: Land, index: int, seed: int, settings: PopulationSettings) -> County:
     """The county with this index: a function of the seed and the land alone."""
     rng = stream(seed, COUNTY, index)
     block_groups = _block_groups(rng, land, index, settings)
@@ -144,7 +144,7 @@ def smooth_field(rng: np.random.Generator, point: Floats, waves: int, cycles: fl
     return result
 
 
-def _block_groups(rng: np.random.Generator, land: Land, index: int, settings: Settings) -> BlockGroups:
+def _block_groups(rng: np.random.Generator, land: Land, index: int, settings: PopulationSettings) -> BlockGroups:
     spine, ways = settings.spine, settings.neighbourhoods
     tracts = int(land.tracts[index])
     weight = np.clip(spread_out(rng, spine.tract_spread, tracts), *spine.tract_bounds)
@@ -214,7 +214,7 @@ def _strips(rectangle: Floats, lower: Floats, upper: Floats) -> Floats:
     )
 
 
-def _sites(rng: np.random.Generator, types: Ints, block_groups: int, settings: Settings) -> Ints:
+def _sites(rng: np.random.Generator, types: Ints, block_groups: int, settings: PopulationSettings) -> Ints:
     """The block group of each facility: facilities of one site (a campus, a base) stand in the same one."""
     result = np.empty(len(types), dtype=np.int64)
     for number, quarters in enumerate(settings.group_quarters, start=1):

@@ -23,9 +23,10 @@ from pyarrow import csv
 
 from confide.errors import ParameterError
 from confide.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
-from confide.population.generate import Population, Progress, cannot_write
+from confide.population.generate import Population, cannot_write
+from confide.population.household_members import HOUSEHOLDER
 from confide.population.origins import SUBSETS, Config, code_files
-from confide.population.people import HOUSEHOLDER
+from confide.releases.progress import Progress
 
 Format = Literal["text", "parquet"]
 
@@ -92,11 +93,11 @@ def _write_data(
         kind(parts.new(folder / f"GRF-C.{suffix}"), GEOGRAPHY_SCHEMA, metadata) as blocks,
         _stage(progress, population.persons) as advance,
     ):
-        for made in origins.units():
-            of_blocks = _geography(made.blocks, states)
+        for unit in origins.units():
+            of_blocks = _geography(unit.blocks, states)
             blocks.add(of_blocks)
-            persons.add(_persons(made, of_blocks))
-            advance(made.persons.num_rows)
+            persons.add(_persons(unit, of_blocks))
+            advance(unit.persons.num_rows)
 
 
 class _States:
@@ -137,9 +138,9 @@ def _geography(blocks: pa.RecordBatch, states: _States) -> pa.RecordBatch:
     )
 
 
-def _persons(made: UnitWithOrigins, geography: pa.RecordBatch) -> pa.RecordBatch:
+def _persons(unit: UnitWithOrigins, geography: pa.RecordBatch) -> pa.RecordBatch:
     """Records with their codes as rows of person-records."""
-    persons = made.persons
+    persons = unit.persons
     householder = pc.equal(persons.column("relationship"), HOUSEHOLDER)
     block = persons.column("geocode").indices
     return pa.RecordBatch.from_arrays(
@@ -149,7 +150,7 @@ def _persons(made: UnitWithOrigins, geography: pa.RecordBatch) -> pa.RecordBatch
             pc.if_else(householder, "True", "False"),
             *(geography.column(name).take(block) for name in BLOCK_COLUMNS),
             _CENRACES.take(persons.column("cenrace")),
-            *(column.dictionary.take(column.indices) for column in made.origins.columns),
+            *(column.dictionary.take(column.indices) for column in unit.origins.columns),
         ],
         schema=PERSONS_SCHEMA,
     )

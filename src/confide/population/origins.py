@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from confide.population.draw import Chances, Floats
-from confide.population.settings import Group, Part, Positive, Race, Share, Weight
+from confide.population.settings import PopulationGroup, Positive, Race, SettingsPart, Share, Weight
 
 # Races as sets, and their 63 codes.
 #
@@ -55,10 +55,10 @@ CODE_OF_MASK.flags.writeable = False
 MASK_OF_CODE.flags.writeable = False
 
 
-def weights_of(group: Group) -> Floats:
+def weights_of(group: PopulationGroup) -> Floats:
     """The probability of each of the 63 races in a group."""
     own = {group.race: 1.0} if not group.races else dict(group.races)
-    whole = sum(own.values())
+    total = sum(own.values())
     table = np.zeros(len(SUBSETS))
     for race, weight in own.items():
         others = [other for other in RACES if other != race]
@@ -68,12 +68,12 @@ def weights_of(group: Group) -> Floats:
             likely = [prod(max(group.with_races.get(other, 0.0), 0.005) for other in chosen) for chosen in sets]
             for chosen, each in zip(sets, likely, strict=True):
                 mask = _mask(tuple(RACES.index(name) for name in (race, *chosen)))
-                table[CODE_OF_MASK[mask]] += weight / whole * chance * each / sum(likely)
+                table[CODE_OF_MASK[mask]] += weight / total * chance * each / sum(likely)
     result: Floats = table / table.sum()
     return result
 
 
-def race_chances(groups: tuple[Group, ...]) -> Chances:
+def race_chances(groups: tuple[PopulationGroup, ...]) -> Chances:
     """The races of a person, by group."""
     return Chances(np.array([weights_of(group) for group in groups]))
 
@@ -89,22 +89,22 @@ LEVELS = range(3)
 _CODE = re.compile(r"([1-9][0-9]{3})(?: (\S.*))?")
 
 
-class Code(NamedTuple):
+class OriginCode(NamedTuple):
     """A code and its name, which is empty where the code is only referred to."""
 
     code: str
     name: str
 
 
-def parse(text: str) -> Code:
+def parse(text: str) -> OriginCode:
     """``"1110 German"`` as a code."""
     found = _CODE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a code of four digits, the first not 0, and a name")
-    return Code(found[1], found[2] or "")
+    return OriginCode(found[1], found[2] or "")
 
 
-class DetailedGroup(Part):
+class DetailedGroup(SettingsPart):
     """A detailed group (level 2). ``only``: "total", no table by age and sex and none below the states; "coarse": none
     but below the states. The codes of a coarse group are those of others, and are not drawn again."""
 
@@ -113,7 +113,7 @@ class DetailedGroup(Part):
     only: Only | None = None
 
 
-class Region(Part):
+class OriginRegion(SettingsPart):
     """A regional group (level 1) of detailed groups; without a name, groups that have no region."""
 
     name: str | None = None
@@ -122,22 +122,22 @@ class Region(Part):
     only: Only | None = None
     groups: tuple[DetailedGroup, ...] = Field(min_length=1)
 
-    def codes(self) -> list[Code]:
+    def codes(self) -> list[OriginCode]:
         """Every code of the region, once."""
         own = [parse(self.code)] if self.code else []
         named = [parse(text) for group in self.groups for text in group.codes]
         return own + [code for code in named if code.name]
 
 
-class Origin(Part):
+class Origin(SettingsPart):
     """Everybody of a major race, or everybody Hispanic."""
 
     name: str
     code: str
     unspecified: Annotated[float, Field(gt=0, lt=1)]
-    regions: tuple[Region, ...] = Field(min_length=1)
+    regions: tuple[OriginRegion, ...] = Field(min_length=1)
 
-    def codes(self) -> list[Code]:
+    def codes(self) -> list[OriginCode]:
         """Every code of the race, or of the ethnicity; the first is that of who gives no more."""
         return [parse(self.code), *(code for region in self.regions for code in region.codes())]
 
@@ -149,7 +149,7 @@ class MajorRace(Origin):
     more: tuple[Weight, Weight, Weight]
 
 
-class People(Part):
+class OriginHabits(SettingsPart):
     """How codes are spread over persons, households and neighbourhoods."""
 
     zipf: Weight
@@ -160,7 +160,7 @@ class People(Part):
     origin_as_race: Share
 
 
-class Config(Part):
+class Config(SettingsPart):
     """What ``config.json`` says; pairs are of the regional and the detailed level of a region type."""
 
     states: tuple[str, ...]
@@ -199,12 +199,12 @@ class CodeIteration:
         return [str(self.only == "total"), str(self.only == "coarse")]
 
 
-class OriginCodes(Part):
+class OriginCodes(SettingsPart):
     """The whole list: codes and their groups, how they are drawn, and the settings of a release."""
 
     id: str
     not_hispanic: str
-    people: People
+    people: OriginHabits
     races: tuple[MajorRace, ...]
     hispanic: Origin
     config: Config
@@ -231,7 +231,7 @@ class OriginCodes(Part):
         return self
 
     @cached_property
-    def codes(self) -> tuple[Code, ...]:
+    def codes(self) -> tuple[OriginCode, ...]:
         """Every code, rising as long as the file does."""
         origins = [code for origin in (*self.races, self.hispanic) for code in origin.codes()]
         return (*origins, parse(self.not_hispanic))

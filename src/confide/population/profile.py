@@ -21,7 +21,15 @@ HISPANIC, WHITE, BLACK, ASIAN, GROUPS = 0, 1, 2, 4, 7
 
 
 def dissimilarity(one: Floats, other: Floats) -> float:
-    """Index of dissimilarity, half the sum of abs(a_i / A - b_i / B): the share of a group that would have to move."""
+    """Index of dissimilarity, half the sum of abs(a_i / A - b_i / B): the share of a group that would have to move.
+
+    Args:
+        one: People of the one group by area, shape (areas,).
+        other: Those of the other, shape (areas,).
+
+    >>> dissimilarity(np.array([10.0, 0.0]), np.array([5.0, 5.0]))
+    0.5
+    """
     if not one.sum() or not other.sum():
         return float("nan")
     return float(np.abs(one / one.sum() - other / other.sum()).sum() / 2)
@@ -55,7 +63,12 @@ class _Counts:
 
 
 def profile(population: Population) -> dict[str, float]:
-    """Figures of a population by name: shares between 0 and 1, numbers of units, medians."""
+    """Figures of a population by name: shares between 0 and 1, numbers of units, medians.
+
+    >>> from confide.population import Population
+    >>> profile(Population(persons=1_000, seed=7))["persons"]
+    1000
+    """
     counts = _Counts()
     for unit in population.units:
         _add(counts, *population.unit(unit))

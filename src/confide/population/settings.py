@@ -25,13 +25,13 @@ HOUSEHOLD_SIZES = 8
 MEMBER_ROLES = 3
 
 
-class Part(BaseModel):
+class SettingsPart(BaseModel):
     """A table of the settings file: unknown keys are refused, values cannot change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Spine(Part):
+class SpineSettings(SettingsPart):
     """How many states, counties, tracts and block groups there are, and how their sizes vary."""
 
     first_state: Annotated[int, Field(ge=10, le=99)]
@@ -51,7 +51,7 @@ class Spine(Part):
     block_groups_at_most: Annotated[int, Field(ge=1, le=9)]
 
 
-class Blocks(Part):
+class BlockSettings(SettingsPart):
     """How block groups divide into blocks, and how density falls from the middle of a county."""
 
     persons_urban: Annotated[float, Field(ge=5)]
@@ -63,7 +63,7 @@ class Blocks(Part):
     urban_density: Positive
 
 
-class Areas(Part):
+class OffSpineSettings(SettingsPart):
     """Places, county subdivisions and AIANNH areas: geography that is not on the spine."""
 
     place_persons: Positive
@@ -78,7 +78,7 @@ class Areas(Part):
     aiannh_boost: float
 
 
-class Housing(Part):
+class HousingSettings(SettingsPart):
     """Vacant housing units."""
 
     vacancy: Annotated[float, Field(ge=0, le=0.9)]
@@ -87,7 +87,7 @@ class Housing(Part):
     seasonal_vacancy: Annotated[float, Field(ge=0, le=0.9)]
 
 
-class Neighbourhoods(Part):
+class NeighbourhoodSettings(SettingsPart):
     """How neighbourhoods differ: smooth over a county, then by tract, block group and block."""
 
     waves: Count
@@ -101,7 +101,7 @@ class Neighbourhoods(Part):
     size_spread: Weight
 
 
-class Group(Part):
+class PopulationGroup(SettingsPart):
     """A race and ethnicity group of householders."""
 
     name: str
@@ -114,7 +114,7 @@ class Group(Part):
     with_races: dict[Race, Weight]
 
 
-class CountyKind(Part):
+class CountyKind(SettingsPart):
     """A kind of county: its share of all persons, density and mixture of groups."""
 
     name: str
@@ -123,7 +123,7 @@ class CountyKind(Part):
     mixture: tuple[Positive, ...]
 
 
-class Relatives(Part):
+class Relatives(SettingsPart):
     """What the relatives of a householder are who are neither partner nor child."""
 
     parent: Weight
@@ -131,7 +131,7 @@ class Relatives(Part):
     grandchild: Weight
 
 
-class Households(Part):
+class HouseholdSettings(SettingsPart):
     """Sizes of households, and who lives with whom."""
 
     sizes: tuple[Positive, ...] = Field(min_length=HOUSEHOLD_SIZES, max_length=HOUSEHOLD_SIZES)
@@ -156,7 +156,7 @@ class Households(Part):
     relatives: Relatives
 
 
-class HouseholdKind(Part):
+class HouseholdKind(SettingsPart):
     """A kind of household: among which sizes, with which members, headed at which ages."""
 
     name: str
@@ -167,7 +167,7 @@ class HouseholdKind(Part):
     ages: tuple[Weight, ...]
 
 
-class Ages(Part):
+class Ages(SettingsPart):
     """The age bands of householders; adults only, so that every household has one."""
 
     bands: tuple[Annotated[int, Field(ge=18, le=100)], ...]
@@ -175,7 +175,7 @@ class Ages(Part):
     oldest: Annotated[int, Field(ge=100, le=115)]
 
 
-class GroupQuarters(Part):
+class GroupQuarters(SettingsPart):
     """One of the seven types of group quarters."""
 
     name: str
@@ -189,25 +189,25 @@ class GroupQuarters(Part):
     ages: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(le=115)], Weight], ...]
 
 
-class Settings(Part):
+class PopulationSettings(SettingsPart):
     """Everything that decides what the made-up people are like, apart from their number and the seed."""
 
     id: str
     provenance: str
-    spine: Spine
-    blocks: Blocks
-    areas: Areas
-    housing: Housing
-    neighbourhoods: Neighbourhoods
-    groups: tuple[Group, ...] = Field(min_length=1)
+    spine: SpineSettings
+    blocks: BlockSettings
+    areas: OffSpineSettings
+    housing: HousingSettings
+    neighbourhoods: NeighbourhoodSettings
+    groups: tuple[PopulationGroup, ...] = Field(min_length=1)
     county_kinds: tuple[CountyKind, ...] = Field(min_length=1)
-    households: Households
+    households: HouseholdSettings
     household_kinds: tuple[HouseholdKind, ...] = Field(min_length=1)
     ages: Ages
     group_quarters: tuple[GroupQuarters, ...] = Field(min_length=7, max_length=7)
 
     @model_validator(mode="after")
-    def _lists_agree(self) -> Settings:
+    def _lists_agree(self) -> PopulationSettings:
         for kind in self.county_kinds:
             if len(kind.mixture) != len(self.groups):
                 raise ValueError(f"county kind {kind.name!r}: mixture needs one weight for each of the groups")
@@ -228,7 +228,7 @@ class Settings(Part):
         return self
 
 
-def load_settings(name: str | Path = "default") -> Settings:
+def load_settings(name: str | Path = "default") -> PopulationSettings:
     """The settings shipped under ``name``, or those of a TOML file of one's own."""
     shipped = files("confide") / "data" / "population"
     source = str(name)
@@ -240,7 +240,7 @@ def load_settings(name: str | Path = "default") -> Settings:
             text = (shipped / source).read_text(encoding="utf-8")
         else:
             raise FileNotFoundError(source)
-        return Settings.model_validate(tomllib.loads(text))
+        return PopulationSettings.model_validate(tomllib.loads(text))
     except OSError as error:
         known = ", ".join(sorted(entry.name.removesuffix(".toml") for entry in shipped.iterdir()))
         raise SpecError(

@@ -30,6 +30,7 @@ from confide.releases.load_spec import LoadedSpec
 from confide.releases.manifest import formal_guarantee
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
+from confide.releases.published import Published
 from confide.releases.spec import Spec
 from confide.releases.summary import Summary, summary_of_levels
 from confide.releases.workspace import Workspace
@@ -171,8 +172,9 @@ class Mechanism(ABC, Generic[P]):
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         """What only this mechanism can check."""
 
-    def published(self, folder: Path, manifest: Mapping[str, Any]) -> Any:
-        """The release as published tables, for attacks and comparison; raises where it has none that they can read."""
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:  # noqa: ARG002
+        """The release as published tables, for attacks and comparison; raises where it has none that they can read.
+        ``choice`` narrows it down, such as to some groups, where a release has too much for one reading."""
         raise RunError(
             "not-published-as-tables",
             "this release has no tables that an attack could read",

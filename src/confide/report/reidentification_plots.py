@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confide.attacks.reidentification import Linked, Rates, size_labels
+from confide.attacks.reidentification import LinkageRates, Rates, size_labels
 from confide.report.plots import FEW, PALETTE, WIDTH, styled, svg
 
 UNIVERSES = {
@@ -112,7 +112,7 @@ def putative_and_confirmed(rates: Rates) -> str:
     return svg(styled(chart, width=WIDTH - 240, height=40 * len(shown)))
 
 
-def _shown(rates: Rates) -> dict[str, Linked]:
+def _shown(rates: Rates) -> dict[str, LinkageRates]:
     return {
         title: rates.universe(name)
         for name, title in UNIVERSES.items()

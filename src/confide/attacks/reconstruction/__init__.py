@@ -1,26 +1,28 @@
 """Reconstruction: from published tables to records, one for each person (Abowd and Hawes 2023, section 3)."""
 
-from confide.attacks.reconstruction.attack import reconstruct
-from confide.attacks.reconstruction.marginals import Bound, Geography, Marginal, Published
-from confide.attacks.reconstruction.reading import read_tables
-from confide.attacks.reconstruction.releases import read_source
+from confide.attacks.reconstruction.reconstructing import reconstruct
 from confide.attacks.reconstruction.result import Reconstruction, write_records
-from confide.attacks.reconstruction.sf1 import write_sf1_tables, write_tables
+from confide.attacks.reconstruction.sf1 import TablesFolder, tabulate_sf1, write_sf1_tables, write_tables
+from confide.attacks.reconstruction.sources import read_release, read_source, read_tables
 from confide.attacks.reconstruction.unit import Variability
-from confide.attacks.table_files import read_records, refuse_unwritable
+from confide.inputs.table_files import read_records, refuse_unwritable
+from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal
 
 __all__ = [
-    "Bound",
-    "Geography",
-    "Marginal",
+    "NoiseBound",
     "Published",
+    "PublishedGeography",
+    "PublishedMarginal",
     "Reconstruction",
+    "TablesFolder",
     "Variability",
     "read_records",
+    "read_release",
     "read_source",
     "read_tables",
     "reconstruct",
     "refuse_unwritable",
+    "tabulate_sf1",
     "write_records",
     "write_sf1_tables",
     "write_tables",

@@ -30,19 +30,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from confide.attacks.reconstruction.marginals import Zero
 from confide.documents import line_of, load_shipped, read_toml, shipped
 from confide.errors import ConfideError, Finding, ParameterError, Place, SpecError
 from confide.releases.load_spec import dotted, form_finding
+from confide.releases.published import ImpossibleCells
+from confide.releases.published_rows import codes_of, query_of
 from confide.releases.spec import ExactNumber, Part
-from confide.schema import Attribute, Code, Query, Schema, parse_schema
+from confide.schema import Schema, parse_schema
 
 DESCRIPTION = "tables.toml"
 BLOCK = "block"
 SHIPPED = "attacks"
 
 
-class LevelPart(Part):
+class TablesLevelPart(Part):
     """A geolevel above the blocks: the first digits of a block's code, or a column of the file of blocks."""
 
     name: str
@@ -50,15 +51,15 @@ class LevelPart(Part):
     column: str | None = None
 
 
-class GeographyPart(Part):
+class TablesGeographyPart(Part):
     """``[geography]``."""
 
     block: str = "geocode"
-    levels: list[LevelPart] = Field(default_factory=list)
+    levels: list[TablesLevelPart] = Field(default_factory=list)
     blocks: str | None = None
 
 
-class TablePart(Part):
+class TableFilePart(Part):
     """One of ``[[tables]]``."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -86,13 +87,13 @@ def _code(value: object) -> object:
 Codes = Annotated[list[Annotated[int | str, BeforeValidator(_code)]], Field(min_length=1)]
 
 
-class ZeroPart(Part):
+class ImpossiblePart(Part):
     """One of ``[[zeros]]``: codes of attributes that no record has together."""
 
     where: Annotated[dict[str, Codes], Field(min_length=1)]
 
 
-class Description(Part):
+class TablesDescription(Part):
     """The whole file."""
 
     id: str = "tables"
@@ -101,64 +102,36 @@ class Description(Part):
     schema_: Annotated[str | None, Field(alias="schema")] = None
     attributes: dict[str, Any] = Field(default_factory=dict)
     recodes: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    geography: GeographyPart | None = None
-    tables: Annotated[list[TablePart], Field(min_length=1)]
-    zeros: list[ZeroPart] = Field(default_factory=list)
+    geography: TablesGeographyPart | None = None
+    tables: Annotated[list[TableFilePart], Field(min_length=1)]
+    zeros: list[ImpossiblePart] = Field(default_factory=list)
 
 
-def load_description(name: str) -> tuple[Description, Schema]:
+def load_description(name: str) -> tuple[TablesDescription, Schema]:
     """A list of tables that ships, such as ``sf1-2010``."""
     description = parse_description(load_shipped(SHIPPED, name), f"{name}.toml")
     return description, schema_of(description, Path(), f"{name}.toml")
 
 
-def query_of(schema: Schema, text: str) -> Query:
-    """The query that a text names, variables in the order of the schema."""
-    query = schema.query(text)
-    return schema.ordered_query([variable.name for variable in query.variables])
-
-
-def zeros_of(zeros: Sequence[ZeroPart], schema: Schema) -> tuple[Zero, ...]:
+def zeros_of(zeros: Sequence[ImpossiblePart], schema: Schema) -> tuple[ImpossibleCells, ...]:
     """What cannot be, with ranges such as ``"0..17"`` written out."""
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     return tuple(
-        Zero({name: frozenset(codes_of(by_name[name], listed)) for name, listed in part.where.items()})
+        ImpossibleCells({name: frozenset(codes_of(by_name[name], listed)) for name, listed in part.where.items()})
         for part in zeros
     )
 
 
-def impossible(schema: Schema) -> tuple[Zero, ...]:
-    """What ships about combinations that no record of a schema has."""
-    if schema.id not in shipped(f"{SHIPPED}/impossible"):
-        return ()
-    values = load_shipped(f"{SHIPPED}/impossible", schema.id)
-    return zeros_of([ZeroPart.model_validate(zero) for zero in values["zeros"]], schema)
-
-
-def codes_of(attribute: Attribute, listed: list[int | str]) -> list[Code]:
-    """The codes that are listed, ranges written out. Raises a ValueError for a range that no codes can fill."""
-    codes: list[Code] = []
-    for item in listed:
-        if isinstance(item, str) and ".." in item and attribute.is_integer:
-            first, last = map(int, item.split(".."))
-            if not first <= last < first + len(attribute.levels):
-                raise ValueError(item)
-            codes += range(first, last + 1)
-        else:
-            codes.append(item)
-    return codes
-
-
-def parse_description(values: dict[str, Any], file: str, text: str = "") -> Description:
+def parse_description(values: dict[str, Any], file: str, text: str = "") -> TablesDescription:
     """The description in the values of a TOML file; ``text`` is the file itself, for the lines of findings."""
     try:
-        return Description.model_validate(values)
+        return TablesDescription.model_validate(values)
     except ValidationError as error:
-        found = [form_finding(file, text, Description, dict(problem)) for problem in error.errors()]
+        found = [form_finding(file, text, TablesDescription, dict(problem)) for problem in error.errors()]
         raise SpecError(replace(finding, code="bad-description") for finding in found) from None
 
 
-def schema_of(description: Description, base: Path, file: str) -> Schema:
+def schema_of(description: TablesDescription, base: Path, file: str) -> Schema:
     """The schema of a description in the folder ``base``, with the recodes of the description added."""
     document: dict[str, Any]
     name = description.schema_
@@ -234,7 +207,7 @@ _Problem = tuple[_At, str, str, str]
 """Where, what, found, expected."""
 
 
-def read_description(path: Path) -> tuple[Description, Schema]:
+def read_description(path: Path) -> tuple[TablesDescription, Schema]:
     """The description in a file, and its schema.
 
     :raises SpecError: with a finding for each problem of the description.
@@ -259,7 +232,7 @@ def read_description(path: Path) -> tuple[Description, Schema]:
     return description, schema
 
 
-def _problems(description: Description, schema: Schema) -> Iterator[_Problem]:
+def _problems(description: TablesDescription, schema: Schema) -> Iterator[_Problem]:
     """What the form of each value alone does not say."""
     levels = [BLOCK, *(level.name for level in description.geography.levels)] if description.geography else [BLOCK]
     names = [table.name for table in description.tables]
@@ -279,7 +252,7 @@ def _problems(description: Description, schema: Schema) -> Iterator[_Problem]:
     yield from _problems_of_zeros(description, schema)
 
 
-def _problems_of_queries(table: TablePart, schema: Schema, at: _At) -> Iterator[_Problem]:
+def _problems_of_queries(table: TableFilePart, schema: Schema, at: _At) -> Iterator[_Problem]:
     seen: set[str] = set()
     for position, text in enumerate(table.queries):
         here = (*at, "queries", position)
@@ -294,7 +267,9 @@ def _problems_of_queries(table: TablePart, schema: Schema, at: _At) -> Iterator[
         seen.add(query.name)
 
 
-def _problems_of_files(table: TablePart, description: Description, schema: Schema, at: _At) -> Iterator[_Problem]:
+def _problems_of_files(
+    table: TableFilePart, description: TablesDescription, schema: Schema, at: _At
+) -> Iterator[_Problem]:
     if table.file is None:
         yield at, "the table has no file", "nothing", 'file = "NAME.csv" or "NAME.parquet"'
     known = [*(attribute.name for attribute in schema.attributes), "count"]
@@ -305,7 +280,7 @@ def _problems_of_files(table: TablePart, description: Description, schema: Schem
             yield (*at, "columns", name), "no table has such a column", name, "one of " + ", ".join(known)
 
 
-def _problems_of_geography(description: Description) -> Iterator[_Problem]:
+def _problems_of_geography(description: TablesDescription) -> Iterator[_Problem]:
     if description.geography is None:
         return
     seen = {BLOCK}
@@ -323,7 +298,7 @@ def _problems_of_geography(description: Description) -> Iterator[_Problem]:
             yield ("geography", "blocks"), "a level needs the file of blocks", "nothing", expected
 
 
-def _problems_of_zeros(description: Description, schema: Schema) -> Iterator[_Problem]:
+def _problems_of_zeros(description: TablesDescription, schema: Schema) -> Iterator[_Problem]:
     known = {attribute.name: attribute for attribute in schema.attributes}
     for position, zero in enumerate(description.zeros):
         for name, listed in zero.where.items():

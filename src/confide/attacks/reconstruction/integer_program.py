@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.marginals import Floats, Integers, Marginal, Published
 from confide.attacks.reconstruction.space import Layer, Space, layer, space_of
+from confide.releases.published import Floats, Integers, Published, PublishedMarginal
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -34,7 +34,7 @@ class NoSolution(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, eq=False)
-class Structure:
+class ProgramStructure:
     """All marginals laid over one space, for programmes of the units of one level. Made once, used for every unit."""
 
     published: Published
@@ -49,10 +49,13 @@ class Structure:
         return item.marginal.depth <= self.depth
 
 
-def structure(published: Published, depth: int, *, finest_only: bool = False) -> Structure:
-    """The structure for programmes of the units of the level ``depth``.
+def program_structure(published: Published, depth: int, *, finest_only: bool = False) -> ProgramStructure:
+    """The structure for programmes of the units of a level.
 
-    ``finest_only``: the cells are those that the tables of blocks tell apart; marginals of coarser levels are folded.
+    Args:
+        published: The tables.
+        depth: The level, 0 for the finest.
+        finest_only: The cells are those that the tables of blocks tell apart; marginals of coarser levels are folded.
     """
     used = [
         attribute.name
@@ -65,18 +68,18 @@ def structure(published: Published, depth: int, *, finest_only: bool = False) ->
     ]
     telling = [item for item in published.marginals if item.depth <= (0 if finest_only else depth)]
     space = space_of(published.schema.attributes, telling, used)
-    kept = [item for item in published.marginals if item.depth <= depth or item.exact]
-    layers = tuple(layer(space, item) for item in sorted(kept, key=_detail))
-    return Structure(published, depth, space, layers, np.flatnonzero(~space.forbidden(published.zeros)))
+    marginals = [item for item in published.marginals if item.depth <= depth or item.exact]
+    layers = tuple(layer(space, item) for item in sorted(marginals, key=_detail))
+    return ProgramStructure(published, depth, space, layers, np.flatnonzero(~space.forbidden(published.zeros)))
 
 
-def _detail(item: Marginal) -> tuple[bool, int, int]:
+def _detail(item: PublishedMarginal) -> tuple[bool, int, int]:
     """Detailed exact tables first: they drop most cells, and the others have less to look at."""
     return not item.exact, item.depth, -item.query.cells
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ProgramRows:
     """Published figures as rows over cells: which cells each counts, and the count."""
 
     matrix: Any = field(repr=False)
@@ -89,48 +92,62 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Programme:
+class IntegerProgram:
     """Whole numbers, one for each cell of some blocks, between zero and ``upper``; exact rows and noisy ones."""
 
-    structure: Structure
+    structure: ProgramStructure
     block: Integers = field(repr=False)
     """For each variable its block."""
     cell: Integers = field(repr=False)
     """For each variable its cell of the space."""
     upper: Floats = field(repr=False)
     """Infinite where only noisy figures count a cell."""
-    exact: Rows
-    noisy: Rows
+    exact: ProgramRows
+    noisy: ProgramRows
 
     @property
     def size(self) -> int:
         """The number of variables."""
         return len(self.cell)
 
-    def row_name(self, rows: Rows, row: int) -> str:
+    def row_name(self, rows: ProgramRows, row: int) -> str:
         """The table of a row."""
         return self.structure.layers[int(rows.layer[row])].marginal.name
 
-    def unit_name(self, rows: Rows, row: int) -> str:
+    def unit_name(self, rows: ProgramRows, row: int) -> str:
         """The unit of a row, with its level."""
         geography = self.structure.published.geography
         depth = self.structure.layers[int(rows.layer[row])].marginal.depth
         return f"{geography.levels[depth]} {geography.units[depth][int(rows.unit[row])]}"
 
 
-def programme(plan: Structure, blocks: Iterable[int]) -> Programme:
-    """The programme of some blocks, which are all blocks of a unit of the structure's level."""
+def integer_program(plan: ProgramStructure, blocks: Iterable[int]) -> IntegerProgram:
+    """The programme of some blocks.
+
+    Args:
+        plan: The structure of all programmes of a level.
+        blocks: The numbers of the blocks: all those of a unit of the structure's level.
+
+    Returns:
+        A variable for each block and cell that can hold somebody, and a row for each published figure that counts one.
+
+    Raises:
+        NoSolution: If a figure counts people whom the others exclude.
+    """
     counts: dict[tuple[int, int], Floats] = {}
     unit_of_block = plan.published.geography.unit_of_block
 
     def figures(number: int, unit: int) -> Floats:
+        """The figures of a layer in a unit, looked up once."""
         key = (number, unit)
         if key not in counts:
-            found = plan.layers[number].counts(unit)
-            counts[key] = np.append(found, np.nan)  # the last is read where a cell is in no row
+            # The last is read where a cell is in no row: it is unknown, and bounds nothing.
+            counts[key] = np.append(plan.layers[number].counts(unit), np.nan)
         return counts[key]
 
-    found_block, found_cell, found_upper = [], [], []
+    # Zero propagation, block by block: the upper bound of a cell is the smallest exact figure that counts it, and a
+    # cell with the bound zero is dropped at once, so that later layers have fewer cells to look at.
+    blocks_of_cells, cells_of_blocks, uppers = [], [], []
     for block in blocks:
         cells = plan.allowed
         upper = np.full(len(cells), np.inf)
@@ -139,23 +156,26 @@ def programme(plan: Structure, blocks: Iterable[int]) -> Programme:
                 continue
             count = figures(number, int(unit_of_block[item.marginal.depth][block]))[item.assignment[cells]]
             upper = np.fmin(upper, count)
-            left = upper > 0
-            if not left.all():
-                cells, upper = cells[left], upper[left]
-        found_block.append(np.full(len(cells), block, np.int64))
-        found_cell.append(cells)
-        found_upper.append(upper)
-    block_of, cell, upper = np.concatenate(found_block), np.concatenate(found_cell), np.concatenate(found_upper)
+            possible = upper > 0
+            if not possible.all():
+                cells, upper = cells[possible], upper[possible]
+        blocks_of_cells.append(np.full(len(cells), block, np.int64))
+        cells_of_blocks.append(cells)
+        uppers.append(upper)
+    # What is left are the variables; every figure that counts one of them is a row.
+    block_of, cell, upper = map(np.concatenate, (blocks_of_cells, cells_of_blocks, uppers))
     exact = _rows(plan, block_of, cell, figures, exact=True)
     noisy = _rows(plan, block_of, cell, figures, exact=False)
+    # A cell that no figure counts could hold anybody: nothing is known of it, and nobody is put there.
     counted = (exact.matrix.sum(axis=0) + noisy.matrix.sum(axis=0)) > 0
-    made = Programme(plan, block_of, cell, np.where(counted, upper, 0.0), exact, noisy)
-    _check_reached(made, counts)
-    return made
+    program = IntegerProgram(plan, block_of, cell, np.where(counted, upper, 0.0), exact, noisy)
+    _check_reached(program, counts)
+    return program
 
 
-def _rows(plan: Structure, block: Integers, cell: Integers, figures: Any, *, exact: bool) -> Rows:
+def _rows(plan: ProgramStructure, block: Integers, cell: Integers, figures: Any, *, exact: bool) -> ProgramRows:
     """The rows of all exact or all noisy layers that count a variable."""
+    # An entry for each variable and each layer that counts it; entries of the same figure have the same key.
     keys, columns, values, layers, units, sides = [], [], [], [], [], []
     base = 0
     for number, item in enumerate(plan.layers):
@@ -167,37 +187,40 @@ def _rows(plan: Structure, block: Integers, cell: Integers, figures: Any, *, exa
         units_here, position_here = np.unique(unit, return_inverse=True)
         if not len(units_here):
             continue
-        known = np.stack([figures(number, int(each)) for each in units_here])[position_here, row]
-        inside = np.flatnonzero(~np.isnan(known))
+        count = np.stack([figures(number, int(each)) for each in units_here])[position_here, row]
+        inside = np.flatnonzero(~np.isnan(count))  # an unknown figure is no row
         keys.append(base + position_here[inside] * item.size + row[inside])
         columns.append(inside)
-        values.append(known[inside])
+        values.append(count[inside])
         layers.append(np.full(len(inside), number))
         units.append(unit[inside])
         sides.append(np.full(len(inside), not plan.rows_equal(item)))
         base += item.size * len(units_here)
     if not keys:
         empty: Any = np.zeros(0)
-        return Rows(sparse.csr_array((0, len(cell))), empty, empty.astype(bool), empty.astype(int), empty.astype(int))
+        return ProgramRows(
+            sparse.csr_array((0, len(cell))), empty, empty.astype(bool), empty.astype(int), empty.astype(int)
+        )
+    # Equal keys become one row; what is said of a row stands beside its first entry.
     _, first, inverse = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
     entries = np.ones(len(inverse))
     matrix = sparse.csr_array((entries, (inverse, np.concatenate(columns))), shape=(len(first), len(cell)))
-    picked = [np.concatenate(part)[first] for part in (values, sides, layers, units)]
-    return Rows(matrix, *picked)
+    count, at_most, layer_of, unit_of = (np.concatenate(part)[first] for part in (values, sides, layers, units))
+    return ProgramRows(matrix, count, at_most, layer_of, unit_of)
 
 
-def _check_reached(made: Programme, counts: dict[tuple[int, int], Floats]) -> None:
+def _check_reached(program: IntegerProgram, counts: dict[tuple[int, int], Floats]) -> None:
     """A figure above zero needs somebody to count; an exact one without any variable contradicts the others."""
     sums: dict[tuple[int, int], float] = {}
-    for number, unit, count in zip(made.exact.layer, made.exact.unit, made.exact.count, strict=True):
+    for number, unit, count in zip(program.exact.layer, program.exact.unit, program.exact.count, strict=True):
         key = (int(number), int(unit))
         sums[key] = sums.get(key, 0.0) + float(count)
     for (number, unit), figures in counts.items():
-        item = made.structure.layers[number]
-        if not item.marginal.exact or not made.structure.rows_equal(item):
+        item = program.structure.layers[number]
+        if not item.marginal.exact or not program.structure.rows_equal(item):
             continue
         if float(np.nansum(figures)) > sums.get((number, unit), 0.0):
-            geography = made.structure.published.geography
+            geography = program.structure.published.geography
             name = f"{geography.levels[item.marginal.depth]} {geography.units[item.marginal.depth][unit]}"
             raise NoSolution(
                 f"{item.marginal.name} counts people whom other tables say do not exist", [item.marginal.name], name
@@ -219,7 +242,7 @@ ROUNDS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class ReducedProgram:
     """What is left of a programme's exact rows: the variables whose bounds differ, and the rows that count them."""
 
     lower: Floats = field(repr=False)
@@ -239,25 +262,33 @@ class Reduced:
         return not len(self.free)
 
 
-def reduce(made: Programme) -> Reduced:
-    """The bounds of every variable, and the rows that are left."""
-    matrix, count, at_most = made.exact.matrix, made.exact.count, made.exact.at_most
-    lower, upper = np.zeros(made.size), made.upper.copy()
+def reduce(program: IntegerProgram) -> ReducedProgram:
+    """The bounds of every variable, and the rows that are left when those with one value are taken out.
+
+    Raises:
+        NoSolution: If the bounds of a variable, or of a row, exclude one another.
+    """
+    matrix, count, at_most = program.exact.matrix, program.exact.count, program.exact.at_most
+    lower, upper = np.zeros(program.size), program.upper.copy()
     if matrix.nnz:
-        lower, upper = _tighten(made, matrix, count, at_most, lower, upper)
+        lower, upper = _tighten(program, matrix, count, at_most, lower, upper)
+    # Variables whose bounds meet have their value; it goes to the right-hand sides.
     free = np.flatnonzero(upper > lower)
     fixed = np.where(upper > lower, 0.0, lower)
-    rest = count - matrix @ fixed
+    remainder = count - matrix @ fixed
     part = sparse.csr_array(matrix[:, free]) if len(free) else sparse.csr_array((matrix.shape[0], 0))
+    # Rows that count a free variable, each set of variables once.
     used = np.flatnonzero(np.diff(part.indptr))
-    kept = _distinct(part, used, rest, at_most)
-    least = np.where(at_most[kept], -np.inf, rest[kept])
-    return Reduced(lower, upper, free, part[kept], least, rest[kept])
+    rows = _distinct(part, used, remainder, at_most)
+    least = np.where(at_most[rows], -np.inf, remainder[rows])
+    return ReducedProgram(lower, upper, free, part[rows], least, remainder[rows])
 
 
 def _tighten(
-    made: Programme, matrix: Any, count: Floats, at_most: Flags, lower: Floats, upper: Floats
+    program: IntegerProgram, matrix: Any, count: Floats, at_most: Flags, lower: Floats, upper: Floats
 ) -> tuple[Floats, Floats]:
+    """The bounds after as many rounds as it takes, by the formula above."""
+    # The entries of the matrix, those of one variable together, so that one reduction gives the best of its rows.
     entries = matrix.tocoo()
     row, column = entries.coords
     order = np.argsort(column, kind="stable")
@@ -266,14 +297,17 @@ def _tighten(
     touched = column[first]
     equal = ~at_most[row]
     for _ in range(ROUNDS):
+        # The least and the most that each row can come to; a count outside of that has no solution.
         low, high = matrix @ lower, matrix @ upper
         wrong = np.flatnonzero((low > count) | (~at_most & (high < count)))
         if len(wrong):
-            name = made.row_name(made.exact, int(wrong[0]))
-            unit = made.unit_name(made.exact, int(wrong[0]))
+            name = program.row_name(program.exact, int(wrong[0]))
+            unit = program.unit_name(program.exact, int(wrong[0]))
             raise NoSolution(f"{name} cannot be met together with the others", [name], unit)
+        # From above: what the count leaves when all others of the row are at their least.
         above = np.minimum.reduceat((count - low)[row] + lower[column], first)
-        # an infinite upper bound elsewhere in the row says nothing; inf - inf would be NaN
+        # From below, for equations: what the others cannot make up even at their most. An infinite upper bound
+        # elsewhere in the row says nothing; inf - inf would be NaN.
         with np.errstate(invalid="ignore"):
             gain = np.where(equal, (count - high)[row] + upper[column], -np.inf)
         below = np.maximum.reduceat(np.nan_to_num(gain, nan=-np.inf, neginf=-np.inf), first)
@@ -282,25 +316,26 @@ def _tighten(
         new_lower[touched] = np.maximum(lower[touched], below)
         if np.array_equal(new_upper, upper) and np.array_equal(new_lower, lower):
             break
+        # Bounds that pass one another: the rows of that variable exclude one another.
         if (new_lower > new_upper).any():
             at = int(np.flatnonzero(new_lower > new_upper)[0])
             rows = np.flatnonzero(matrix[:, [at]].toarray().ravel())
-            names = [made.row_name(made.exact, int(each)) for each in rows]
+            names = [program.row_name(program.exact, int(each)) for each in rows]
             raise NoSolution("the figures of these tables exclude one another", names, None)
         lower, upper = new_lower, new_upper
     return lower, upper
 
 
-def _distinct(part: Any, used: Integers, rest: Floats, at_most: Flags) -> Integers:
+def _distinct(part: Any, used: Integers, remainder: Floats, at_most: Flags) -> Integers:
     """One row for each set of free variables: many tables come down to the same. An equation goes before *at most*."""
-    kept: dict[bytes, int] = {}
+    row_of_set: dict[bytes, int] = {}
     for row in used.tolist():
         key = part.indices[part.indptr[row] : part.indptr[row + 1]].tobytes()
-        other = kept.get(key)
-        if other is None or (at_most[other] and (not at_most[row] or rest[row] < rest[other])):
-            kept[key] = row
-            if other is not None and not at_most[row] and rest[row] > rest[other]:
+        other = row_of_set.get(key)
+        if other is None or (at_most[other] and (not at_most[row] or remainder[row] < remainder[other])):
+            row_of_set[key] = row
+            if other is not None and not at_most[row] and remainder[row] > remainder[other]:
                 raise NoSolution("two tables count the same people differently")
-        elif rest[row] != rest[other] and not (at_most[row] and rest[row] >= rest[other]):
+        elif remainder[row] != remainder[other] and not (at_most[row] and remainder[row] >= remainder[other]):
             raise NoSolution("two tables count the same people differently")
-    return np.array(sorted(kept.values()), np.int64)
+    return np.array(sorted(row_of_set.values()), np.int64)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from confide.answers import TypedAnswer
 from confide.attacks.reconstruction.integer_program import Flags
-from confide.attacks.reconstruction.marginals import Floats, Integers, Published
 from confide.attacks.reconstruction.space import Axis, Space
-from confide.attacks.reconstruction.unit import Attack, Attacked, Variability
-from confide.attacks.table_files import write_file
+from confide.attacks.reconstruction.unit import Attack, UnitSolution, Variability
 from confide.engines.atomic_files import PRIVATE_FILE
+from confide.inputs.table_files import write_file
+from confide.releases.published import Floats, Integers, Published
 
 SIZES = ((1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, 999), (1000, None))
 """The classes of block sizes of Abowd and Hawes (2023), Table 1."""
@@ -27,7 +28,7 @@ def size_name(size: tuple[int, int | None]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Reconstruction:
+class Reconstruction(TypedAnswer):
     """Records, one entry for each person, and what is known of every block with people."""
 
     published: Published = field(repr=False)
@@ -46,9 +47,11 @@ class Reconstruction:
     unsolved: int
     """Units for which the time was up before a solution was found."""
     seconds: float
+    records_file: Path | None = None
+    """Where the records were written, if they were."""
 
     @classmethod
-    def gather(cls, attack: Attack, results: Sequence[Attacked], seconds: float) -> Reconstruction:
+    def gather(cls, attack: Attack, results: Sequence[UnitSolution], seconds: float) -> Reconstruction:
         """The results of all units, records in the order of blocks and cells."""
         nothing: Any = np.zeros(0, np.int64)
         block = np.concatenate([nothing, *(item.block for item in results)])
@@ -57,7 +60,7 @@ class Reconstruction:
         certain = np.concatenate([np.zeros(0, bool), *(item.certain for item in results)])
         guessed = np.concatenate([nothing, *(item.guessed for item in results)])
         order = np.lexsort((cell, block))
-        known = {number: value for item in results for number, value in item.variability.items()}
+        variability = {number: value for item in results for number, value in item.variability.items()}
         return cls(
             attack.published,
             attack.published.geography.levels[attack.settings.depth],
@@ -68,7 +71,7 @@ class Reconstruction:
             confidence[order],
             certain[order],
             guessed[order],
-            dict(sorted(known.items())),
+            dict(sorted(variability.items())),
             attack.published.exact,
             sum(item.deviation for item in results),
             sum(not item.solved for item in results),
@@ -118,13 +121,15 @@ class Reconstruction:
         return rows
 
     def as_dict(self) -> dict[str, Any]:
-        """The result in plain numbers, without records."""
+        """The result in plain numbers, without records: what ``confide attack reconstruct --json`` prints."""
         codes = self.published.geography.blocks
         sizes = self.by_size()
         unique = [item for item in self.variability.values() if item is not None and item.unique]
         bounds = {codes[b]: [v.at_least, v.at_most] for b, v in self.variability.items() if v and v.status != "proven"}
-        known = self.mean is not None
+        has_variability = self.mean is not None
         return {
+            "ok": True,
+            "out": None if self.records_file is None else str(self.records_file),
             "source": self.published.source,
             "tables": list(self.published.tables),
             "level": self.level,
@@ -139,8 +144,10 @@ class Reconstruction:
             },
             "bounds": bounds,
             "mean_solution_variability": self.mean,
-            "share_of_blocks_at_0": len(unique) / len(self.variability) if known else None,
-            "share_of_persons_at_0": sum(row["persons_at_0"] for row in sizes) / self.persons if known else None,
+            "share_of_blocks_at_0": len(unique) / len(self.variability) if has_variability else None,
+            "share_of_persons_at_0": sum(row["persons_at_0"] for row in sizes) / self.persons
+            if has_variability
+            else None,
             "by_size": sizes,
             "certain_persons": int(self.certain.sum()),
             "guessed_persons": int((self.guessed > 0).sum()),
@@ -165,9 +172,9 @@ class Reconstruction:
             columns |= _attribute(axis, coarse, np.asarray(place))
         columns["confidence"] = pa.array(self.confidence, from_pandas=True)
         columns["certain"] = pa.array(self.certain)
-        shown = {block: None if item is None else item.at_most for block, item in self.variability.items()}
+        variability = {block: None if item is None else item.at_most for block, item in self.variability.items()}
         columns["guessed"] = self._guesses()
-        columns["solution_variability"] = pa.array([shown.get(int(b)) for b in self.block], pa.float64())
+        columns["solution_variability"] = pa.array([variability.get(int(b)) for b in self.block], pa.float64())
         return pa.table(columns)
 
     def _guesses(self) -> pa.Array:
@@ -179,7 +186,12 @@ class Reconstruction:
 
 
 def write_records(found: Reconstruction, file: str | Path) -> Path:
-    """The records as Parquet or CSV, readable for the owner alone: they may be true."""
+    """The records as a file that only its owner can read: they may be true.
+
+    Args:
+        found: The reconstruction.
+        file: A name that ends in ``.parquet`` or ``.csv``.
+    """
     file = Path(file)
     write_file(found.records(), file, mode=PRIVATE_FILE)
     return file

@@ -3,28 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from confide.answers import TypedAnswer
 from confide.attacks.reconstruction.description import (
     BLOCK,
     DESCRIPTION,
-    Description,
-    TablePart,
+    TableFilePart,
+    TablesDescription,
     load_description,
-    query_of,
 )
-from confide.attacks.reconstruction.marginals import Integers
-from confide.attacks.reconstruction.reading import ALL
-from confide.attacks.table_files import write_file
 from confide.engines.atomic_files import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.inputs.table_files import read_records, write_file
+from confide.releases.published import Integers
+from confide.releases.published_rows import ALL, query_of
 from confide.schema import NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"
+
+
+@dataclass(frozen=True)
+class TablesFolder(TypedAnswer):
+    """A folder of tables made from records, as confidential as these until somebody decides to publish them."""
+
+    folder: Path
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files, ``tables.toml`` among them."""
+        return tuple(sorted(path.name for path in self.folder.iterdir()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"ok": True, "folder": str(self.folder), "files": list(self.files)}
+
+
+def tabulate_sf1(
+    records: str | Path, folder: str | Path, *, tables: Sequence[str] | None = None, tract_digits: int = 11
+) -> TablesFolder:
+    """The person tables of Summary File 1 for a file of records (``confide attack tabulate``).
+
+    Args:
+        records: Person records with geocode, sex, age, cenrace and hispanic (CSV or Parquet).
+        folder: Where the tables go: a new or empty folder.
+        tables: The names of those wanted, such as ``P12``; all by default.
+        tract_digits: How many digits of a geocode are the tract; 0: no tables of tracts.
+    """
+    levels = [("tract", tract_digits)] if tract_digits else []
+    return TablesFolder(write_sf1_tables(read_records(records), folder, levels=levels, tables=tables))
 
 
 def write_sf1_tables(
@@ -38,8 +70,17 @@ def write_sf1_tables(
 ) -> Path:
     """The person tables of Summary File 1 for these records, as a folder with a ``tables.toml``.
 
-    ``records`` has the columns of ``block``, sex, age, cenrace and hispanic, with the codes of the schema ``persons``.
-    ``tables`` are the names of those wanted (default: all 34); ``levels`` the geolevels by the first digits of a block.
+    Args:
+        records: A row for each person: the columns of ``block``, sex, age, cenrace and hispanic, with the codes of the
+            schema ``persons``.
+        folder: A new or empty folder, or one with a ``tables.toml`` to write over.
+        levels: The geolevels, each with how many first digits of a block's code are its own.
+        tables: The names of those wanted; all 34 by default.
+        block: The column with the code of the block.
+        format_: ``parquet`` or ``csv``.
+
+    Returns:
+        The folder.
     """
     description, schema = load_description(SF1)
     return write_tables(
@@ -58,7 +99,7 @@ def write_sf1_tables(
 def write_tables(
     records: pa.Table,
     folder: str | Path,
-    description: Description,
+    description: TablesDescription,
     schema: Schema,
     *,
     schema_name: str,
@@ -146,23 +187,23 @@ def _prefix(codes: Any, digits: int) -> Any:
     return np.array([code[:digits] for code in codes.tolist()], dtype=np.str_)
 
 
-def _chosen(description: Description, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TablePart]:
-    known = {table.name: table for table in description.tables if table.level in levels}
-    wanted = list(known) if tables is None else list(tables)
-    missing = [name for name in wanted if name not in known]
+def _chosen(description: TablesDescription, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TableFilePart]:
+    tables_by_name = {table.name: table for table in description.tables if table.level in levels}
+    wanted = list(tables_by_name) if tables is None else list(tables)
+    missing = [name for name in wanted if name not in tables_by_name]
     if missing or not wanted:
         raise ParameterError(
             "no-table",
             "there is no such table",
             where=Place(path="tables"),
             found=", ".join(missing) or "no table",
-            expected="some of " + ", ".join(known),
+            expected="some of " + ", ".join(tables_by_name),
             remedy="correct the names, or add the level",
         )
-    return [known[name] for name in wanted]
+    return [tables_by_name[name] for name in wanted]
 
 
-def _indices(records: pa.Table, schema: Schema, tables: Sequence[TablePart]) -> dict[str, Integers]:
+def _indices(records: pa.Table, schema: Schema, tables: Sequence[TableFilePart]) -> dict[str, Integers]:
     """For each attribute in use the level of every record."""
     used = {v.attribute.name for table in tables for text in table.queries for v in query_of(schema, text).variables}
     result: dict[str, Integers] = {}
@@ -193,7 +234,7 @@ def _no_codes(attribute: Attribute, row: int | None) -> Finding:
 
 
 def _tabulate(
-    table: TablePart, schema: Schema, indices: dict[str, Integers], units: Any, unit: Integers, block: str
+    table: TableFilePart, schema: Schema, indices: dict[str, Integers], units: Any, unit: Integers, block: str
 ) -> pa.Table:
     queries = [query_of(schema, text) for text in table.queries]
     used = list(dict.fromkeys(v.attribute.name for query in queries for v in query.variables))

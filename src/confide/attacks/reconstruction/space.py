@@ -14,8 +14,8 @@ from math import prod
 
 import numpy as np
 
-from confide.attacks.reconstruction.marginals import Floats, Integers, Marginal, Zero
 from confide.errors import ParameterError
+from confide.releases.published import Floats, ImpossibleCells, Integers, PublishedMarginal
 from confide.schema import NO_GROUP, Attribute, Code, Query, Recode
 
 MOST_CELLS = 1 << 21
@@ -38,10 +38,10 @@ class Axis:
     @cached_property
     def codes(self) -> tuple[tuple[Code, ...], ...]:
         """For each class the codes of its levels."""
-        found: list[list[Code]] = [[] for _ in self.labels]
+        members: list[list[Code]] = [[] for _ in self.labels]
         for level, place in zip(self.attribute.levels, self.class_of, strict=True):
-            found[int(place)].append(level.code)
-        return tuple(tuple(codes) for codes in found)
+            members[int(place)].append(level.code)
+        return tuple(tuple(codes) for codes in members)
 
     def groups(self, recode: Recode) -> Integers:
         """For each class its group in a recode that these classes refine."""
@@ -60,11 +60,13 @@ def refine(attribute: Attribute, recodes: Sequence[Recode]) -> Axis:
     """The coarsest classes of an attribute's levels that are finer than all recodes."""
     if not recodes:
         return Axis(attribute, np.zeros(attribute.size, np.int64), ("all",))
+    # Levels with the same group in every recode are one class; classes are numbered in the order of their first level.
     keys = np.array([recode.assignment for recode in recodes])
     _, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     class_of = rank[inverse.reshape(-1)]
+    # A class that is a group of some recode takes its label.
     named = {frozenset(group.codes): group.label for recode in reversed(recodes) for group in recode.groups}
     members: list[list[Code]] = [[] for _ in first]
     for level, place in zip(attribute.levels, class_of, strict=True):
@@ -112,7 +114,7 @@ class Space:
         total[outside] = NO_GROUP
         return total.reshape(-1)
 
-    def forbidden(self, zeros: Iterable[Zero]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def forbidden(self, zeros: Iterable[ImpossibleCells]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which cells hold nothing but combinations that cannot be."""
         result = np.zeros(self.cells, bool)
         for zero in zeros:
@@ -133,15 +135,21 @@ class Space:
         return self.place(groups, coarser.shape)
 
 
-def space_of(attributes: Sequence[Attribute], marginals: Iterable[Marginal], used: Sequence[str]) -> Space:
-    """The cells that some marginals tell apart, over the attributes that are in use."""
+def space_of(attributes: Sequence[Attribute], marginals: Iterable[PublishedMarginal], used: Sequence[str]) -> Space:
+    """The cells that some marginals tell apart, over the attributes that are in use.
+
+    Args:
+        attributes: The attributes of the schema.
+        marginals: Those whose variables decide which levels are told apart.
+        used: The names of the attributes in use, in the order of the axes.
+    """
     recodes: dict[str, list[Recode]] = {name: [] for name in used}
     for marginal in marginals:
         for variable in marginal.query.variables:
             if variable not in recodes[variable.attribute.name]:
                 recodes[variable.attribute.name].append(variable)
     by_name = {attribute.name: attribute for attribute in attributes}
-    space = Space(tuple(refine(by_name[name], found) for name, found in recodes.items()))
+    space = Space(tuple(refine(by_name[name], variables) for name, variables in recodes.items()))
     if space.cells > MOST_CELLS:
         raise ParameterError(
             "histogram-too-large",
@@ -162,7 +170,7 @@ class Layer:
     query counts.
     """
 
-    marginal: Marginal
+    marginal: PublishedMarginal
     assignment: Integers = field(repr=False)
     size: int
     fold: Integers | None = field(repr=False)
@@ -177,7 +185,7 @@ class Layer:
         return sums
 
 
-def layer(space: Space, marginal: Marginal) -> Layer:
+def layer(space: Space, marginal: PublishedMarginal) -> Layer:
     """A marginal laid over a space."""
     query = marginal.query
     by_name = {variable.attribute.name: variable for variable in query.variables}
@@ -221,6 +229,7 @@ def _fold(query: Query, order: list[str], joins: dict[str, Integers], space: Spa
 def _join(axis: Axis, recode: Recode) -> tuple[Integers, Integers, int]:
     """Groups joined until each is a union of classes: for each group and for each class the joined group, and their
     number. What overlaps a class that is partly outside all groups is in none."""
+    # A forest of groups (union-find), in which two are joined that share a class.
     parent = list(range(recode.size + 1))  # the last stands for "in no group"
 
     def root(node: int) -> int:
@@ -237,11 +246,12 @@ def _join(axis: Axis, recode: Recode) -> tuple[Integers, Integers, int]:
         else:
             one, two = root(first[place]), root(group)
             parent[min(one, two)] = max(one, two)
-    kept: dict[int, int] = {}
+    # Trees get numbers in the order of their first group; whatever hangs with "in no group" gets none.
+    number_of_root: dict[int, int] = {}
     joined = np.full(recode.size, NO_GROUP, np.int64)
     for group in range(recode.size):
         if root(group) != root(outside):
-            joined[group] = kept.setdefault(root(group), len(kept))
+            joined[group] = number_of_root.setdefault(root(group), len(number_of_root))
     extended = np.append(joined, NO_GROUP)
     of_class = np.array([extended[first[place]] for place in range(axis.size)], np.int64)
-    return joined, of_class, max(len(kept), 1)
+    return joined, of_class, max(len(number_of_root), 1)

@@ -10,19 +10,19 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from confide.attacks.reconstruction.highs import SolverResult, fit, integer_solution, minimise
 from confide.attacks.reconstruction.integer_program import (
     Flags,
+    IntegerProgram,
     NoSolution,
-    Programme,
-    Reduced,
-    Structure,
-    programme,
+    ProgramStructure,
+    ReducedProgram,
+    integer_program,
+    program_structure,
     reduce,
-    structure,
 )
-from confide.attacks.reconstruction.marginals import Floats, Integers, Published
-from confide.attacks.reconstruction.solving import Answer, fit, minimise, whole_solution
 from confide.errors import ParameterError
+from confide.releases.published import Floats, Integers, Published
 
 # What no figure of a unit tells: attributes of a record for which another value would do as well.
 #
@@ -34,36 +34,36 @@ from confide.errors import ParameterError
 _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
-def guessed(made: Programme) -> Integers:
+def guessed(program: IntegerProgram) -> Integers:
     """For each variable the attributes that are a guess, as bits: 1 for the first axis of the space, 2 for the next."""
-    bits = np.zeros(made.size, np.int64)
-    shape = made.structure.space.shape
-    if not made.size or not shape:
+    bits = np.zeros(program.size, np.int64)
+    shape = program.structure.space.shape
+    if not program.size or not shape:
         return bits
-    kind = _kinds(made)
-    known, first = np.unique(kind, return_index=True)
-    if len(known) == made.size:
+    kind = _kinds(program)
+    kinds, first = np.unique(kind, return_index=True)
+    if len(kinds) == program.size:
         return bits
-    for axis, place in enumerate(np.unravel_index(made.cell, shape)):
-        several = np.zeros(len(known), bool)
-        of_kind = np.searchsorted(known, kind)
+    for axis, place in enumerate(np.unravel_index(program.cell, shape)):
+        several = np.zeros(len(kinds), bool)
+        of_kind = np.searchsorted(kinds, kind)
         several[of_kind[place != place[first][of_kind]]] = True
         bits |= several[of_kind].astype(np.int64) << axis
     return bits
 
 
-def _kinds(made: Programme) -> Integers:
+def _kinds(program: IntegerProgram) -> Integers:
     """A number for each variable, the same for those of a block that the same rows count.
 
     The rows of a variable are summed up as mixed 64-bit numbers; that two different sets of rows get the same sum has
     a chance of about 2^-64 for each pair.
     """
-    rows = sparse.vstack([made.exact.matrix, made.noisy.matrix], format="csr").astype(np.uint64)
+    rows = sparse.vstack([program.exact.matrix, program.noisy.matrix], format="csr").astype(np.uint64)
     mixed = np.arange(1, rows.shape[0] + 1, dtype=np.uint64) * _STEP
     mixed = (mixed ^ (mixed >> np.uint64(31))) * _MIX
     sums = rows.T @ (mixed ^ (mixed >> np.uint64(29)))
-    sums[made.upper == 0] = 0
-    _, kind = np.unique(np.stack([made.block.astype(np.uint64), sums]), axis=1, return_inverse=True)
+    sums[program.upper == 0] = 0
+    _, kind = np.unique(np.stack([program.block.astype(np.uint64), sums]), axis=1, return_inverse=True)
     return np.asarray(kind, np.int64).reshape(-1)
 
 
@@ -110,14 +110,25 @@ class Variability:
 UNIQUE = Variability("proven", 0.0, 0.0)
 
 
-def variability(histogram: Integers, left: Reduced, seconds: float) -> Variability:
-    """The solution variability of a block whose solution is ``histogram``, one count for each variable."""
+def variability(histogram: Integers, reduced: ReducedProgram, seconds: float) -> Variability:
+    """The solution variability of a block, by the formula above.
+
+    Args:
+        histogram: A solution: one count for each variable of the programme, shape (variables,).
+        reduced: What the exact rows of the programme leave open.
+        seconds: How long the solver may take.
+
+    Returns:
+        The variability in per cent, proven or between two bounds.
+    """
     people = int(histogram.sum())
-    if left.determined or not people:
+    if reduced.determined or not people:
         return UNIQUE
-    fixed = people - int(histogram[left.free].sum())
-    answer = _least_in_common(histogram[left.free].astype(float), left, seconds)
+    # Determined cells are the same in every solution: only the free ones go into the programme.
+    fixed = people - int(histogram[reduced.free].sum())
+    answer = _least_in_common(histogram[reduced.free].astype(float), reduced, seconds)
     in_common = people if answer.values is None else fixed + round(answer.objective)
+    # The fewest people that any two solutions have in common: the optimum, or a bound if the time was up.
     fewest = fixed + max(0, int(np.ceil(answer.bound - _TOLERANCE))) if np.isfinite(answer.bound) else fixed
     fewest = in_common if answer.status == "solved" else min(fewest, in_common)
     status: VariabilityStatus = "proven" if fewest == in_common else "time limit"
@@ -128,18 +139,24 @@ def _share(different: int, people: int) -> float:
     return 100.0 * different / people
 
 
-def _least_in_common(here: Floats, left: Reduced, seconds: float) -> Answer:
-    """Minimises Σ min(h_i, h'_i) over the free variables."""
-    size = len(left.free)
-    low, high = left.lower[left.free], left.upper[left.free]
+def _least_in_common(here: Floats, reduced: ReducedProgram, seconds: float) -> SolverResult:
+    """Minimises Σ min(h_i, h'_i) over the free variables, by the three cases above.
+
+    ``here`` is h, one count for each free variable. The variables of the programme are h' (size), z of the cells with
+    h_i = 1 (ones), z of those with more (many), and m of these (many).
+    """
+    size = len(reduced.free)
+    low, high = reduced.lower[reduced.free], reduced.upper[reduced.free]
+    # Which case each cell is: min is h' itself; a binary; or m. Cells with h_i = 0 have nothing in common.
     direct = (here > 0) & (high <= here)
     single = np.flatnonzero((here == 1) & ~direct)
     several = np.flatnonzero((here > 1) & ~direct)
     ones, many = len(single), len(several)
+    # What is summed up, and between which bounds: h' as before, z in {0, 1}, m up to h.
     cost = np.concatenate([direct.astype(float), np.ones(ones), np.zeros(many), np.ones(many)])
     lower = np.concatenate([low, np.zeros(ones + many), np.minimum(low[several], here[several])])
     upper = np.concatenate([high, np.ones(ones + many), here[several]])
-    whole = np.concatenate([np.ones(size + ones + many), np.zeros(many)])
+    integers = np.concatenate([np.ones(size + ones + many), np.zeros(many)])
 
     def pick(which: Integers, value: Any) -> Any:
         return sparse.csr_array(
@@ -152,18 +169,19 @@ def _least_in_common(here: Floats, left: Reduced, seconds: float) -> Answer:
     def nothing(rows: int, columns: int) -> Any:
         return sparse.csr_array((rows, columns))
 
-    rows = left.matrix.shape[0]
+    # The rows: the published figures; h' - u z ≤ 0; h z - m ≤ 0; h' - u z - m ≤ 0.
+    rows = reduced.matrix.shape[0]
     parts = [
-        sparse.hstack([left.matrix, nothing(rows, ones + 2 * many)]),
+        sparse.hstack([reduced.matrix, nothing(rows, ones + 2 * many)]),
         sparse.hstack([pick(single, 1.0), diagonal(-high[single]), nothing(ones, 2 * many)]),
         sparse.hstack([nothing(many, size + ones), diagonal(here[several]), diagonal(-np.ones(many))]),
         sparse.hstack([pick(several, 1.0), nothing(many, ones), diagonal(-high[several]), diagonal(-np.ones(many))]),
     ]
     matrix = sparse.vstack(parts, format="csc")
     extra = ones + 2 * many
-    least = np.concatenate([left.least, np.full(extra, -np.inf)])
-    most = np.concatenate([left.most, np.zeros(extra)])
-    return minimise(cost, matrix, least, most, lower, upper, whole, seconds)
+    least = np.concatenate([reduced.least, np.full(extra, -np.inf)])
+    most = np.concatenate([reduced.most, np.zeros(extra)])
+    return minimise(cost, matrix, least, most, lower, upper, integers, seconds)
 
 
 MOST_PEOPLE = 100_000_000
@@ -171,8 +189,8 @@ MOST_PEOPLE = 100_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How an attack is made."""
+class AttackSettings:
+    """How an attack is program."""
 
     depth: int
     repeats: int
@@ -181,7 +199,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Attacked:
+class UnitSolution:
     """What the attack on a unit found, one entry for each cell with people: block, cell, people and their confidence.
 
     The confidence of the j-th person of a cell, as block tables show it (ages in their groups), is the share of the
@@ -205,19 +223,19 @@ class Attacked:
 class Attack:
     """Everything that is the same for all units."""
 
-    def __init__(self, published: Published, settings: Settings):
+    def __init__(self, published: Published, settings: AttackSettings):
         self.published = published
         self.settings = settings
 
     @cached_property
-    def plan(self) -> Structure:
+    def plan(self) -> ProgramStructure:
         """The structure of the programmes."""
-        return structure(self.published, self.settings.depth)
+        return program_structure(self.published, self.settings.depth)
 
     @cached_property
-    def block_plan(self) -> Structure:
+    def block_plan(self) -> ProgramStructure:
         """The structure for the solution variability of one block, over the cells that block tables tell apart."""
-        return self.plan if self.settings.depth == 0 else structure(self.published, 0, finest_only=True)
+        return self.plan if self.settings.depth == 0 else program_structure(self.published, 0, finest_only=True)
 
     @cached_property
     def to_block_cells(self) -> Integers:
@@ -229,76 +247,93 @@ class Attack:
         """Whether the number of people of a block is published: without it, variability has no denominator."""
         return any(item.depth == 0 and item.exact and item.totals is not None for item in self.published.marginals)
 
-    def unit(self, number: int, blocks: Sequence[int]) -> Attacked:
+    def unit(self, number: int, blocks: Sequence[int]) -> UnitSolution:
         """The attack on a unit.
 
         :raises NoSolution: if no records have its tables.
         """
-        made = programme(self.plan, blocks)
-        left = reduce(made)
-        noisy = made.noisy.matrix.shape[0] > 0
+        # The programme, and what its exact rows leave open.
+        program = integer_program(self.plan, blocks)
+        reduced = reduce(program)
+        noisy = program.noisy.matrix.shape[0] > 0
         seconds = self.settings.seconds
         deviation = 0.0
         values: Integers | None
         if noisy:
-            found = fit(made, left, seconds)
-            values, deviation = (None, 0.0) if found is None else (found.values, found.deviation)
+            closest_fit = fit(program, reduced, seconds)
+            values, deviation = (None, 0.0) if closest_fit is None else (closest_fit.values, closest_fit.deviation)
         else:
-            values = whole_solution(left, None, seconds)
+            values = integer_solution(reduced, None, seconds)
         if values is None:
             nothing = np.zeros(0, np.int64)
-            return Attacked(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
-        check_figures(made, values)
+            return UnitSolution(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
+        check_figures(program, values)
         _check_number(int(values.sum()))
-        blocks_there = np.unique(made.block[values > 0]).tolist()
-        known: dict[int, Variability | None] = dict.fromkeys(blocks_there)
-        person = np.repeat(np.arange(made.size), values)
-        group, of_person = self._groups(made, person)
-        lower = np.bincount(group, left.lower).astype(np.int64)
+        blocks_there = np.unique(program.block[values > 0]).tolist()
+        variabilities: dict[int, Variability | None] = dict.fromkeys(blocks_there)
+        # One person for each count; people of cells that block tables do not tell apart form a group.
+        person = np.repeat(np.arange(program.size), values)
+        group, of_person = self._groups(program, person)
+        lower = np.bincount(group, reduced.lower).astype(np.int64)
         if not noisy:
             for block in blocks_there:
-                known[block] = self._variability(block, made, left, values, group, lower)
+                variabilities[block] = self._variability(block, program, reduced, values, group, lower)
+        # The j-th person of a group is in every solution if each has at least j people there, or the block has one
+        # solution alone.
         copy = _rank(of_person)
-        sure = [block for block, item in known.items() if item is not None and item.unique]
-        certain = (copy <= lower[of_person]) | np.isin(made.block[person], sure)
+        sure = [block for block, item in variabilities.items() if item is not None and item.unique]
+        certain = (copy <= lower[of_person]) | np.isin(program.block[person], sure)
         confidence = np.where(certain, 1.0, np.nan)
         if self.settings.repeats and not certain.all():
-            shares = self._shares(number, made, left, group, of_person, copy, noisy=noisy)
+            shares = self._shares(number, program, reduced, group, of_person, copy, noisy=noisy)
             confidence = np.where(certain, 1.0, shares)
-        told = guessed(made)[person]
-        return Attacked(made.block[person], made.cell[person], confidence, certain, told, known, True, deviation)
+        return UnitSolution(
+            program.block[person],
+            program.cell[person],
+            confidence,
+            certain,
+            guessed(program)[person],
+            variabilities,
+            deviation=deviation,
+        )
 
-    def _groups(self, made: Programme, person: Integers) -> tuple[Integers, Integers]:
+    def _groups(self, program: IntegerProgram, person: Integers) -> tuple[Integers, Integers]:
         """Variables that block tables do not tell apart form a group: for each variable and each person its number."""
-        key = made.block * self.block_plan.space.cells + self.to_block_cells[made.cell]
+        key = program.block * self.block_plan.space.cells + self.to_block_cells[program.cell]
         group = np.unique(key, return_inverse=True)[1].astype(np.int64)
         return group, group[person]
 
     def _variability(
-        self, block: int, made: Programme, left: Reduced, values: Integers, group: Integers, lower: Integers
+        self,
+        block: int,
+        program: IntegerProgram,
+        reduced: ReducedProgram,
+        values: Integers,
+        group: Integers,
+        lower: Integers,
     ) -> Variability | None:
         """The variability of one block. Raises ``lower`` where the tables of the block alone say more."""
         if not self.countable:
             return None
         if self.settings.depth == 0:
-            return variability(values, left, self.settings.seconds)
-        alone = programme(self.block_plan, [block])
-        reduced = reduce(alone)
-        here = np.flatnonzero(made.block == block)
-        cells = self.to_block_cells[made.cell[here]]
+            return variability(values, reduced, self.settings.seconds)
+        alone = integer_program(self.block_plan, [block])
+        alone_reduced = reduce(alone)
+        here = np.flatnonzero(program.block == block)
+        cells = self.to_block_cells[program.cell[here]]
         least = np.zeros(self.block_plan.space.cells, np.int64)
-        least[alone.cell] = reduced.lower.astype(np.int64)
+        least[alone.cell] = alone_reduced.lower.astype(np.int64)
         lower[group[here]] = np.maximum(lower[group[here]], least[cells])
-        if reduced.determined:
+        if alone_reduced.determined:
             return UNIQUE
         histogram = np.bincount(cells, values[here], self.block_plan.space.cells).astype(np.int64)
-        return variability(histogram[alone.cell], reduced, self.settings.seconds)
+        return variability(histogram[alone.cell], alone_reduced, self.settings.seconds)
 
     def _shares(
         self,
         number: int,
-        made: Programme,
-        left: Reduced,
+        program: IntegerProgram,
+        reduced: ReducedProgram,
         group: Integers,
         of_person: Integers,
         copy: Integers,
@@ -309,12 +344,12 @@ class Attack:
         generator = np.random.default_rng([self.settings.seed, number])
         times, there = 0, np.zeros(len(of_person))
         for _ in range(self.settings.repeats):
-            cost = generator.standard_normal(made.size)
+            cost = generator.standard_normal(program.size)
             if noisy:
-                found = fit(made, left, self.settings.seconds, cost)
-                other = None if found is None else found.values
+                closest_fit = fit(program, reduced, self.settings.seconds, cost)
+                other = None if closest_fit is None else closest_fit.values
             else:
-                other = whole_solution(left, cost, self.settings.seconds)
+                other = integer_solution(reduced, cost, self.settings.seconds)
             if other is not None:
                 times += 1
                 there += np.bincount(group, other)[of_person] >= copy
@@ -342,13 +377,15 @@ def _check_number(people: int) -> None:
         )
 
 
-def check_figures(made: Programme, values: Integers) -> None:
+def check_figures(program: IntegerProgram, values: Integers) -> None:
     """Every exact published figure against the solution, in whole numbers."""
-    sums = made.exact.matrix.astype(np.int64) @ values
-    count = made.exact.count.astype(np.int64)
-    wrong = np.where(made.exact.at_most, sums > count, sums != count)
+    sums = program.exact.matrix.astype(np.int64) @ values
+    count = program.exact.count.astype(np.int64)
+    wrong = np.where(program.exact.at_most, sums > count, sums != count)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise NoSolution(
-            "a published figure does not hold", [made.row_name(made.exact, row)], made.unit_name(made.exact, row)
+            "a published figure does not hold",
+            [program.row_name(program.exact, row)],
+            program.unit_name(program.exact, row),
         )

@@ -6,7 +6,7 @@ Start with :mod:`confide.attacks.reidentification.rates`, which does all of it; 
 
 from __future__ import annotations
 
-from confide.attacks.reidentification.attacker import (
+from confide.attacks.reidentification.attacker_file import (
     AttackerSettings,
     attacker_settings,
     make_attacker,
@@ -20,7 +20,8 @@ from confide.attacks.reidentification.baselines import (
     proportional_guesser_of_others,
 )
 from confide.attacks.reidentification.columns import AgeBins, load_age_bins
-from confide.attacks.reidentification.linking import Agreement, Linked
+from confide.attacks.reidentification.from_files import reidentify_files
+from confide.attacks.reidentification.linking import Agreement, LinkageRates
 from confide.attacks.reidentification.matching import Matches, match
 from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import (
@@ -39,7 +40,7 @@ __all__ = [
     "AttackerSettings",
     "DivideBy",
     "GuessFrom",
-    "Linked",
+    "LinkageRates",
     "Matches",
     "Rates",
     "Reidentification",
@@ -57,6 +58,7 @@ __all__ = [
     "read_people",
     "reidentification_rates",
     "reidentify",
+    "reidentify_files",
     "size_labels",
     "with_person_ids",
 ]

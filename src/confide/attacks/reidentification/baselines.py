@@ -39,7 +39,7 @@ class Composition:
 
     mode: Integers = field(repr=False)
     """The modal group of each block."""
-    found: Integers = field(repr=False)
+    source: Integers = field(repr=False)
     """Where it was found: :class:`ModeFrom`, for each block."""
     people: Integers = field(repr=False)
     """How many people each block has."""
@@ -59,24 +59,26 @@ class Composition:
 
 def composition(coding: Coding, people: Coded, whole_mode: int | None = None) -> Composition:
     """The groups of each block among ``people``. ``whole_mode`` is the code of the last resort, by default theirs."""
-    known = (people.block >= 0) & (people.group >= 0)
-    block, group = people.block[known], people.group[known]
+    complete = (people.block >= 0) & (people.group >= 0)
+    block, group = people.block[complete], people.group[complete]
     cells, counts = np.unique(block * coding.groups + group, return_counts=True)
     numbers = np.bincount(block, minlength=coding.blocks)
     in_block = _unique_mode(cells // coding.groups, cells % coding.groups, counts, coding.blocks)
+    # Where a block has no single commonest group: that of its block group, if it has one.
     above = coding.block_group
     members = np.flatnonzero(above[block] >= 0)
     wide = above[block[members]] * coding.groups + group[members]
     wide_cells, wide_counts = np.unique(wide, return_counts=True)
     size = int(above.max(initial=0)) + 1
     in_group = _unique_mode(wide_cells // coding.groups, wide_cells % coding.groups, wide_counts, size)
+    # And where that fails too: the commonest of all.
     if whole_mode is None:
         whole_mode = int(np.argmax(np.bincount(group, minlength=1)))
     over = np.where(above >= 0, in_group[np.maximum(above, 0)], UNKNOWN)
     mode = np.where(in_block >= 0, in_block, np.where(over >= 0, over, whole_mode))
-    found = np.where(in_block >= 0, ModeFrom.BLOCK, np.where(over >= 0, ModeFrom.BLOCK_GROUP, ModeFrom.WHOLE))
+    source = np.where(in_block >= 0, ModeFrom.BLOCK, np.where(over >= 0, ModeFrom.BLOCK_GROUP, ModeFrom.WHOLE))
     return Composition(
-        mode.astype(np.int64), found.astype(np.int64), numbers.astype(np.int64), cells, counts, coding.groups
+        mode.astype(np.int64), source.astype(np.int64), numbers.astype(np.int64), cells, counts, coding.groups
     )
 
 

@@ -74,9 +74,9 @@ def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array)
 
 def _present(codes: Integers, number: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which of the codes 0, 1, … occur."""
-    found = np.zeros(number, dtype=bool)
-    found[codes[codes >= 0]] = True
-    return found
+    present = np.zeros(number, dtype=bool)
+    present[codes[codes >= 0]] = True
+    return present
 
 
 _MIXED = "words and whole numbers"
@@ -245,12 +245,12 @@ def _variability(table: pa.Table, block: Integers, blocks: int) -> np.ndarray[An
     wrong = np.flatnonzero((given < 0) | (given > 100))
     if len(wrong):
         raise _no_variability("a number out of range", int(wrong[0]) + 1)
-    known = (block >= 0) & ~np.isnan(given)
-    if not known.any():
+    stated = (block >= 0) & ~np.isnan(given)
+    if not stated.any():
         return None
-    found = np.full(blocks, -np.inf)
-    np.maximum.at(found, block[known], given[known])
-    return np.where(np.isneginf(found), np.nan, found)
+    largest = np.full(blocks, -np.inf)
+    np.maximum.at(largest, block[stated], given[stated])
+    return np.where(np.isneginf(largest), np.nan, largest)
 
 
 def _no_variability(found: str, row: int | None) -> InputError:

@@ -78,12 +78,16 @@ class AgeBins:
 
 
 def load_age_bins(name: str | Sequence[int] = "sf1-block") -> AgeBins:
-    """The groups that ship under ``name``, or those with the first years given (``"0,18,65"`` or numbers)."""
+    """The groups that ship under a name, or those with the first years given.
+
+    >>> load_age_bins("0,18,65").starts
+    (0, 18, 65)
+    """
     if not isinstance(name, str):
         return AgeBins("own", tuple(int(start) for start in name))
-    known = {key: value for key, value in load_shipped("attacks", "age-bins").items() if isinstance(value, dict)}
-    if name in known:
-        return AgeBins(name, tuple(known[name]["starts"]))
+    shipped_bins = {key: value for key, value in load_shipped("attacks", "age-bins").items() if isinstance(value, dict)}
+    if name in shipped_bins:
+        return AgeBins(name, tuple(shipped_bins[name]["starts"]))
     parts = [part.strip() for part in name.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parts):
         raise ParameterError(
@@ -91,7 +95,7 @@ def load_age_bins(name: str | Sequence[int] = "sf1-block") -> AgeBins:
             "there are no groups of ages of this name",
             where=Place(path="age_bins"),
             found=name[:60],
-            expected=f"one of {', '.join(sorted(known))}, or first years such as 0,5,10,18,65",
+            expected=f"one of {', '.join(sorted(shipped_bins))}, or first years such as 0,5,10,18,65",
             remedy="correct the name, or write the first years",
         )
     return AgeBins("own", tuple(map(int, parts)))
@@ -103,11 +107,11 @@ def range_of_label(label: str) -> tuple[int, int] | None:
     >>> range_of_label("22 - 24"), range_of_label("85+"), range_of_label("old")
     ((22, 24), (85, 200), None)
     """
-    found = _LABEL.fullmatch(label)
-    if not found:
+    parsed = _LABEL.fullmatch(label)
+    if not parsed:
         return None
-    low = int(found.group(1))
-    high = OLDEST if found.group(2) else int(found.group(3) or low)
+    low = int(parsed.group(1))
+    high = OLDEST if parsed.group(2) else int(parsed.group(3) or low)
     return (low, high) if low <= high else None
 
 
@@ -134,8 +138,8 @@ def check_columns(role: Role, table: pa.Table) -> None:
     findings = [finding for name in there for finding in _wrong_type(role, name, table.column(name))]
     if role is Role.TRUTH and not findings:
         # Who has no person id is in the truth and not data-defined; a block may be in no block group.
-        whole = [*NEEDED[role], *(["tract"] if "tract" in there else [])]
-        findings = [finding for name in whole for finding in _lacking(role, name, table.column(name))]
+        required = [*NEEDED[role], *(["tract"] if "tract" in there else [])]
+        findings = [finding for name in required for finding in _lacking(role, name, table.column(name))]
     if findings:
         raise InputError(findings)
 
@@ -159,8 +163,8 @@ def ages_of(role: Role, table: pa.Table, name: str) -> Integers:
     if is_text(values.type):
         text = _without_zeros(values.cast(pa.large_string()))
         values = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
-    whole = _whole(role, name, values)
-    numbers = np.asarray(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    years = _whole(role, name, values)
+    numbers = np.asarray(pc.fill_null(years, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
     wrong = np.flatnonzero((numbers < 0) | (numbers > OLDEST))
     if len(wrong):
         raise InputError(
@@ -171,7 +175,7 @@ def ages_of(role: Role, table: pa.Table, name: str) -> Integers:
             expected=f"years from 0 to {OLDEST}, and nothing where the age is not known",
             remedy="correct the column",
         )
-    return np.where(pc.is_valid(whole).to_numpy(zero_copy_only=False), numbers, UNKNOWN)
+    return np.where(pc.is_valid(years).to_numpy(zero_copy_only=False), numbers, UNKNOWN)
 
 
 def plain(column: pa.ChunkedArray) -> pa.Array:

@@ -77,7 +77,7 @@ def agreements(matches: Matches, truth: Traits) -> tuple[Agreement, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class Linkage:
     """The putative matches of an attack, and what the truth says about each."""
 
     matches: Matches
@@ -92,7 +92,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkageRates:
     """Numbers of one universe. Rates divide by the attacker's records or by the data-defined persons of the truth."""
 
     universe: str
@@ -141,8 +141,8 @@ class Linked:
 
 def data_defined(people: Coded, order: Integers) -> Integers:
     """The rows with a person, a block, a sex and an age; the first in ``order`` of each person and block. They rise."""
-    whole = (people.person >= 0) & (people.block >= 0) & (people.sex >= 0) & (people.age >= 0)
-    rows = order[whole[order]]
+    complete = (people.person >= 0) & (people.block >= 0) & (people.sex >= 0) & (people.age >= 0)
+    rows = order[complete[order]]
     by_person = rows[np.lexsort((np.arange(len(rows)), people.block[rows], people.person[rows]))]
     first = np.ones(len(by_person), dtype=bool)
     first[1:] = np.diff(people.person[by_person]).astype(bool) | np.diff(people.block[by_person]).astype(bool)
@@ -158,18 +158,18 @@ def same_person(people: Coded, truth: Coded, defined: Integers, blocks: int) -> 
     if not len(keys):
         return np.full(len(people), UNKNOWN, dtype=np.int64)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    found = (keys[place] == wanted) & (people.person >= 0) & (people.block >= 0)
-    return np.where(found, defined[order][place], UNKNOWN)
+    present = (keys[place] == wanted) & (people.person >= 0) & (people.block >= 0)
+    return np.where(present, defined[order][place], UNKNOWN)
 
 
-def link(
+def link_records(
     coding: Coding,
     attacker: Coded,
     same: Integers,
     guesses: Composition,
     reconstructed_order: Integers,
     attacker_order: Integers,
-) -> Links:
+) -> Linkage:
     """The putative matches, confirmed or not, by the reconstruction and by both guessers."""
     ours, truth = coding.reconstructed, coding.truth
     matches = match(
@@ -180,12 +180,12 @@ def link(
         reconstructed_order,
         attacker_order,
     )
-    known, true = attacker.take(matches.right), same[matches.right]
+    people, true = attacker.take(matches.right), same[matches.right]
     # The same year of age is the same group.
-    there = (true != UNKNOWN) & (truth.sex[true] == known.sex) & (truth.bin[true] == known.bin)
+    there = (true != UNKNOWN) & (truth.sex[true] == people.sex) & (truth.bin[true] == people.bin)
     group = truth.group[true]
     block = truth.block[true]
-    return Links(
+    return Linkage(
         matches,
         there,
         there & (ours.group[matches.left] == group),
@@ -194,21 +194,21 @@ def link(
     )
 
 
-def linked(
-    links: Links, coding: Coding, attacker: Coded, same: Integers, traits: Traits, persons: Traits, by_persons: bool
-) -> tuple[Linked, ...]:
+def linkage_rates(
+    links: Linkage, coding: Coding, attacker: Coded, same: Integers, traits: Traits, persons: Traits, by_persons: bool
+) -> tuple[LinkageRates, ...]:
     """The numbers of every universe. ``traits`` are of the attacker's records, ``persons`` of the truth's."""
     exact = links.matches.passed == EXACT
     right = links.matches.right
     # An exact match is confirmed as such only if the truth has the same year, not just the same group.
     exact_confirmed = links.confirmed & exact & (coding.truth.age[same[right]] == attacker.age[right])
     of_persons = persons.universes()
-    found = []
+    rates = []
     for name, mask in traits.universes().items():
         here = mask[right]
         records, defined = int(mask.sum()), int(of_persons[name].sum())
-        found.append(
-            Linked(
+        rates.append(
+            LinkageRates(
                 universe=name,
                 attacker_records=records,
                 data_defined_persons=defined,
@@ -221,8 +221,8 @@ def linked(
                 divided_by=defined if by_persons else records,
             )
         )
-    return tuple(found)
+    return tuple(rates)
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _ratio(part: float, total: float) -> float | None:
+    return part / total if total else None

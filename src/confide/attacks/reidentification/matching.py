@@ -34,19 +34,32 @@ Pass = tuple[Integers, Integers]
 
 
 def match(passes: Sequence[Pass], left_order: Integers | None = None, right_order: Integers | None = None) -> Matches:
-    """The pairs of all passes. An order lists all rows of its side, first to last; by default, as they stand."""
+    """The pairs of all passes.
+
+    Args:
+        passes: For each pass the keys of all records on the left, shape (left,), and on the right, shape (right,). A
+            key below zero matches nothing.
+        left_order: All rows of the left, first to last; by default, as they stand.
+        right_order: All rows of the right.
+
+    Returns:
+        Pairs, with the pass that each is of.
+
+    >>> match([(np.array([7, 7, 8]), np.array([8, 7]))]).left.tolist()
+    [0, 2]
+    """
     if not passes:
         raise ParameterError("no-pass", "matching needs a pass", found="none", expected="at least one pair of keys")
     rows = [
         np.arange(len(keys), dtype=np.int64) if order is None else np.asarray(order, dtype=np.int64)
         for keys, order in zip(passes[0], (left_order, right_order), strict=True)
     ]
-    found: list[tuple[Integers, Integers, Integers]] = []
+    pairs: list[tuple[Integers, Integers, Integers]] = []
     for number, (left_keys, right_keys) in enumerate(passes):
         left, right = _one_pass(left_keys, right_keys, rows[0], rows[1])
-        found.append((left, right, np.full(len(left), number, dtype=np.int64)))
+        pairs.append((left, right, np.full(len(left), number, dtype=np.int64)))
         rows = [_without(rows[0], left, len(left_keys)), _without(rows[1], right, len(right_keys))]
-    return Matches(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    return Matches(*(np.concatenate(parts) for parts in zip(*pairs, strict=True)))
 
 
 def combine(*parts: tuple[Integers, int]) -> Integers:
@@ -63,11 +76,11 @@ def combine(*parts: tuple[Integers, int]) -> Integers:
             remedy="match part of the geography at a time",
         )
     first, number = parts[0]
-    key, known = first.astype(np.int64), first >= 0
+    key, valid = first.astype(np.int64), first >= 0
     for codes, number in parts[1:]:
         key = key * number + codes
-        known = known & (codes >= 0)
-    return np.where(known, key, UNKNOWN)
+        valid = valid & (codes >= 0)
+    return np.where(valid, key, UNKNOWN)
 
 
 def _one_pass(left_keys: Integers, right_keys: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:

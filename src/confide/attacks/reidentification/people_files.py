@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from confide.attacks.table_files import why_unreadable
 from confide.errors import Finding, InputError, ParameterError, Place
+from confide.inputs.table_files import why_unreadable
 
 
 class Role(StrEnum):
@@ -83,10 +83,10 @@ def read_people(path: Path, role: Role, columns: Mapping[str, str] | None = None
 
 def parse_columns(texts: Iterable[str]) -> dict[Role, dict[str, str]]:
     """``OURS=THEIRS`` for all three files, ``truth:OURS=THEIRS`` for one; several with commas between."""
-    found: dict[Role, dict[str, str]] = {role: {} for role in Role}
-    for text in (part for whole in texts for part in whole.split(",")):
-        left, equals, theirs = text.strip().partition("=")
-        role, colon, ours = left.rpartition(":")
+    names: dict[Role, dict[str, str]] = {role: {} for role in Role}
+    for text in (part for option in texts for part in option.split(",")):
+        target, equals, theirs = text.strip().partition("=")
+        role, colon, ours = target.rpartition(":")
         roles = [Role(role)] if role in set(Role) else [] if colon else list(Role)
         roles = [one for one in roles if ours in (*NEEDED[one], *OPTIONAL[one])]
         if not equals or not theirs or not roles:
@@ -100,8 +100,8 @@ def parse_columns(texts: Iterable[str]) -> dict[Role, dict[str, str]]:
                 remedy="correct --columns",
             )
         for one in roles:
-            found[one][ours] = theirs
-    return found
+            names[one][ours] = theirs
+    return names
 
 
 def _names(path: Path) -> list[str]:

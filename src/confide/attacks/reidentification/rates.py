@@ -13,32 +13,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.answers import TypedAnswer
+from confide.attacks.reidentification.attacker_file import AttackerSettings
 from confide.attacks.reidentification.baselines import ModeFrom, composition
 from confide.attacks.reidentification.coding import Coding, code
 from confide.attacks.reidentification.columns import AgeBins, Integers, load_age_bins
 from confide.attacks.reidentification.linking import (
     EXACT,
     Agreement,
-    Linked,
-    Links,
+    Linkage,
+    LinkageRates,
     agree,
     agreements,
     data_defined,
-    link,
-    linked,
+    link_records,
+    linkage_rates,
     same_person,
 )
 from confide.attacks.reidentification.traits import population_unique, traits
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 
-Row = TypeVar("Row", Agreement, Linked)
+Row = TypeVar("Row", Agreement, LinkageRates)
 
 
 class DivideBy(StrEnum):
@@ -76,9 +79,9 @@ class Rates:
     guess_from: GuessFrom
     seed: int
     agreement: tuple[Agreement, ...]
-    reidentification: tuple[Linked, ...]
+    reidentification: tuple[LinkageRates, ...]
 
-    def universe(self, name: str) -> Linked:
+    def universe(self, name: str) -> LinkageRates:
         """The numbers of one universe, such as ``unique&nonmodal``."""
         return self._named(name, self.reidentification)
 
@@ -114,14 +117,27 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Reidentification:
+class Reidentification(TypedAnswer):
     """An attack: its rates, and the matches themselves, which nobody but the curator may see."""
 
     rates: Rates
-    _links: Links = field(repr=False)
+    _links: Linkage = field(repr=False)
     _reconstructed: pa.Table = field(repr=False)
     _attacker: pa.Table = field(repr=False)
     _attacker_rows: Integers = field(repr=False)
+    attacker_settings: AttackerSettings | None = None
+    """How the attacker's file was made from the truth; None: it is a file of its own."""
+    matches_file: Path | None = None
+    """Where the matches were written, if they were."""
+    plots: tuple[Path, ...] = ()
+    """The pictures that were drawn of it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``confide attack reidentify --json`` prints: all rates, and which files were written."""
+        settings = self.attacker_settings
+        plain = {"ok": True} | self.rates.as_dict() | {"attacker": "file" if settings is None else settings.as_dict()}
+        plain |= {"plots": [str(path) for path in self.plots]} if self.plots else {}
+        return plain | ({"matches": str(self.matches_file)} if self.matches_file is not None else {})
 
     def matches(self) -> Confidential[pa.Table]:
         """Every putative match: rows of both files (from 1), the person, how the age matched, what the attacker now
@@ -156,8 +172,24 @@ def reidentify(
 ) -> Reidentification:
     """Match reconstructed records with an attacker's file, and say what came of it.
 
-    Columns: :mod:`confide.attacks.reidentification.people_files`. Of records that are alike in all that is matched, a
-    uniform number drawn from ``seed`` for each record says which comes first, in each file by itself.
+    Args:
+        reconstructed: Reconstructed records; columns: :mod:`confide.attacks.reidentification.people_files`.
+        attacker: What the attacker knows: person_id, geocode, sex, age.
+        truth: The confidential records: person_id, geocode, sex, age, cenrace, hispanic.
+        age_bins: ``sf1-block``, ``sf1-p12``, or the first years of the age groups.
+        block_group_digits: How many digits of a geocode name its block group.
+        seed: Of records that are alike in all that is matched, a uniform number drawn from it for each record says
+            which comes first, in each file by itself.
+        divide_by: Rates over the attacker's records, or over persons of the truth.
+        guess_from: Whose blocks the guessers know.
+
+    Returns:
+        The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
+
+    >>> people = {"geocode": ["1", "1"], "sex": [1, 2], "age": [30, 40], "cenrace": [0, 1], "hispanic": [0, 0]}
+    >>> truth = pa.table({"person_id": [1, 2]} | people)
+    >>> reidentify(pa.table(people), truth, truth).rates.universe("all").confirmed
+    2
     """
     bins = load_age_bins(age_bins)
     coding = code(reconstructed, attacker, truth, bins, block_group_digits)
@@ -175,21 +207,21 @@ def reidentify(
         np.argsort(np.random.default_rng(stream).random(len(people)), kind="stable")
         for stream, people in zip(streams, (coding.reconstructed, coding.attacker, coding.truth), strict=True)
     ]
-    kept = data_defined(coding.attacker, orders[1])
-    known = coding.attacker.take(kept)
+    attacker_rows = data_defined(coding.attacker, orders[1])
+    attacker_people = coding.attacker.take(attacker_rows)
     place = np.empty(len(coding.attacker), dtype=np.int64)
     place[orders[1]] = np.arange(len(coding.attacker))
     defined = data_defined(coding.truth, orders[2])
-    same = same_person(known, coding.truth, defined, coding.blocks)
+    same = same_person(attacker_people, coding.truth, defined, coding.blocks)
     true = composition(coding, coding.truth)
     guesses = true if GuessFrom(guess_from) is GuessFrom.TRUTH else composition(coding, coding.reconstructed)
-    links = link(coding, known, same, guesses, orders[0], np.argsort(place[kept]))
-    rows = linked(
+    links = link_records(coding, attacker_people, same, guesses, orders[0], np.argsort(place[attacker_rows]))
+    rows = linkage_rates(
         links,
         coding,
-        known,
+        attacker_people,
         same,
-        traits(coding, known, same, true),
+        traits(coding, attacker_people, same, true),
         traits(coding, coding.truth.take(defined), defined, true),
         DivideBy(divide_by) is DivideBy.DATA_DEFINED,
     )
@@ -197,8 +229,8 @@ def reidentify(
     inhabited = true.people > 0
     rates = Rates(
         reconstructed_records=len(coding.reconstructed),
-        attacker_records=len(known),
-        attacker_left_out=len(coding.attacker) - len(known),
+        attacker_records=len(attacker_people),
+        attacker_left_out=len(coding.attacker) - len(attacker_people),
         truth_records=len(coding.truth),
         data_defined_persons=len(defined),
         ages_in_no_group=int((coding.reconstructed.bin < 0).sum()),
@@ -207,7 +239,7 @@ def reidentify(
         population_unique_share_with_group=float(population_unique(coding, coding.truth, with_group=True).mean()),
         reconstructed_unique_share=_unique_share(coding),
         modes_from={
-            source.name.lower().replace("_", "-"): int((true.found[inhabited] == source).sum()) for source in ModeFrom
+            source.name.lower().replace("_", "-"): int((true.source[inhabited] == source).sum()) for source in ModeFrom
         },
         divide_by=DivideBy(divide_by),
         guess_from=GuessFrom(guess_from),
@@ -215,11 +247,11 @@ def reidentify(
         agreement=agreements(agree(coding, orders[0], orders[2]), everyone),
         reidentification=rows,
     )
-    return Reidentification(rates, links, reconstructed, attacker, kept)
+    return Reidentification(rates, links, reconstructed, attacker, attacker_rows)
 
 
 def reidentification_rates(reconstructed: pa.Table, attacker: pa.Table, truth: pa.Table, **settings: Any) -> Rates:
-    """The rates of :func:`reidentify`, with the same settings."""
+    """The rates of :func:`reidentify`, with the same settings: for who does not need the matches."""
     return reidentify(reconstructed, attacker, truth, **settings).rates
 
 

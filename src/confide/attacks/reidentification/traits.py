@@ -63,19 +63,19 @@ class Traits:
             NONMODAL: self.nonmodal,
             NOT_THERE: ~(self.modal | self.nonmodal),
         }
-        found = {ALL: every}
-        found |= {f"size:{label}": self.size == place for place, label in enumerate(size_labels())}
+        masks = {ALL: every}
+        masks |= {f"size:{label}": self.size == place for place, label in enumerate(size_labels())}
         crossed = {"&".join(names): np.logical_and.reduce([parts[name] for name in names]) for names in CROSSED}
-        found |= crossed
+        masks |= crossed
         stands_out = crossed[f"{UNIQUE}&{NONMODAL}"]
-        found |= {
+        masks |= {
             f"{UNIQUE}&{NONMODAL}&size:{label}": stands_out & (self.size == place)
             for place, label in enumerate(size_labels())
         }
         if self.certain is not None:
-            found[CERTAIN] = self.certain
-            found |= {f"{name}&{CERTAIN}": mask & self.certain for name, mask in crossed.items() if name != NOT_THERE}
-        return found
+            masks[CERTAIN] = self.certain
+            masks |= {f"{name}&{CERTAIN}": mask & self.certain for name, mask in crossed.items() if name != NOT_THERE}
+        return masks
 
 
 def population_unique(coding: Coding, people: Coded, *, with_group: bool = False) -> Mask:

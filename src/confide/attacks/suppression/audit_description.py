@@ -68,7 +68,7 @@ class ProtectionText(_Part):
     percent: float | None = Field(None, gt=0, le=100)
 
 
-class Description(_Part):
+class SuppressionDescription(_Part):
     """The whole description."""
 
     variables: dict[str, VariableText]
@@ -78,10 +78,10 @@ class Description(_Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Described:
+class AuditInput:
     """A description and the folder that its files are in."""
 
-    description: Description
+    description: SuppressionDescription
     folder: Path
     file: Path
     data: Path | None
@@ -89,7 +89,7 @@ class Described:
     """Whether nobody wrote it: the table was taken for what such tables commonly are."""
 
 
-def describe(path: Path) -> Described:
+def describe(path: Path) -> AuditInput:
     """The description of a table: the file itself, one beside the data, or one in the folder."""
     data = None
     if path.is_dir():
@@ -111,7 +111,7 @@ def describe(path: Path) -> Described:
         )
     try:
         plain = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        description = Description.model_validate(plain)
+        description = SuppressionDescription.model_validate(plain)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(wrong(file, "the description is not TOML", str(error), "a TOML file")) from None
     except ValidationError as error:
@@ -121,7 +121,7 @@ def describe(path: Path) -> Described:
                 for each in error.errors()
             ]
         ) from None
-    return Described(description, file.parent, file, data)
+    return AuditInput(description, file.parent, file, data)
 
 
 def wrong(path: Path, what: str, found: str | None, expected: str) -> Finding:

@@ -6,25 +6,19 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.attacks.suppression.audit import Required, Suspect
 from confide.attacks.suppression.audit_description import (
-    Described,
-    Description,
+    AuditInput,
     ProtectionText,
     TableText,
-    VariableText,
-    describe,
     wrong,
 )
-from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
-from confide.mechanisms.suppression.output import read_table
-from confide.mechanisms.suppression.programme import described
+from confide.attacks.suppression.suppression_audit import Required, Suspect
+from confide.errors import CONFIDENTIAL, InputError, Place
 from confide.mechanisms.suppression.structure import (
     ROOT,
     Dimension,
@@ -35,8 +29,6 @@ from confide.mechanisms.suppression.structure import (
     link,
     tree,
 )
-from confide.mechanisms.suppression.verify import bounds, gathered
-from confide.releases.tabular import UnlikePlanError, table_files
 
 # Files of suppressed tables as columns of texts and numbers, with a reason for each that cannot be read.
 
@@ -76,13 +68,13 @@ def read_columns(path: Path, delimiter: str) -> dict[str, list[str]]:
 
 
 def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, secret: bool) -> Floats:
-    found = np.zeros(len(texts))
+    numbers = np.zeros(len(texts))
     for row, text in enumerate(texts):
         if hidden[row] or (secret and not text):
             continue
         try:
-            found[row] = float(text)
-            if not np.isfinite(found[row]) or abs(found[row]) > LARGEST:
+            numbers[row] = float(text)
+            if not np.isfinite(numbers[row]) or abs(numbers[row]) > LARGEST:
                 raise ValueError
         except ValueError:
             place = Place(file=path.name, row=row + 1, column=column)
@@ -91,7 +83,7 @@ def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, se
             raise InputError(
                 "bad-figure", what, place, CONFIDENTIAL if secret else repr(text), EXPECTED, remedy
             ) from None
-    return found
+    return numbers
 
 
 def require_whole(path: Path, column: str, texts: list[str], value: Floats) -> None:
@@ -129,7 +121,7 @@ class _Read:
     levels: dict[str, Floats]
 
 
-def read_suspect(described: Described) -> Suspect:
+def read_suspect(described: AuditInput) -> Suspect:
     """The tables of a description. Raises with a finding for everything that does not fit."""
     description = described.description
     read = [_read_table(described, text, described.folder, with_marks=True) for text in description.tables]
@@ -146,7 +138,7 @@ def read_suspect(described: Described) -> Suspect:
     return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, width, beside)
 
 
-def read_required(described: Described, suspect: Suspect, truth: Path) -> Required:
+def read_required(described: AuditInput, suspect: Suspect, truth: Path) -> Required:
     """True figures, and how far the intervals must reach. Confidential: no figure of it is ever in a message."""
     description, linked = described.description, suspect.linked
     cells = linked.structure.cells
@@ -170,17 +162,17 @@ def read_required(described: Described, suspect: Suspect, truth: Path) -> Requir
     return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
 
 
-def _rules(asked: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
-    if asked.threshold is not None:
-        small = (value > 0) & (value <= asked.threshold)
-        levels[UPPER] = np.maximum(levels[UPPER], np.where(small, asked.threshold + 1 - value, 0.0))
-        levels[SLIDING] = np.maximum(levels[SLIDING], np.where(small, asked.threshold, 0.0))
-    if asked.percent is not None:
-        away = np.where(np.isnan(value), 0.0, np.abs(value)) * asked.percent / 100
+def _rules(rules: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
+    if rules.threshold is not None:
+        small = (value > 0) & (value <= rules.threshold)
+        levels[UPPER] = np.maximum(levels[UPPER], np.where(small, rules.threshold + 1 - value, 0.0))
+        levels[SLIDING] = np.maximum(levels[SLIDING], np.where(small, rules.threshold, 0.0))
+    if rules.percent is not None:
+        away = np.where(np.isnan(value), 0.0, np.abs(value)) * rules.percent / 100
         levels[LOWER], levels[UPPER] = np.maximum(levels[LOWER], away), np.maximum(levels[UPPER], away)
 
 
-def _read_table(described: Described, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
+def _read_table(described: AuditInput, text: TableText, folder: Path, *, with_marks: bool) -> _Read:
     data = described.data if with_marks and text.file is None else None
     path = data or folder / (text.file or described.file.with_suffix(".csv").name)
     rows = read_columns(path, text.delimiter)
@@ -229,7 +221,7 @@ def _hidden(text: TableText, rows: dict[str, list[str]]) -> Flags:
     )
 
 
-def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[TableDimensions, Integers]:
+def _layout(described: AuditInput, read: _Read, every: Sequence[_Read]) -> tuple[TableDimensions, Integers]:
     """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
     dimensions, listed = [], []
     for name, codes in zip(read.variables, read.codes, strict=True):
@@ -246,37 +238,41 @@ def _layout(described: Described, read: _Read, every: Sequence[_Read]) -> tuple[
     return layout, at
 
 
-def _dimension(described: Described, name: str, every: Sequence[_Read]) -> Dimension:
+def _dimension(described: AuditInput, name: str, every: Sequence[_Read]) -> Dimension:
     """The tree of a variable. Codes that no hierarchy mentions are parts of the total, unless its parts are listed."""
     text = described.description.variables[name]
     below = {part for parts in text.parts.values() for part in parts}
     tops = [code for code in text.parts if code != text.total and code not in below]
-    known = {*below, *text.parts, text.total}
+    codes_in_tree = {*below, *text.parts, text.total}
     for read in every:
         codes = read.codes[read.variables.index(name)] if name in read.variables else []
         for row, code in enumerate(codes):
-            if code in known:
+            if code in codes_in_tree:
                 continue
             if text.total in text.parts:
                 place = Place(file=read.file, row=row + 1, column=name)
                 what, expected = "a code is not in the hierarchy", f"codes of [variables.{name}] parts"
                 raise InputError("unknown-code", what, place, repr(code), expected, "add it to the hierarchy")
-            known.add(code)
+            codes_in_tree.add(code)
             tops.append(code)
     return tree(name, {text.total: tops} | text.parts, text.total)
 
 
-def _pruned(whole: Dimension, present: set[str]) -> Dimension:
+def _pruned(dimension: Dimension, present: set[str]) -> Dimension:
     """Without codes below which the table has nothing: it is not divided so far."""
-    used = np.array([code in present for code in whole.codes], np.bool_)
-    for at in range(whole.size - 1, 0, -1):
+    used = np.array([code in present for code in dimension.codes], np.bool_)
+    for at in range(dimension.size - 1, 0, -1):
         if used[at]:
-            used[whole.parent[at]] = True
-    keep = [at for at in range(whole.size) if at == ROOT or any(used[c] for c in whole.children[whole.parent[at]])]
-    kept = [at for at in keep if at == ROOT or whole.parent[at] in set(keep)]
+            used[dimension.parent[at]] = True
+    keep = [
+        at
+        for at in range(dimension.size)
+        if at == ROOT or any(used[c] for c in dimension.children[dimension.parent[at]])
+    ]
+    kept = [at for at in keep if at == ROOT or dimension.parent[at] in set(keep)]
     number = {old: new for new, old in enumerate(kept)}
-    parent = tuple(-1 if at == ROOT else number[whole.parent[at]] for at in kept)
-    return Dimension(whole.name, tuple(whole.codes[at] for at in kept), parent)
+    parent = tuple(-1 if at == ROOT else number[dimension.parent[at]] for at in kept)
+    return Dimension(dimension.name, tuple(dimension.codes[at] for at in kept), parent)
 
 
 def _places(read: _Read, layout: TableDimensions, *, secret: bool = False) -> tuple[Integers, int | None]:
@@ -312,15 +308,15 @@ def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers,
             expected="every combination of codes, or `missing` in [[tables]]",
             remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
         )
-    known = at[~read.hidden]
-    clash = ~np.isnan(value[numbers[known]]) & (np.abs(value[numbers[known]] - read.value[~read.hidden]) > 0)
+    published = at[~read.hidden]
+    clash = ~np.isnan(value[numbers[published]]) & (np.abs(value[numbers[published]] - read.value[~read.hidden]) > 0)
     if clash.any():
         row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
         what, expected = "a cell has another figure than in a table before", "one figure for one cell"
         remedy = "correct the tables, or give variables that differ different names"
         raise InputError("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy)
-    value[numbers[known]] = read.value[~read.hidden]
-    hidden[numbers[known]] = False
+    value[numbers[published]] = read.value[~read.hidden]
+    hidden[numbers[published]] = False
     if missing == "zero":
         clash = np.nan_to_num(value[numbers[absent]]) != 0
         if clash.any():
@@ -329,84 +325,3 @@ def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers,
             raise InputError("tables-disagree", what, Place(file=read.file), found, expected, "correct `missing`")
         value[numbers[absent]] = 0.0
         hidden[numbers[absent]] = False
-
-
-# A release of ours as a suppressed table to be audited, from its files alone.
-
-
-def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
-    """The tables of a release and what its plan says that everybody knows."""
-    if manifest["mechanism"] != "suppression":
-        raise ReleaseError(_not_one(folder, f"a release by the mechanism {manifest['mechanism']}"))
-    question = manifest["plan"]["question"]
-    programme = described(question)
-    files = {file["path"] for file in manifest["files"]}
-    read = []
-    for table in programme.tables:
-        format_, path = next(iter(table_files(table.name, files).items()), ("", ""))
-        try:
-            magnitude = question["value"] is not None
-            read.append(read_table(folder / path, format_, table, magnitude=magnitude))
-        except (UnlikePlanError, OSError) as error:
-            found = str(error) if isinstance(error, UnlikePlanError) else "no file"
-            raise ReleaseError(_not_one(folder, found)) from None
-    value, hidden, agree = gathered(programme, read)
-    if not agree:
-        raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))
-    high = np.full(len(value), np.inf)
-    return Suspect(programme.linked, value, hidden, bounds(programme, question), high, integer=True)
-
-
-def _not_one(folder: Path, found: str) -> Finding:
-    what, remedy = "this is no release with suppressed cells", "verify it with `confide verify`"
-    return Finding("not-suppressed", what, Place(file=str(folder)), found, "its tables, as they were sealed", remedy)
-
-
-# A suppressed table without a description, read as such tables commonly are.
-#
-# One column has the figures, under a name that says so, and perhaps one has statuses. All others are variables, none
-# with a hierarchy, whose total is called as totals commonly are. What was taken for what is told: whoever knows
-# better writes a description (:mod:`confide.attacks.suppression.audit_description`).
-
-
-FIGURES = ("count", "value", "n", "obs_value", "figure")
-STATUSES = ("status", "obs_status", "conf_status")
-TOTALS = ("_T", "total", "all", "sum")
-"""Common names, in any case, in the order of preference."""
-
-
-def describe_or_assume(path: Path) -> Described:
-    """The description of a table; for a single file without one, what it is taken for."""
-    plain = path.is_file() and path.suffix != ".toml" and not path.with_suffix(".toml").is_file()
-    return _assumed(path) if plain else describe(path)
-
-
-def _assumed(path: Path) -> Described:
-    rows = read_columns(path, ",")
-    value, status = _first(FIGURES, list(rows)), _first(STATUSES, list(rows))
-    variables = [name for name in rows if name not in (value, status)]
-    if value is None or not variables:
-        raise ParameterError(
-            "no-description",
-            "there is no description of the table, and its columns do not say what they are",
-            where=Place(file=path.name),
-            found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
-            expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
-            remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
-        )
-    return Described(
-        Description(
-            variables={name: VariableText(total=_first(TOTALS, rows[name]) or TOTALS[0]) for name in variables},
-            tables=[TableText(name=path.stem, value=value, status=status)],
-        ),
-        path.parent,
-        path,
-        path,
-        assumed=True,
-    )
-
-
-def _first(names: tuple[str, ...], there: list[str]) -> str | None:
-    """The first of some names that is there, in any case, as it is written there."""
-    written = {each.lower(): each for each in reversed(there)}
-    return next((written[name.lower()] for name in names if name.lower() in written), None)

@@ -59,13 +59,13 @@ class Findings:
         """Raise what was gathered, if anything."""
         if not self.items:
             return
-        rest = Finding(
+        number_more = Finding(
             "pl94.more",
             f"{self.more:,} further findings are not shown.",
             Place(file=self.name),
             remedy="Mend the first ones, or ask for more findings.",
         )
-        raise InputError([*self.items, rest] if self.more else self.items)
+        raise InputError([*self.items, number_more] if self.more else self.items)
 
     def fail(self, code: str, what: str, **details: Any) -> InputError:
         """The error for a problem that leaves nothing more to look at: ``raise findings.fail(...)``."""
@@ -179,7 +179,7 @@ class Archive:
     def chunks(self, part: str) -> Iterator[bytes]:
         """The member's bytes in pieces of whole lines. Damage found on the way raises :class:`InputError`."""
         info = self.members[part]
-        rest = b""
+        unfinished_line = b""
         done = 0
         try:
             with self._zip.open(info) as stream:
@@ -187,10 +187,10 @@ class Archive:
                     done += len(block)
                     cut = block.rfind(b"\n") + 1
                     if cut:
-                        yield rest + block[:cut]
-                        rest = b""
-                    rest += block[cut:]
-                    if len(rest) > LONGEST_LINE:
+                        yield unfinished_line + block[:cut]
+                        unfinished_line = b""
+                    unfinished_line += block[cut:]
+                    if len(unfinished_line) > LONGEST_LINE:
                         raise self.findings.fail(
                             "line", "A line is longer than any in this layout.", member=info.filename
                         )
@@ -203,5 +203,5 @@ class Archive:
                 member=info.filename,
                 found=str(error) or "the data end early",
             ) from None
-        if rest:
-            yield rest + b"\n"
+        if unfinished_line:
+            yield unfinished_line + b"\n"

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from confide.answers import TypedAnswer
 from confide.errors import Place, RunError
 from confide.inputs.pl94.archive import Findings, Progress
 from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
@@ -34,7 +35,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class ImportSummary:
+class ImportSummary(TypedAnswer):
     """What an import made, and what it was checked against. All of it is in the published file."""
 
     source: str
@@ -142,7 +143,7 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
     """Temporary names for the two files, which take their own names if all goes well and vanish if not."""
     targets = (folder / PERSONS, folder / BLOCKS)
     drafts = tuple(folder / f".{target.name}.{os.getpid()}.part" for target in targets)
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     finished = False
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +171,7 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
         ) from None
     finally:
         if not finished:
-            _remove(drafts, made)
+            _remove(drafts, new_folders)
 
 
 def _sync(path: Path) -> None:
@@ -178,12 +179,12 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _remove(drafts: tuple[Path, ...], made: list[Path]) -> None:
+def _remove(drafts: tuple[Path, ...], new_folders: list[Path]) -> None:
     """Take away drafts, and folders that were made for them."""
     try:
         for draft in drafts:
             draft.unlink(missing_ok=True)
-        for path in made:
+        for path in new_folders:
             if path.exists():
                 path.rmdir()
     except OSError:

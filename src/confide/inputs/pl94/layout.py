@@ -24,7 +24,7 @@ CellArray = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class SummaryLevel:
     """A summary level: its code, the header fields of its geocode, and the code that means "in none"."""
 
     name: str
@@ -52,10 +52,10 @@ class GeoLayout:
     record_length: int
     encoding: str
     fields: dict[str, tuple[int, int]]
-    levels: dict[str, Level]
+    levels: dict[str, SummaryLevel]
     columns: dict[str, Column]
 
-    def geocode_columns(self, level: Level) -> tuple[str, ...]:
+    def geocode_columns(self, level: SummaryLevel) -> tuple[str, ...]:
         """The columns that, joined, are a level's geocode: the widest joined one, then single fields."""
         named = {column.fields: name for name, column in self.columns.items() if column.kind == "text"}
         outer = max(size for size in range(1, len(level.geocode) + 1) if level.geocode[:size] in named)
@@ -89,7 +89,7 @@ class Subtotal:
 
 
 @dataclass(frozen=True, slots=True)
-class TableLayout:
+class Pl94TableLayout:
     """Tables, and the lines of a table by race: one line for each cenrace, and the sums."""
 
     id: str
@@ -133,7 +133,9 @@ def geo_layout() -> GeoLayout:
         encoding=data["encoding"],
         fields={name: (start - 1, width) for name, (start, width) in data["fields"].items()},
         levels={
-            name: Level(name, item["sumlev"], tuple(item["geocode"]), item.get("none"), item.get("verify", False))
+            name: SummaryLevel(
+                name, item["sumlev"], tuple(item["geocode"]), item.get("none"), item.get("verify", False)
+            )
             for name, item in data["levels"].items()
         },
         columns={
@@ -143,7 +145,7 @@ def geo_layout() -> GeoLayout:
 
 
 @cache
-def table_layout() -> TableLayout:
+def table_layout() -> Pl94TableLayout:
     """The tables of 2010."""
     data = _read("tables2010.toml")
     tables: dict[str, PublishedTable] = {}
@@ -160,7 +162,7 @@ def table_layout() -> TableLayout:
         race_lines += range(size["first"], size["last"] + 1)
         subtotals.append(Subtotal(size["subtotal"], start, len(race_lines)))
     subtotals.append(Subtotal(lines["two_or_more"], subtotals[0].stop, len(race_lines)))
-    return TableLayout(
+    return Pl94TableLayout(
         id=data["id"],
         provenance=data["provenance"],
         identification=tuple(data["identification"]),

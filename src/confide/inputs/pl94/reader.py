@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from confide.errors import ParameterError
 from confide.inputs.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
-from confide.inputs.pl94.layout import CellArray, IntArray, Level, PublishedTable, geo_layout, table_layout
+from confide.inputs.pl94.layout import CellArray, IntArray, PublishedTable, SummaryLevel, geo_layout, table_layout
 from confide.inputs.pl94.segments import Header, read_header, read_segment
 from confide.inputs.pl94.sparse_counts import SparseRows
 
@@ -50,7 +50,7 @@ class Pl94File:
             result[level.name] = (rows[order], codes.take(order))
         return result
 
-    def codes(self, level: Level, rows: IntArray) -> pa.Array:
+    def codes(self, level: SummaryLevel, rows: IntArray) -> pa.Array:
         """The geocodes at ``level`` of kept rows: of a block's row, the code of the area the block is in."""
         parts = [
             self.header.geography[name].take(rows).combine_chunks() for name in geo_layout().geocode_columns(level)
@@ -61,9 +61,9 @@ class Pl94File:
         try:
             return self._levels[level]
         except KeyError:
-            known = ", ".join(self._levels)
+            names = ", ".join(self._levels)
             raise ParameterError(
-                "pl94.level", "There is no such summary level.", found=repr(level), expected=known
+                "pl94.level", "There is no such summary level.", found=repr(level), expected=names
             ) from None
 
     def rows(self, level: str) -> IntArray:
@@ -112,8 +112,16 @@ def read_pl94(
 ) -> Pl94File:
     """Read a state's 2010 PL 94-171 zip.
 
-    Everything wrong with its form is gathered, up to ``limit`` findings, and raised as :class:`InputError`.
     Whether its numbers agree with each other is asked by :func:`confide.inputs.pl94.check_consistency`.
+
+    Args:
+        path: The zip, as the Census Bureau publishes it.
+        limit: How many findings are gathered before the reading stops.
+        size_limit: The most bytes that the files may have when they are unpacked.
+        progress: A display, if one is wanted.
+
+    Raises:
+        InputError: With everything that is wrong with its form.
     """
     path = Path(path)
     findings = Findings(path.name, limit)

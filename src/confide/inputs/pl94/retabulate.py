@@ -23,8 +23,8 @@ from confide.inputs.pl94.layout import (
     RACES,
     CellArray,
     IntArray,
-    Level,
     PublishedTable,
+    SummaryLevel,
     geo_layout,
     table_layout,
 )
@@ -117,7 +117,7 @@ def compare(file: Pl94File, counts: SparseRows, *, findings: Findings | None = N
     )
 
 
-def _compare_level(file: Pl94File, counts: SparseRows, level: Level, findings: Findings) -> LevelComparison:
+def _compare_level(file: Pl94File, counts: SparseRows, level: SummaryLevel, findings: Findings) -> LevelComparison:
     layout = table_layout()
     codes, rows = file.geocodes(level.name), file.rows(level.name)
     area = _area_of_block(file, level, findings)
@@ -125,9 +125,9 @@ def _compare_level(file: Pl94File, counts: SparseRows, level: Level, findings: F
     for start, piece, people in _sums(counts, area, rows, level.name == "block"):
         for name in PERSON_TABLES:
             table = layout.tables[name]
-            made, published = tabulate(people, table), file.dense(table, piece)
+            tabulated, published = tabulate(people, table), file.dense(table, piece)
             cells += published.size
-            wrong = np.argwhere(made != published)
+            wrong = np.argwhere(tabulated != published)
             different += len(wrong)
             for row, line in wrong.tolist():
                 findings.add(
@@ -137,7 +137,7 @@ def _compare_level(file: Pl94File, counts: SparseRows, level: Level, findings: F
                     member=file.members[f"{table.segment:05}"],
                     line=int(file.lines[piece[row]]),
                     column=layout.cell_name(table, line),
-                    found=int(made[row, line]),
+                    found=int(tabulated[row, line]),
                     expected=int(published[row, line]),
                 )
     return LevelComparison(level.name, len(rows), cells, different)
@@ -158,7 +158,7 @@ def _sums(
         done += len(piece)
 
 
-def _area_of_block(file: Pl94File, level: Level, findings: Findings) -> IntArray:
+def _area_of_block(file: Pl94File, level: SummaryLevel, findings: Findings) -> IntArray:
     """For each block in order of geocode, the place of its area among the level's sorted rows; -1 for none."""
     codes = file.codes(level, file.rows("block"))
     place = pc.index_in(codes, value_set=file.geocodes(level.name))
@@ -270,15 +270,15 @@ def check_consistency(file: Pl94File, *, limit: int = 20) -> None:
             segments = [segment.dense(rows) for segment in file.segments]
             cells = {name: segments[table.segment - 1][:, table.cells] for name, table in layout.tables.items()}
             for table, line, expected, words in _sums_consistency(file, cells, rows):
-                found = cells[table.name][:, line - 1]
-                for row in np.flatnonzero(found != expected).tolist():
+                line_counts = cells[table.name][:, line - 1]
+                for row in np.flatnonzero(line_counts != expected).tolist():
                     findings.add(
                         "sum",
                         f"Table {table.name} of {level} {codes[done + row].as_py()} contradicts {words}.",
                         member=file.members[f"{table.segment:05}"],
                         line=int(file.lines[rows[row]]),
                         column=layout.cell_name(table, line - 1),
-                        found=int(found[row]),
+                        found=int(line_counts[row]),
                         expected=int(expected[row]),
                     )
             done += len(rows)

@@ -92,7 +92,7 @@ def read_header(archive: Archive) -> Header:
     order = np.argsort(sumlevs)
     integers = ["LOGRECNO", "POP100", "HU100"]
     integers += [column.fields[0] for column in layout.columns.values() if column.kind == "integer"]
-    records, kept, levels, tables = [], [], [], []
+    records, geography_parts, levels, tables = [], [], [], []
     counts: dict[str, list[IntArray]] = {"POP100": [], "HU100": []}
     states: set[bytes] = set()
     lines_seen = 0
@@ -124,7 +124,7 @@ def read_header(archive: Archive) -> Header:
         place = np.minimum(np.searchsorted(sumlevs[order], sumlev), len(sumlevs) - 1)
         keep = (sumlevs[order][place] == sumlev) & (lines.raw("GEOCOMP") == WHOLE)
         records.append(numbers)
-        kept.append(keep)
+        geography_parts.append(keep)
         levels.append(order[place[keep]].astype(np.int8))
         lines.keep(keep | wrong)
         values: dict[str, IntArray] = {}
@@ -156,7 +156,7 @@ def read_header(archive: Archive) -> Header:
     return Header(
         state=states.pop().decode("latin-1"),
         records=np.concatenate(records),
-        kept=np.concatenate(kept),
+        kept=np.concatenate(geography_parts),
         level=np.concatenate(levels),
         geography=pa.concat_tables(tables),
         population=np.concatenate(counts["POP100"]),
@@ -223,12 +223,12 @@ class _Segment:
                 self._explain(chunk)
                 self.line += chunk.count(b"\n")
                 continue
-            kept = self._match(table)
+            columns = self._match(table)
             self.line += table.num_rows
-            cells = np.empty((int(kept.sum()), len(self.names)), np.int32)
+            cells = np.empty((int(columns.sum()), len(self.names)), np.int32)
             for place, name in enumerate(self.names):
-                cells[:, place] = table[name].to_numpy()[kept]
-            self._check_range(cells, np.flatnonzero(kept) + self.line - table.num_rows + 1)
+                cells[:, place] = table[name].to_numpy()[columns]
+            self._check_range(cells, np.flatnonzero(columns) + self.line - table.num_rows + 1)
             yield cells
         if self.line < len(self.header.records):
             self.archive.findings.add(

@@ -34,6 +34,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.summary import in_plural
 from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
@@ -126,6 +127,11 @@ class CellKey(Mechanism[CellKeyProblem]):
         from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
 
         return evaluate_cellkey(asked)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.cellkey.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

@@ -48,6 +48,7 @@ from confide.releases.keys import STAMP
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.report.certificate import CERTIFICATE
 from confide.report.render import render
 
@@ -200,6 +201,11 @@ class Postprocess(Mechanism[MeasuredQuestion]):
 
     def contents(self, plan: Plan) -> str:  # noqa: ARG002
         return "records estimated from published measurements"
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.topdown.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def in_words(source: Mapping[str, Any]) -> list[str]:

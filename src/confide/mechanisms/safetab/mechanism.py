@@ -31,6 +31,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.summary import Summary
 from confide.report.dossier import Evaluated, Evaluating
 
@@ -110,6 +111,11 @@ class SafeTab(Mechanism[SafeTabQuestion]):
         from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
 
         return evaluate_safetab(asked)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.safetab.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def _queries(level: GroupLevel) -> Iterator[str]:

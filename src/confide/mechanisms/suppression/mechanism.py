@@ -41,6 +41,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.summary import in_plural
 from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
@@ -125,6 +126,11 @@ class Suppression(Mechanism[SuppressionProblem]):
             {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["state", "county", "tract"]},
         ]
         return Draft(suppression_spec(SPEC, tables, **values))
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.suppression.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
     def contents(self, plan: Plan) -> str:
         extent = suppression_sizes(described(plan.question))

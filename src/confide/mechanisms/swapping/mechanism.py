@@ -45,6 +45,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.summary import in_plural
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
@@ -147,6 +148,11 @@ class Swapping(Mechanism[SwappingProblem]):
         from confide.mechanisms.swapping.evaluate import evaluate_swapping
 
         return evaluate_swapping(asked)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.swapping.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 TALLY = "swap-confidential.json"

@@ -44,6 +44,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.report.dossier import Evaluated, Evaluating
@@ -228,6 +229,11 @@ class Tables(Mechanism[TablesProblem]):
         no_product(self.name, product)
         named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
         return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(1), opened=False)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.tables.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
         from confide.mechanisms.tables.evaluate import evaluate_tables

@@ -55,6 +55,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.published import Published
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
 
@@ -155,6 +156,11 @@ class TopDown(Mechanism[Question]):
         from confide.mechanisms.topdown.evaluation.dossier import evaluate_topdown
 
         return evaluate_topdown(asked)
+
+    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
+        from confide.mechanisms.topdown.published import read_published
+
+        return read_published(folder, manifest, *choice)
 
 
 def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:

@@ -101,8 +101,8 @@ def read_records(path: str | Path) -> pa.Table:
     columns = {}
     for name in rows.column_names:
         column = rows.column(name)
-        whole = name != "geocode" and pc.all(pc.match_substring_regex(column, r"^[+-]?\d{1,18}$")).as_py()
-        columns[name] = pc.cast(column, pa.int64()) if whole else column
+        integers = name != "geocode" and pc.all(pc.match_substring_regex(column, r"^[+-]?\d{1,18}$")).as_py()
+        columns[name] = pc.cast(column, pa.int64()) if integers else column
     return pa.table(columns)
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.integer_program import Reduced
-from confide.attacks.reconstruction.marginals import Floats, Integers
-from confide.attacks.reconstruction.solving import check_whole, minimise
+from confide.attacks.reconstruction.highs import check_integers, minimise
+from confide.attacks.reconstruction.integer_program import ReducedProgram
 from confide.errors import InputError, Place
+from confide.releases.published import Floats, Integers
 
 _SECTION = re.compile(
     r"^(minimi[sz]e|subject to|such that|st|s\.t\.|bounds?|binar(?:y|ies)|bin|generals?|gen|integers?|end)$",
@@ -50,8 +50,8 @@ class LinearProgramme:
         if found is None:
             raise InputError("time-limit", "no solution was found in the time allowed")
         every = np.arange(len(self.names))
-        left = Reduced(self.lower, self.upper, every, self.matrix, self.least, self.most)
-        values = check_whole(found, left)
+        left = ReducedProgram(self.lower, self.upper, every, self.matrix, self.least, self.most)
+        values = check_integers(found, left)
         return {self.names[at]: int(values[at]) for at in np.flatnonzero(values)}
 
 

@@ -1,8 +1,7 @@
-"""A release of SafeTab-P as tables that the attack can fit: sex by age of every group, over areas that nest.
+"""A release of ``safetab`` read back, so that an attack can fit it: sex by age of every group, over areas that nest.
 
-Groups of SafeTab-P overlap, and the files do not say how. So each group is attacked by itself, and a person who belongs
-to three groups comes out three times, once in each. Which areas are fitted together:
-:mod:`confide.attacks.reconstruction.safetab_release`.
+Groups of SafeTab-P overlap, and the files do not say how. So each group stands by itself, and a person who belongs to
+three groups comes out three times, once in each. Which areas are fitted together is said below.
 
 - Places and American Indian areas do not nest in counties and are left out.
 - Of two areas of the same extent, which have the same figures, the smaller is kept: a copy says nothing new.
@@ -24,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from confide.attacks.reconstruction.marginals import Floats, Geography, Marginal, Published, sparse
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
@@ -43,6 +41,8 @@ from confide.mechanisms.safetab.output.reading import (
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.output.verify import KINDS, Fits, Planned, read_planned
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
+from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
+from confide.releases.published_release import NOISE, release_title
 from confide.schema import Query, Schema, parse_schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.
@@ -88,7 +88,7 @@ def area_within(keys: Integers, level: str, levels: Sequence[str]) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class Areas:
+class GroupAreas:
     """Groups with figures, as blocks: where each lies on every level, and what is fitted together.
 
     A unit has the number ``(iteration code · levels + level) · 10^11 + area``.
@@ -103,7 +103,7 @@ class Areas:
     """How many groups have too many blocks below an area, so that their figures of the area are left out."""
 
     @classmethod
-    def of(cls, keys: Integers, levels: tuple[str, ...], most: int = MOST_BLOCKS) -> Areas:
+    def of(cls, keys: Integers, levels: tuple[str, ...], most: int = MOST_BLOCKS) -> GroupAreas:
         """The blocks of the groups with these keys, all of them of the levels."""
         depth = depths(keys, levels)
         above = np.stack([_number(keys, level, levels) for level in range(len(levels))])
@@ -132,22 +132,22 @@ class Areas:
             here = np.flatnonzero(depth == level)
             number = _number(keys[here], level, self.levels)
             at = np.searchsorted(units, number)
-            found = np.flatnonzero(np.append(units, -1)[at] == number)
-            unit[here[found]] = at[found]
+            listed = np.flatnonzero(np.append(units, -1)[at] == number)
+            unit[here[listed]] = at[listed]
         return depth, unit
 
-    def geography(self, names: Mapping[int, str]) -> Geography:
+    def geography(self, names: Mapping[int, str]) -> PublishedGeography:
         """As the attack wants it; ``names`` are those of the iteration codes."""
         units = tuple(tuple(self._label(number) for number in numbers.tolist()) for numbers in self.units)
         called = tuple(NAMES[level] for level in self.levels)
         code, level = np.divmod(self.units[0] // REGIONS, len(self.levels))
-        shown = {
+        columns = {
             "group": tuple(label.partition(":")[0] for label in units[0]),
             "group_name": tuple(names.get(each, "") for each in code.tolist()),
             "geolevel": tuple(called[each] for each in level.tolist()),
             "geocode": tuple(label.partition(":")[2] for label in units[0]),
         }
-        return Geography(called, units, self.unit_of_block, shown)
+        return PublishedGeography(called, units, self.unit_of_block, columns)
 
     def _label(self, number: int) -> str:
         """``1002:44007``, the iteration code and the area."""
@@ -163,9 +163,9 @@ def _number(keys: Integers, level: int, levels: Sequence[str]) -> Integers:
 
 def _sizes(numbers: Integers, counted: npt.NDArray[np.bool_]) -> Integers:
     """For each entry how many of those counted have the same number."""
-    known, size = np.unique(numbers[counted], return_counts=True)
-    at = np.searchsorted(known, numbers)
-    return np.where(np.append(known, -1)[at] == numbers, np.append(size, 0)[at], 0)
+    distinct, size = np.unique(numbers[counted], return_counts=True)
+    at = np.searchsorted(distinct, numbers)
+    return np.where(np.append(distinct, -1)[at] == numbers, np.append(size, 0)[at], 0)
 
 
 Integers = npt.NDArray[np.int64]
@@ -174,10 +174,14 @@ Regions = tuple[int, ...]
 """Positions of region types."""
 
 MEMBERSHIPS = "Groups overlap, and each is fitted by itself: a person is there once for every group that counts them."
-NOISE = "The counts have noise: the records are a fit, and not a reconstruction."
 
 
-def read_safetab(folder: Path, manifest: Mapping[str, Any], groups: Sequence[str], title: str) -> Published:
+def read_published(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,  # noqa: ARG001 the attributes of SafeTab-P are its own
+    groups: Sequence[str] = (),
+) -> Published:
     """The tables of a release; of some groups alone if their iteration codes are given."""
     facts = manifest["plan"]["question"]
     tables = _tables(folder, manifest)
@@ -185,12 +189,14 @@ def read_safetab(folder: Path, manifest: Mapping[str, Any], groups: Sequence[str
     kinds = [REGION_TYPES[region] for region in dict.fromkeys(level.region for level in planned)]
     levels = levels_of(kinds)
     copied, copies = _copies(facts["coterminous"], levels)
-    noise = Noise.of(planned, _left(planned, tables, facts), copies)
+    noise = GroupNoise.of(planned, _left(planned, tables, facts), copies)
     wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
-    areas = Areas.of(totals.key[wanted], levels)
-    schema = _schema()
+    areas = GroupAreas.of(totals.key[wanted], levels)
+    attributes = _schema()
     marginals = [
-        marginal for number, table in enumerate(tables) for marginal in _marginals(number, table, areas, noise, schema)
+        marginal
+        for number, table in enumerate(tables)
+        for marginal in _marginals(number, table, areas, noise, attributes)
     ]
     notes = [MEMBERSHIPS, NOISE]
     others = [kind for kind in kinds if kind.removeprefix("PR-") not in levels]
@@ -200,7 +206,8 @@ def read_safetab(folder: Path, manifest: Mapping[str, Any], groups: Sequence[str
         notes.append(f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each.")
     names = {code: " / ".join(sorted(several)) for code, several in totals.names.items()}
     together = NAMES[levels[-1]]
-    return Published(schema, areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
+    title = release_title(folder, manifest)
+    return Published(attributes, areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
 
 
 def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
@@ -265,7 +272,9 @@ def _query(number: int, schema: Schema) -> Query:
     return schema.query("total" if number == 0 else f"sex*age:{TABLES[number]}")
 
 
-def _marginals(number: int, table: TableForPeople, areas: Areas, noise: Noise, schema: Schema) -> Iterator[Marginal]:
+def _marginals(
+    number: int, table: TableForPeople, areas: GroupAreas, noise: GroupNoise, schema: Schema
+) -> Iterator[PublishedMarginal]:
     """The figures of a statistics level, a marginal for each level of areas and each variance."""
     query = _query(number, schema)
     rows = np.flatnonzero(table.level == number)
@@ -280,7 +289,7 @@ def _marginals(number: int, table: TableForPeople, areas: Areas, noise: Noise, s
             counts = np.maximum(figures[here], 0).astype(np.float64).reshape(-1)
             arrays = sparse(np.repeat(unit[here], query.cells), cell, counts, len(areas.units[level]))
             exact = Fraction(value).limit_denominator(10**9)
-            yield Marginal(TABLES[number], level, query, *arrays, exact, absent_unknown=True)
+            yield PublishedMarginal(TABLES[number], level, query, *arrays, exact, absent_unknown=True)
 
 
 def _cells(figures: Integers, ages: int) -> Integers:
@@ -291,17 +300,17 @@ def _cells(figures: Integers, ages: int) -> Integers:
 def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) -> tuple[Integers, dict[int, Regions]]:
     """Of areas of the same extent those to be left out, and for the smallest the region types it can be a copy from.
 
-    Areas are numbers, as in :func:`confide.mechanisms.safetab.output.reading.group_key` without the iteration.
+    GroupAreas are numbers, as in :func:`confide.mechanisms.safetab.output.reading.group_key` without the iteration.
     """
     left_out: list[int] = []
-    kept: dict[int, Regions] = {}
+    sources: dict[int, Regions] = {}
     for areas in sets:
         keys = np.array([group_key(kind, code, "0") for kind, code in areas], np.int64)
         depth = depths(keys, levels)
         there = keys[np.argsort(depth, kind="stable")][int((depth < 0).sum()) :] // CODES
         left_out += there[1:].tolist()
-        kept |= {area: tuple(region_of(keys).tolist()) for area in there[:1].tolist()}
-    return np.array(left_out, np.int64), kept
+        sources |= {area: tuple(region_of(keys).tolist()) for area in there[:1].tolist()}
+    return np.array(left_out, np.int64), sources
 
 
 def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
@@ -318,7 +327,7 @@ def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[s
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class GroupNoise:
     """The variance of the noise by region type and iteration code: of a total alone, and of a cell of a table."""
 
     total: Floats = field(repr=False)
@@ -327,7 +336,7 @@ class Noise:
     """For areas whose figures can be those of another one: the region types they can come from."""
 
     @classmethod
-    def of(cls, planned: list[Planned], left: Truths, copies: Mapping[int, Regions]) -> Noise:
+    def of(cls, planned: list[Planned], left: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
         """The widest noise of those that a group's figures can have."""
         total, cell = np.zeros((2, len(REGION_TYPES), CODES))
         for number, (iteration_level, total_only) in enumerate(KINDS):
@@ -343,10 +352,10 @@ class Noise:
 
     def variance(self, keys: Integers, *, total: bool) -> Floats:
         """For each group that of its total alone, or of a cell of its table."""
-        known = self.total if total else self.cell
-        result: Floats = known[region_of(keys), code_of(keys)]
+        variances = self.total if total else self.cell
+        result: Floats = variances[region_of(keys), code_of(keys)]
         for regions in set(self.copies.values()):
             areas = [area for area, others in self.copies.items() if others == regions]
             here = np.flatnonzero(np.isin(keys // CODES, areas))
-            result[here] = known[list(regions)][:, code_of(keys[here])].max(axis=0)
+            result[here] = variances[list(regions)][:, code_of(keys[here])].max(axis=0)
         return result

@@ -20,7 +20,7 @@ from confide.population.households import GroupQuartersAges, Households, UnitFra
 from confide.population.landscape import Unit
 from confide.population.neighbourhoods import BlockGroups
 from confide.population.origins import CODE_OF_MASK, MASK_OF_CODE, race_chances
-from confide.population.settings import Settings
+from confide.population.settings import PopulationSettings
 
 HOUSEHOLDER, PARTNER, CHILD, RELATIVE, OTHER, GROUP_QUARTERS = range(6)
 """The codes of ``relationship``."""
@@ -42,7 +42,7 @@ class HouseholdPeople:
 class PeopleMaker:
     """Draws the people of households; holds the tables made once from the settings."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PopulationSettings):
         self._rules = settings.households
         kinds = settings.household_kinds
         self._couple = np.array([kind.couple for kind in kinds])
@@ -156,8 +156,8 @@ class PeopleMaker:
         first = starts_of(households.size)
         result[first] = HOUSEHOLDER
         result[first[couple] + 1] = PARTNER
-        rest = np.flatnonzero(result < 0)
-        result[rest] = CHILD + self._roles.draw(rng, households.kind[household[rest]])
+        undecided = np.flatnonzero(result < 0)
+        result[undecided] = CHILD + self._roles.draw(rng, households.kind[household[undecided]])
         return result
 
     def _children(self, rng: np.random.Generator, parent: Ints) -> Ints:
@@ -168,8 +168,10 @@ class PeopleMaker:
         age = least + (rng.random(len(parent)) * (most - least + 1)).astype(np.int64)
         grown = np.flatnonzero((age >= rules.leaving_age) & (least < rules.leaving_age - 5))
         gone = np.minimum((age[grown] - rules.leaving_age + 1) / rules.leaving_years, 1.0) * rules.children_left
-        left = grown[rng.random(len(grown)) < gone]
-        age[left] = least[left] + (rng.random(len(left)) * (rules.leaving_age - least[left])).astype(np.int64)
+        moved_out = grown[rng.random(len(grown)) < gone]
+        age[moved_out] = least[moved_out] + (
+            rng.random(len(moved_out)) * (rules.leaving_age - least[moved_out])
+        ).astype(np.int64)
         return age
 
     def _relative_ages(self, rng: np.random.Generator, householder: Ints) -> Ints:
@@ -223,7 +225,7 @@ PERSONS_SCHEMA = pa.schema(
 class RecordMaker:
     """Makes the records of units of work; holds the tables made once from the settings."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PopulationSettings):
         self._settings = settings
         self._people = PeopleMaker(settings)
         self._quarters = GroupQuartersAges(settings)
@@ -262,8 +264,8 @@ class RecordMaker:
             "votingage": age >= ADULT,
         }
         geocode = pa.DictionaryArray.from_arrays(pa.array(block), geocodes)
-        rest = [column(values[each.name], each.type) for each in list(PERSONS_SCHEMA)[1:]]
-        return pa.RecordBatch.from_arrays([geocode, *rest], schema=PERSONS_SCHEMA)
+        columns = [column(values[each.name], each.type) for each in list(PERSONS_SCHEMA)[1:]]
+        return pa.RecordBatch.from_arrays([geocode, *columns], schema=PERSONS_SCHEMA)
 
     def _block_mixture(self, rng: np.random.Generator, frame: UnitFrame) -> Floats:
         """Log weights of the groups by block: the block group's, a little varied; in an AIANNH area mostly AIAN."""

@@ -1,4 +1,4 @@
-"""The programme: the tables that every protection of a comparison publishes, and the schema that they are about.
+"""The common tables: what every protection of a comparison publishes, and the schema that they are about.
 
 Ages are in the groups that the tables tell apart, as an attribute ``agebin`` of their own: nothing finer is published,
 so that every mechanism works on the same histogram. Tables and groups are data (``data/comparison/programme.toml``).
@@ -29,8 +29,8 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
-    """One table of the programme; a summary is what accuracy is measured on."""
+class CommonTable:
+    """One table; a summary is what accuracy is measured on."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Programme:
+class CommonTables:
     """All tables, over one schema."""
 
     title: str
@@ -52,16 +52,11 @@ class Programme:
     document: dict[str, Any]
     """The plain values of the schema."""
     ages: AgeBins
-    tables: tuple[Table, ...]
+    tables: tuple[CommonTable, ...]
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> CommonTable:
         """The table of that name."""
         return next(table for table in self.tables if table.name == name)
-
-    @property
-    def detailed(self) -> tuple[Table, ...]:
-        """The cross-classifications, of which the summaries are margins."""
-        return tuple(table for table in self.tables if not table.summary)
 
     @property
     def cells(self) -> int:
@@ -70,14 +65,14 @@ class Programme:
 
 
 @cache
-def programme() -> Programme:
-    """The programme that ships."""
+def common_tables() -> CommonTables:
+    """The tables that ship."""
     values = load_shipped(KIND, "programme")
     ages = load_age_bins(values["age"]["groups"])
     document = _document(ages, values["age"]["recodes"], values["provenance"])
     schema = parse_schema(document)
     tables = tuple(
-        Table(
+        CommonTable(
             part["name"],
             part["title"],
             schema.ordered_query(part["variables"]),
@@ -85,12 +80,7 @@ def programme() -> Programme:
         )
         for part in values["tables"]
     )
-    return Programme(values["title"], schema, document, ages, tables)
-
-
-def age_groups(ages: AgeBins, years: Integers) -> Integers:
-    """The code of ``agebin`` for each age in years."""
-    return ages.of(years)
+    return CommonTables(values["title"], schema, document, ages, tables)
 
 
 def schema_text(document: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``suppression``: counts of few people are left out, and others with them, so that none can be worked out.
+"""Suppression in a comparison: counts of few people are left out, and others with them, so that none can be worked out.
 
 The tables of an area are protected together by the core of the mechanism ``suppression``: nothing follows from them
 about a hidden count but an interval that is wide enough. Areas are protected one by one. That blocks add up to a tract
@@ -25,15 +25,15 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from confide.comparison.attacking import sample
-from confide.comparison.comparison_spec import SuppressionProtection
-from confide.comparison.figures import Figures, Flags, Integers, Key
-from confide.comparison.programme import LEVELS, Programme, Table, programme
-from confide.comparison.protections.making import Made, Making
+from confide.comparison.common_tables import LEVELS, CommonTable, CommonTables, common_tables
+from confide.comparison.compared_people import ComparedPopulation
+from confide.comparison.figures import AreaFigures, Flags, Integers, Key
 from confide.engines.atomic_files import private_folder, whole_file
 from confide.engines.groups import end_with_parent, worker_died
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
 from confide.mechanisms.suppression.suppress import pose, solve
+from confide.releases.progress import Progress
 from confide.schema import Recode
 
 # The tables of one area as linked tables, and the pattern that protects them.
@@ -48,7 +48,7 @@ _Node = frozenset[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class AreaStructure:
     """The structure of the tables of an area."""
 
     linked: LinkedTables
@@ -70,12 +70,12 @@ class Frame:
 
 
 @cache
-def frame() -> Frame:
+def area_structure() -> AreaStructure:
     """The structure of the programme; the same for every area."""
-    made = programme()
-    trees = {attribute.name: _nodes(made, attribute.name) for attribute in made.schema.attributes}
+    programme = common_tables()
+    trees = {attribute.name: _nodes(programme, attribute.name) for attribute in programme.schema.attributes}
     layouts, groups = [], []
-    for table in made.tables:
+    for table in programme.tables:
         layout, positions = _layout(table, trees)
         layouts.append(layout)
         groups.append(positions)
@@ -84,20 +84,20 @@ def frame() -> Frame:
         of.reshape(layout.shape)[np.ix_(*positions)].reshape(-1)
         for of, layout, positions in zip(linked.numbers, layouts, groups, strict=True)
     )
-    return Frame(linked, numbers, _sums(made, linked, layouts))
+    return AreaStructure(linked, numbers, _sums(programme, linked, layouts))
 
 
-def _nodes(made: Programme, attribute: str) -> list[_Node]:
+def _nodes(programme: CommonTables, attribute: str) -> list[_Node]:
     """All groups of an attribute that any table has, as sets of codes; those that others are part of first."""
-    found: dict[_Node, None] = {}
-    for table in made.tables:
+    nodes: dict[_Node, None] = {}
+    for table in programme.tables:
         for variable in table.query.variables:
             if variable.attribute.name == attribute:
-                found |= dict.fromkeys(frozenset(group.codes) for group in variable.groups)
-    return sorted(found, key=lambda node: (-len(node), min(node)))
+                nodes |= dict.fromkeys(frozenset(group.codes) for group in variable.groups)
+    return sorted(nodes, key=lambda node: (-len(node), min(node)))
 
 
-def _layout(table: Table, trees: dict[str, list[_Node]]) -> tuple[TableDimensions, list[list[int]]]:
+def _layout(table: CommonTable, trees: dict[str, list[_Node]]) -> tuple[TableDimensions, list[list[int]]]:
     """A table with the nodes above its groups, and for each variable the place of each group among the nodes."""
     dimensions, listed, positions = [], [], []
     for variable in table.query.variables:
@@ -122,20 +122,20 @@ def _dimension(variable: Recode, nodes: list[_Node]) -> Dimension:
     return Dimension(variable.attribute.name, (TOTAL, *names), tuple(parents))
 
 
-def _sums(made: Programme, linked: LinkedTables, layouts: Sequence[TableDimensions]) -> Any:
+def _sums(programme: CommonTables, linked: LinkedTables, layouts: Sequence[TableDimensions]) -> Any:
     """Distinct cells as sums of the cells of the first table that has them."""
     blocks, taken = [], np.zeros(linked.structure.cells, np.bool_)
-    for table, layout, numbers in zip(made.tables, layouts, linked.numbers, strict=True):
-        whole: Any = sparse.csr_array(np.ones((1, 1)))
+    for table, layout, numbers in zip(programme.tables, layouts, linked.numbers, strict=True):
+        members: Any = sparse.csr_array(np.ones((1, 1)))
         for variable, dimension in zip(table.query.variables, layout.dimensions, strict=False):
-            whole = sparse.kron(whole, _members(variable, dimension), format="csr")
+            members = sparse.kron(members, _members(variable, dimension), format="csr")
         new = ~taken[numbers]
         taken[numbers] = True
         rows = np.flatnonzero(new)
         place = sparse.csr_array(
             (np.ones(len(rows)), (numbers[rows], rows)), shape=(linked.structure.cells, len(numbers))
         )
-        blocks.append(place @ whole)
+        blocks.append(place @ members)
     return sparse.hstack(blocks, format="csr")
 
 
@@ -156,53 +156,52 @@ _Area = tuple[str, int, list[Integers], int]
 """A level, a unit, the counts of its tables, and the threshold."""
 
 
-def make(part: SuppressionProtection, making: Making) -> Made:
-    """Counts of 1 to ``threshold`` are primary; zeros may be hidden beside them, as may totals."""
-    population = making.population
+def suppress_areas(
+    population: ComparedPopulation,
+    folder: Path,
+    threshold: int,
+    number: int | None,
+    seed: int,
+    processes: int | None,
+    progress: Progress,
+) -> AreaFigures:
+    """The true tables without the cells that must be hidden; of the blocks, so many as are drawn from the seed.
+
+    The pattern is written to ``folder``, and found there when it is asked for again.
+    """
     tables, truth = population.programme.tables, population.truth
-    blocks = sample(population, making.blocks, making.seed)
+    blocks = sample(population, number, seed)
     covered = {level: blocks if level == "block" else np.arange(len(population.areas.codes[level])) for level in LEVELS}
     published: dict[Key, Flags] = {
         (level, table.name): np.zeros(truth.counts[level, table.name].shape, np.bool_)
         for level in LEVELS
         for table in tables
     }
-    ends = np.cumsum([table.query.cells for table in tables])[:-1]
-    for level, unit, hidden in _patterns(part, making, covered):
-        for table, flags in zip(tables, np.split(hidden, ends), strict=True):
-            published[level, table.name][unit] = ~flags
-    counts = {key: np.where(flags, truth.counts[key], 0) for key, flags in published.items()}
-    few = f"1 to {part.threshold}" if part.threshold > 1 else "1"
-    return Made(
-        Figures(counts, published, covered=covered),
-        part.title or f"Suppression of counts up to {part.threshold}",
-        f"No bound on what follows about a person: counts of {few} are withheld, and others so that the tables of the "
-        f"same area leave for each of them an interval {part.threshold} wide or wider; what is published is true.",
-        {"threshold": part.threshold},
-    )
-
-
-def _patterns(
-    part: SuppressionProtection, making: Making, covered: dict[str, Integers]
-) -> Iterator[tuple[str, int, Flags]]:
-    """For each area which cells are hidden, over all tables; found before, or found now and kept."""
-    file = private_folder(making.folder) / PATTERN.format(len(covered["block"]))
+    file = private_folder(folder) / PATTERN.format(len(blocks))
     if not file.exists():
-        truth, tables = making.population.truth, making.population.programme.tables
         areas: list[_Area] = [
-            (level, int(unit), [truth.counts[level, table.name][unit] for table in tables], part.threshold)
+            (level, int(unit), [truth.counts[level, table.name][unit] for table in tables], threshold)
             for level in LEVELS
             for unit in covered[level]
         ]
-        with making.progress.stage("Suppressing", len(areas)) as advance:
+        with progress.stage("Suppressing", len(areas)) as advance:
             rows = []
-            for row in _all(areas, making.processes or os.cpu_count() or 1):
+            for row in _all(areas, processes or os.cpu_count() or 1):
                 rows.append(row)
                 advance(1)
         _write(file, rows)
-    kept = pq.read_table(file)
-    for level, unit, bits in zip(*(kept.column(name).to_pylist() for name in kept.column_names), strict=True):
-        cells = making.population.programme.cells
+    ends = np.cumsum([table.query.cells for table in tables])[:-1]
+    for level, unit, hidden in _patterns(file, population.programme.cells):
+        for table, flags in zip(tables, np.split(hidden, ends), strict=True):
+            published[level, table.name][unit] = ~flags
+    counts = {key: np.where(flags, truth.counts[key], 0) for key, flags in published.items()}
+    return AreaFigures(counts, published, covered=covered)
+
+
+def _patterns(file: Path, cells: int) -> Iterator[tuple[str, int, Flags]]:
+    """For each area which cells are hidden, over all tables."""
+    pattern = pq.read_table(file)
+    for level, unit, bits in zip(*(pattern.column(name).to_pylist() for name in pattern.column_names), strict=True):
         yield level, unit, np.unpackbits(np.frombuffer(bits, np.uint8), count=cells).astype(np.bool_)
 
 
@@ -235,4 +234,4 @@ def _begin(parent: int) -> None:
 
 def _protect(area: _Area) -> tuple[str, int, Flags]:
     level, unit, counts, maximum = area
-    return level, unit, np.concatenate(frame().hidden(counts, maximum))
+    return level, unit, np.concatenate(area_structure().hidden(counts, maximum))

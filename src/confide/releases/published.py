@@ -1,9 +1,12 @@
-"""Published tables as the attack sees them: marginals of one histogram, for units of geolevels that nest.
+"""Published tables as anybody can read them: marginals of one histogram, for units of geolevels that nest.
 
-A *table* is what an office publishes under one name; each of its queries is a :class:`Marginal` here. A marginal is
-exact (its counts are those of the records) or noisy (each count has noise of a stated variance, perhaps with a bound
-that it never passes). A cell can be unknown:
-left out, suppressed, blank. An unknown cell says nothing and constrains nothing.
+A *table* is what an office publishes under one name; each of its queries is a :class:`PublishedMarginal` here. A
+marginal is exact (its counts are those of the records) or noisy (each count has noise of a stated variance, perhaps
+with a bound that it never passes). A cell can be unknown: left out, suppressed, blank. An unknown cell says nothing and
+constrains nothing.
+
+Every mechanism reads its own releases back in this form (``mechanisms/NAME/published.py``), and
+:meth:`Published.from_tables` takes tables that are in memory. Attacks and comparisons know nothing else of a release.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from confide.exact import Exact
 from confide.schema import Code, Query, Schema
 
 Integers = npt.NDArray[np.int64]
@@ -27,7 +33,7 @@ EVERYWHERE = "all"
 
 
 @dataclass(frozen=True)
-class Geography:
+class PublishedGeography:
     """Geolevels that nest, the finest first; each block with its unit on every level.
 
     The finest units are called blocks, whatever the office calls them.
@@ -38,7 +44,7 @@ class Geography:
     """For each level the codes of its units."""
     unit_of_block: tuple[Integers, ...] = field(repr=False)
     """For each level the unit of each block; for the first level the block itself."""
-    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    record_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     """What records say of where a block is, by column; without it, its code and its unit on every other level."""
 
     @property
@@ -49,8 +55,8 @@ class Geography:
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """For each column of records that says where, what it has for each block."""
-        if self.shown:
-            return self.shown
+        if self.record_columns:
+            return self.record_columns
         levels = {
             name: tuple(units[number] for number in of_block.tolist())
             for name, units, of_block in zip(self.levels[1:], self.units[1:], self.unit_of_block[1:], strict=True)
@@ -68,13 +74,13 @@ class Geography:
         return [order[first:last] for first, last in pairwise(ends.tolist())]
 
 
-def one_unit() -> Geography:
+def one_unit() -> PublishedGeography:
     """The geography of tables that have none."""
-    return Geography((EVERYWHERE,), ((EVERYWHERE,),), (np.zeros(1, np.int64),))
+    return PublishedGeography((EVERYWHERE,), ((EVERYWHERE,),), (np.zeros(1, np.int64),))
 
 
 @dataclass(frozen=True)
-class Bound:
+class NoiseBound:
     """How far noise can take a count: no further than ``largest``, up or down.
 
     With ``zeros_kept``, nobody stays nobody, as in the cell key method: a figure above zero counts somebody.
@@ -93,7 +99,7 @@ class Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class Marginal:
+class PublishedMarginal:
     """The answers to one query for all units of a level, sparse.
 
     The cells of unit u are ``cell[start[u]:start[u + 1]]`` with the counts ``value`` there; those that are not listed
@@ -108,7 +114,7 @@ class Marginal:
     value: Floats = field(repr=False)
     variance: Fraction | None = None
     absent_unknown: bool = False
-    bound: Bound | None = None
+    bound: NoiseBound | None = None
     """How far the noise can go, if it cannot go everywhere."""
 
     @property
@@ -141,7 +147,7 @@ class Marginal:
 
 
 @dataclass(frozen=True)
-class Zero:
+class ImpossibleCells:
     """Combinations that no record can have: all with one of these codes for each attribute named."""
 
     where: Mapping[str, frozenset[Code]]
@@ -149,17 +155,71 @@ class Zero:
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """Everything the attack knows: a schema, a geography, marginals, and what cannot be."""
+    """Everything that is published: a schema, a geography, marginals, and what cannot be."""
 
     schema: Schema
-    geography: Geography
-    marginals: tuple[Marginal, ...]
-    zeros: tuple[Zero, ...] = ()
+    geography: PublishedGeography
+    marginals: tuple[PublishedMarginal, ...]
+    zeros: tuple[ImpossibleCells, ...] = ()
     source: str = "tables"
     notes: tuple[str, ...] = ()
     """What a reader of the result should know of the source."""
     together: str | None = None
     """The level whose units are solved as a whole unless somebody says otherwise; without it, as tables allow."""
+
+    @classmethod
+    def from_tables(
+        cls,
+        tables: Mapping[str, object],
+        schema: Schema | str | Path,
+        *,
+        area: str | None = None,
+        variance: Exact | None = None,
+        bound: NoiseBound | None = None,
+        absent: Literal["zero", "unknown"] = "zero",
+        zeros: Sequence[ImpossibleCells] = (),
+        source: str = "tables in memory",
+    ) -> Published:
+        """Published tables that are in memory: from pandas, polars, Arrow, or plain columns.
+
+        A row is a published count: a column for each attribute of the query, with labels or codes of its variable, and
+        a column ``count``, which is missing where the figure is unknown. Other columns are passed over.
+
+        Args:
+            tables: For each query, such as ``"sex"`` or ``"sex*age:five-year"``, a table: anything with the Arrow
+                PyCapsule interface (pandas from 2.2 on, polars, DuckDB, Arrow), or a mapping of columns. ``"total"``
+                is the query without attributes.
+            schema: The attributes: a schema, the name of one that ships, such as ``"persons"``, or a file.
+            area: The column with the code of the area, in every table. None: the tables are of one area.
+            variance: The variance of the noise, exact (``"2"``, ``Fraction``). None: the counts are exact.
+            bound: How far the noise can go, if it cannot go everywhere.
+            absent: What a cell is whose row is not there: zero, or unknown.
+            zeros: Combinations that no record can have.
+            source: A name for reports.
+
+        Returns:
+            The tables, ready for :func:`confide.attacks.reconstruct`.
+
+        Raises:
+            ConfideError: With a finding for each problem: the table, the row, what is wrong and what to do.
+
+        >>> women_and_men = {"sex": ["male", "female"], "count": [2, 1]}
+        >>> published = Published.from_tables({"sex": women_and_men}, "persons")
+        >>> published.marginals[0].counts(0)
+        array([2., 1.])
+        """
+        from confide.releases.published_rows import tables_in_memory
+
+        return tables_in_memory(
+            tables,
+            schema,
+            area=area,
+            variance=variance,
+            bound=bound,
+            absent_unknown=absent == "unknown",
+            zeros=tuple(zeros),
+            source=source,
+        )
 
     @property
     def exact(self) -> bool:
@@ -173,13 +233,20 @@ class Published:
 
 
 def sparse(unit: Integers, cell: Integers, value: Floats, units: int) -> tuple[Integers, Integers, Floats]:
-    """Counts given one by one, as the arrays of a :class:`Marginal`."""
+    """Counts given one by one, as the arrays of a :class:`PublishedMarginal`.
+
+    Args:
+        unit: For each count the number of its unit, shape (counts,).
+        cell: For each count its cell, shape (counts,).
+        value: The counts, shape (counts,).
+        units: How many units there are.
+
+    Returns:
+        ``start``, shape (units + 1,), and ``cell`` and ``value`` in the order of units and cells.
+
+    >>> sparse(np.array([1, 0]), np.array([5, 2]), np.array([7.0, 8.0]), 2)
+    (array([0, 1, 2]), array([2, 5]), array([8., 7.]))
+    """
     order = np.lexsort((cell, unit))
     start = np.searchsorted(unit[order], np.arange(units + 1)).astype(np.int64)
     return start, cell[order], value[order]
-
-
-def group_of_unit(codes: Sequence[str], units: Sequence[str]) -> Integers:
-    """For each code its place among the units, or -1."""
-    place = {code: position for position, code in enumerate(units)}
-    return np.fromiter((place.get(code, -1) for code in codes), np.int64, len(codes))

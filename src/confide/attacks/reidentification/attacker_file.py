@@ -58,8 +58,12 @@ class AttackerSettings:
 
 
 def attacker_settings(**values: Exact) -> AttackerSettings:
-    """Settings from exact numbers: ``attacker_settings(coverage="0.9", age_error="1/20", seed=1)``."""
-    made: dict[str, Any] = {}
+    """Settings from exact numbers; those that are not named are of a perfect file.
+
+    >>> attacker_settings(coverage="0.9", age_error="1/20", seed=1).coverage
+    Fraction(9, 10)
+    """
+    numbers: dict[str, Any] = {}
     for name, value in values.items():
         if name not in (*_SHARES, *_WHOLE):
             raise _bad(name[:40], "an unknown name", f"one of {', '.join((*_SHARES, *_WHOLE))}")
@@ -70,14 +74,18 @@ def attacker_settings(**values: Exact) -> AttackerSettings:
         if name in _WHOLE:
             if number.denominator != 1:
                 raise _bad(name, str(value)[:40], "a whole number")
-            made[name] = int(number)
+            numbers[name] = int(number)
         else:
-            made[name] = number
-    return AttackerSettings(**made)
+            numbers[name] = number
+    return AttackerSettings(**numbers)
 
 
 def parse_attacker(text: str) -> AttackerSettings:
-    """Settings as typed: ``perfect``, or ``coverage=0.9,age_error=0.05,seed=1``."""
+    """Settings as typed: ``perfect``, or ``coverage=0.9,age_error=0.05,seed=1``.
+
+    >>> parse_attacker("perfect") == AttackerSettings()
+    True
+    """
     if text.strip() == "perfect":
         return AttackerSettings()
     parts = {}
@@ -99,7 +107,20 @@ def with_person_ids(truth: pa.Table) -> pa.Table:
 
 
 def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: int = 11) -> pa.Table:
-    """An attacker's file about the people of ``truth``, whose column ``tract`` is used if there is one."""
+    """An attacker's file about the people of the truth, with the errors of the settings drawn from their seed.
+
+    Args:
+        truth: The confidential records: geocode, sex, age; person_id and tract if they are there.
+        settings: How good the file is.
+        tract_digits: How many digits of a geocode are the tract, if there is no column ``tract``.
+
+    Returns:
+        person_id, geocode, sex, age; a row for each record of the attacker.
+
+    >>> truth = pa.table({"geocode": ["1", "1"], "sex": [1, 2], "age": [30, 40], "cenrace": [0, 0], "hispanic": [0, 0]})
+    >>> make_attacker(truth, AttackerSettings()).column("person_id").to_pylist()
+    [1, 2]
+    """
     identified = with_person_ids(truth)
     check_columns(Role.TRUTH, identified)
     columns = list(NEEDED[Role.ATTACKER])
@@ -126,13 +147,13 @@ def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: 
 
     everyone = np.concatenate([np.arange(number), twice])
     places = np.concatenate([own, second])
-    made = {
+    file = {
         "person_id": _plain(identified.column("person_id")).take(pa.array(rows[everyone])),
         "geocode": codes.dictionary.take(pa.array(places)),
         "sex": sex.take(pa.array(everyone)),
         "age": pa.array(age[everyone]),
     }
-    return pa.table({name: made[name] for name in columns})
+    return pa.table({name: file[name] for name in columns})
 
 
 def _tracts(truth: pa.Table, digits: int) -> tuple[Integers, Integers]:

@@ -6,12 +6,13 @@ are used afterwards, to see whether each interval reaches as far from the truth 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from confide.answers import TypedAnswer
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
 from confide.mechanisms.suppression.structure import ROOT, DoesNotAddUpError, Flags, Floats, LinkedTables
@@ -64,7 +65,7 @@ class Required:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(TypedAnswer):
     """What was found. Flags are of all cells; False where a cell is not suppressed."""
 
     suspect: Suspect
@@ -75,6 +76,8 @@ class Audit:
     """The true figure lies outside of the interval: table and truth do not belong together."""
     judged: bool
     """Whether true figures were given."""
+    taken_for: Mapping[str, str] = field(default_factory=dict)
+    """For a table without a description what its columns were taken for."""
 
     @property
     def ok(self) -> bool:
@@ -121,12 +124,25 @@ class Audit:
             "too_narrow": int(self.narrow.sum()),
             "outside": int(self.outside.sum()),
             "intervals": list(self.rows()),
+            "taken_for": dict(self.taken_for),
+            "findings": [],
         }
 
 
 def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool = False) -> Audit:
-    """The attacker's interval of every suppressed cell, and which are too narrow. Raises where published cells do not
-    add up."""
+    """The attacker's interval of every suppressed cell, and which are too narrow.
+
+    Args:
+        suspect: The tables as anybody sees them.
+        required: CONFIDENTIAL: how far each interval must reach, given the true figures.
+        sharpen: Use in every sum that figures are whole numbers; slow, small parts only.
+
+    Returns:
+        For each suppressed cell its interval, and whether it is known exactly or too narrow.
+
+    Raises:
+        ConfideError: Where published cells do not add up.
+    """
     wrong = list(_sums(suspect))
     if wrong:
         raise InputError(wrong)
@@ -138,32 +154,32 @@ def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool =
         hidden = np.ones(len(value), np.bool_)
     attacker = Attacker(suspect.linked.structure, value, hidden, low, high, suspect.integer)
     try:
-        found = attacker.intervals(wanted=suspect.suppressed)
+        intervals = attacker.intervals(wanted=suspect.suppressed)
     except DoesNotAddUpError as error:
         listed = error.cells[suspect.linked.listed[error.cells]]
         cell = int((listed if len(listed) else error.cells)[0])
         raise DoesNotAddUpError(error.cells, Place(path=name_of(suspect.linked, cell))) from None
     if sharpen and suspect.integer:
-        found = attacker.sharpened(found)
+        intervals = attacker.sharpened(intervals)
     suppressed = suspect.suppressed
-    scale = TOLERANCE * np.maximum(1.0, np.abs(np.where(np.isinf(found.high), 0.0, found.high)))
+    scale = TOLERANCE * np.maximum(1.0, np.abs(np.where(np.isinf(intervals.high), 0.0, intervals.high)))
     scale = np.maximum(scale, NOISE * float(np.abs(value).max(initial=0)))
     if suspect.integer:
         scale = np.minimum(scale, WHOLE)
-    exact = suppressed & (found.width <= scale)
-    narrow = suppressed & (found.width < suspect.width - scale)
+    exact = suppressed & (intervals.width <= scale)
+    narrow = suppressed & (intervals.width < suspect.width - scale)
     outside = np.zeros(len(value), np.bool_)
     if required is not None:
-        outside = suppressed & ((required.truth < found.low - scale) | (required.truth > found.high + scale))
+        outside = suppressed & ((required.truth < intervals.low - scale) | (required.truth > intervals.high + scale))
         narrow = narrow | (
             suppressed
             & (
-                (found.low > np.maximum(required.truth - required.lower, suspect.low) + scale)
-                | (found.high < required.truth + required.upper - scale)
-                | (found.width < required.sliding - scale)
+                (intervals.low > np.maximum(required.truth - required.lower, suspect.low) + scale)
+                | (intervals.high < required.truth + required.upper - scale)
+                | (intervals.width < required.sliding - scale)
             )
         )
-    return Audit(suspect, found, exact, narrow & ~exact, outside, required is not None)
+    return Audit(suspect, intervals, exact, narrow & ~exact, outside, required is not None)
 
 
 def _sums(suspect: Suspect) -> Iterator[Finding]:
@@ -171,9 +187,9 @@ def _sums(suspect: Suspect) -> Iterator[Finding]:
     structure = suspect.linked.structure
     matrix = abs(structure.matrix)
     complete = np.asarray(matrix @ suspect.hidden.astype(np.float64)) == 0
-    known = np.where(suspect.hidden, 0.0, suspect.value)
-    off = np.abs(structure.matrix @ known)
-    scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(known)))
+    published = np.where(suspect.hidden, 0.0, suspect.value)
+    off = np.abs(structure.matrix @ published)
+    scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(published)))
     if suspect.integer:
         scale = np.minimum(scale, WHOLE)
     slack = np.diff(structure.matrix.indptr) * suspect.rounding / 2

@@ -14,18 +14,21 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from confide.attacks.reconstruction.integer_program import NoSolution, Reduced, programme
-from confide.attacks.reconstruction.marginals import Integers, Published
-from confide.attacks.reconstruction.result import Reconstruction
-from confide.attacks.reconstruction.solving import closest
-from confide.attacks.reconstruction.unit import Attack, Attacked, Settings
+from confide.attacks.reconstruction.highs import closest
+from confide.attacks.reconstruction.integer_program import NoSolution, ReducedProgram, integer_program
+from confide.attacks.reconstruction.result import Reconstruction, write_records
+from confide.attacks.reconstruction.sources import read_source
+from confide.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
 from confide.engines.groups import worker_died, workers_with
 from confide.errors import Finding, InputError, ParameterError
+from confide.inputs.table_files import refuse_unwritable
 from confide.releases.progress import Progress, Silent
+from confide.releases.published import Integers, Published
 
 # Which tables contradict one another: those that even the closest counts do not meet.
 
@@ -36,24 +39,26 @@ def explain(attack: Attack, blocks: Sequence[int]) -> list[str]:
     If it misses none, it is tables with noise that are further off than their bound allows: all that have one.
     """
     try:
-        made = programme(attack.plan, blocks)
+        program = integer_program(attack.plan, blocks)
     except NoSolution as error:
         return list(error.tables)
-    rows = replace(made.exact, at_most=np.zeros(len(made.exact.count), bool))
-    equal = np.flatnonzero(~made.exact.at_most)
+    rows = replace(program.exact, at_most=np.zeros(len(program.exact.count), bool))
+    equal = np.flatnonzero(~program.exact.at_most)
     rows = replace(rows, matrix=rows.matrix[equal], count=rows.count[equal], layer=rows.layer[equal])
-    empty = made.exact.matrix[:0]
-    left = Reduced(np.zeros(made.size), made.upper, np.arange(made.size), empty, np.zeros(0), np.zeros(0))
+    empty = program.exact.matrix[:0]
+    reduced = ReducedProgram(
+        np.zeros(program.size), program.upper, np.arange(program.size), empty, np.zeros(0), np.zeros(0)
+    )
     anywhere = np.full(len(equal), np.inf)
-    nothing = np.zeros(made.size)
+    nothing = np.zeros(program.size)
     answer = closest(
-        rows, np.ones(len(equal)), (anywhere, anywhere), left, nothing, attack.settings.seconds, whole=False
+        rows, np.ones(len(equal)), (anywhere, anywhere), reduced, nothing, attack.settings.seconds, integers=False
     )
     if answer.values is None:
         return []
-    missed = np.flatnonzero(np.abs(rows.matrix @ answer.values[: made.size] - rows.count) > 1e-6)
-    bounded = [item.marginal.name for item in made.structure.layers if item.marginal.bound is not None]
-    return list(dict.fromkeys(made.row_name(rows, int(row)) for row in missed)) or bounded
+    missed = np.flatnonzero(np.abs(rows.matrix @ answer.values[: program.size] - rows.count) > 1e-6)
+    bounded = [item.marginal.name for item in program.structure.layers if item.marginal.bound is not None]
+    return list(dict.fromkeys(program.row_name(rows, int(row)) for row in missed)) or bounded
 
 
 BLOCK_SECONDS, UNIT_SECONDS = 10.0, 600.0
@@ -66,51 +71,80 @@ FINDINGS = 10
 _held: list[Attack] = []
 """In a worker process: the attack it works on."""
 
-Found = tuple[int, Attacked | Finding]
+UnitOutcome = tuple[int, UnitSolution | Finding]
 
 
 def reconstruct(
-    published: Published,
+    source: Published | str | Path,
     *,
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
     level: str | None = None,
     repeats: int = 0,
     seed: int = 0,
     processes: int | None = None,
     time_limit: float | None = None,
+    out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Reconstruction:
-    """Records that have the published tables.
+    """Records that have the published tables (``confide attack reconstruct``).
 
-    ``level`` is the level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
-    in each unit, or the blocks if some tables are noisy, unless the source says otherwise. ``repeats`` programmes with
-    random objectives say how often each record is found.
-    ``time_limit`` is in seconds, for one programme.
+    Args:
+        source: The tables: :meth:`Published.from_tables <confide.releases.published.Published.from_tables>`, a folder
+            with a ``tables.toml``, or a release folder.
+        schema: The schema file of a release whose schema does not ship.
+        groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
+        level: The level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
+            in each unit, or the blocks if some tables are noisy, unless the source says otherwise.
+        repeats: So many programmes with random objectives say how often each record is found.
+        seed: The seed of these.
+        processes: How many processes; all cores by default.
+        time_limit: Seconds for one programme; 10 for a block and 600 for a larger unit by default.
+        out: A file for the records (``.parquet`` or ``.csv``), which may be true: only its owner can read it.
+        progress: A display, if one is wanted.
 
-    :raises ConfideError: if exact tables contradict one another, with the units and the tables.
+    Returns:
+        The records, how sure each is, and the solution variability of every block.
+
+    Raises:
+        ConfideError: If exact tables contradict one another, with the units and the tables.
+
+    >>> from confide.releases.published import Published
+    >>> tables = {"sex": {"sex": ["male", "female"], "count": [2, 0]}}
+    >>> found = reconstruct(Published.from_tables(tables, "persons"), processes=1)
+    >>> found.persons, found.mean
+    (2, 0.0)
     """
     began = time.monotonic()
+    file = None if out is None else Path(out)
+    if file is not None:
+        refuse_unwritable(file)
+    published = source if isinstance(source, Published) else read_source(source, schema, groups)
     depth = _depth(published, level)
     seconds = time_limit if time_limit is not None else (UNIT_SECONDS if depth else BLOCK_SECONDS)
-    settings = Settings(depth, repeats, seed, seconds)
+    settings = AttackSettings(depth, repeats, seed, seconds)
     units = published.geography.blocks_of(depth)
-    shown = progress or Silent()
-    found: dict[int, Attacked] = {}
+    display = progress or Silent()
+    solutions: dict[int, UnitSolution] = {}
     findings: list[Finding] = []
     title = f"Reconstructing {published.geography.levels[depth]}s"
-    with shown.stage(title, len(units)) as advance:
+    with display.stage(title, len(units)) as advance:
         for number, result in _all(Attack(published, settings), units, processes or os.cpu_count() or 1):
             if isinstance(result, Finding):
                 findings.append(result)
             else:
-                found[number] = result
+                solutions[number] = result
             advance(1)
     if findings:
         findings.sort(key=lambda finding: finding.what)
         more = len(findings) - FINDINGS
-        rest = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
-        raise InputError([*findings[:FINDINGS], *rest])
-    results = [found[number] for number in sorted(found)]
-    return Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
+        others = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
+        raise InputError([*findings[:FINDINGS], *others])
+    results = [solutions[number] for number in sorted(solutions)]
+    reconstruction = Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
+    if file is None:
+        return reconstruction
+    return replace(reconstruction, records_file=write_records(reconstruction, file))
 
 
 def _depth(published: Published, level: str | None) -> int:
@@ -138,7 +172,7 @@ def _depth(published: Published, level: str | None) -> int:
     return geography.depth(level)
 
 
-def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[Found]:
+def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[UnitOutcome]:
     """Every unit, the largest first, so that no process is left with a large one at the end."""
     order = sorted(range(len(units)), key=lambda number: -len(units[number]))
     size = min(UNITS_AT_ONCE, max(1, len(order) // (4 * processes)))
@@ -157,17 +191,17 @@ def _all(attack: Attack, units: Sequence[Integers], processes: int) -> Iterator[
             raise worker_died() from None
 
 
-def _hold(held: tuple[Published, Settings]) -> None:
+def _hold(held: tuple[Published, AttackSettings]) -> None:
     threadpool_limits(1)
     _held.append(Attack(*held))
 
 
-def _attack_held(chunk: list[tuple[int, Integers]]) -> list[Found]:
+def _attack_held(chunk: list[tuple[int, Integers]]) -> list[UnitOutcome]:
     return _attack(_held[0], chunk)
 
 
-def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[Found]:
-    results: list[Found] = []
+def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[UnitOutcome]:
+    results: list[UnitOutcome] = []
     for number, blocks in chunk:
         try:
             results.append((number, attack.unit(number, blocks.tolist())))

@@ -1,0 +1,186 @@
+"""What is audited: a release of ours, or files with or without a description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confide.attacks.suppression.audit_description import (
+    AuditInput,
+    SuppressionDescription,
+    TableText,
+    VariableText,
+    describe,
+)
+from confide.attacks.suppression.audit_files import read_columns, read_required, read_suspect
+from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
+from confide.errors import Finding, ParameterError, Place, ReleaseError
+from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.programme import described
+from confide.mechanisms.suppression.verify import bounds, gathered
+from confide.releases.folder import MANIFEST, read_manifest
+from confide.releases.tabular import UnlikePlanError, table_files
+
+# A release of ours as a suppressed table to be audited, from its files alone.
+
+
+def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
+    """The tables of a release and what its plan says that everybody knows."""
+    question = manifest["plan"]["question"]
+    if "suppression" not in question:
+        raise ReleaseError(_not_one(folder, f"a release by the mechanism {manifest['mechanism']}"))
+    programme = described(question)
+    files = {file["path"] for file in manifest["files"]}
+    read = []
+    for table in programme.tables:
+        format_, path = next(iter(table_files(table.name, files).items()), ("", ""))
+        try:
+            magnitude = question["value"] is not None
+            read.append(read_table(folder / path, format_, table, magnitude=magnitude))
+        except (UnlikePlanError, OSError) as error:
+            found = str(error) if isinstance(error, UnlikePlanError) else "no file"
+            raise ReleaseError(_not_one(folder, found)) from None
+    value, hidden, agree = gathered(programme, read)
+    if not agree:
+        raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))
+    high = np.full(len(value), np.inf)
+    return Suspect(programme.linked, value, hidden, bounds(programme, question), high, integer=True)
+
+
+def _not_one(folder: Path, found: str) -> Finding:
+    what, remedy = "this is no release with suppressed cells", "verify it with `confide verify`"
+    return Finding("not-suppressed", what, Place(file=str(folder)), found, "its tables, as they were sealed", remedy)
+
+
+@dataclass(frozen=True, eq=False)
+class AuditSubject:
+    """Tables that are to be audited, as they were read."""
+
+    suspect: Suspect
+    required: Required | None = None
+    taken_for: Mapping[str, str] = field(default_factory=dict)
+    """For a table without a description what its columns were taken for."""
+
+    def audit(self, *, sharpen: bool = False) -> Audit:
+        """What an attacker can work out: see :func:`confide.attacks.suppression.suppression_audit.audit`."""
+        return replace(audit(self.suspect, self.required, sharpen=sharpen), taken_for=self.taken_for)
+
+
+def audit_suppression(tables: str | Path, truth: str | Path | None = None, *, sharpen: bool = False) -> Audit:
+    """What follows from tables about their suppressed cells (``confide audit suppression``).
+
+    Args:
+        tables: A folder with a description (``table.toml``), a CSV or Parquet file with or without one, or a release.
+        truth: CONFIDENTIAL: the true figures, in the same form, to judge each interval by them.
+        sharpen: Use in every sum that figures are whole numbers; slow, small parts only.
+
+    Returns:
+        The smallest interval for each suppressed cell, by linear programming, and whether it is too narrow.
+    """
+    return read_subject(Path(tables), None if truth is None else Path(truth)).audit(sharpen=sharpen)
+
+
+def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], None] = lambda _: None) -> AuditSubject:
+    """The tables of a folder, a file or a release, ready to be audited.
+
+    ``note`` is told at once what was read as the description says, and may not be what was meant.
+    """
+    if (tables / MANIFEST).is_file():
+        if truth is not None:
+            raise ParameterError(
+                "no-truth",
+                "a release of ours is held against the truth by `confide evaluate`",
+                where=Place(path="--truth"),
+                found="a release folder",
+                expected="a described table",
+                remedy="leave --truth out",
+            )
+        suspect = suspect_of_release(tables, read_manifest(tables))
+        _note_doubts(suspect, note)
+        return AuditSubject(suspect)
+    read = describe_or_assume(tables)
+    taken_for = _taken_for(read)
+    if taken_for:
+        listed = "; ".join(f"{name}: {what}" for name, what in taken_for.items())
+        note(f"no description, so taken for a table without hierarchies: {listed}.")
+    suspect = read_suspect(read)
+    if truth is None and (read.description.protection.threshold or read.description.protection.percent):
+        note("threshold and percent are judged by true figures: give --truth")
+    required = None if truth is None else read_required(read, suspect, truth)
+    _note_doubts(suspect, note)
+    return AuditSubject(suspect, required, taken_for)
+
+
+def _taken_for(read: AuditInput) -> dict[str, str]:
+    if not read.assumed:
+        return {}
+    description = read.description
+    columns = {name: f"a variable with the total {text.total}" for name, text in description.variables.items()}
+    columns[description.tables[0].value] = "the figures"
+    if description.tables[0].status is not None:
+        columns[description.tables[0].status] = "what is suppressed"
+    return columns
+
+
+def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
+    if suspect.without_totals:
+        names = ", ".join(suspect.without_totals)
+        remedy = "If it is called otherwise, write so as `total` in the description."
+        note(f"no table has the total of {names}: nothing was added up to it. {remedy}")
+    if suspect.beside:
+        number = f"{suspect.beside:,} {'cell is' if suspect.beside == 1 else 'cells are'} marked as suppressed"
+        note(f"{number} with a figure beside the mark: it was not looked at. Do not publish it.")
+
+
+# A suppressed table without a description, read as such tables commonly are.
+#
+# One column has the figures, under a name that says so, and perhaps one has statuses. All others are variables, none
+# with a hierarchy, whose total is called as totals commonly are. What was taken for what is told: whoever knows
+# better writes a description (:mod:`confide.attacks.suppression.audit_description`).
+
+
+FIGURES = ("count", "value", "n", "obs_value", "figure")
+STATUSES = ("status", "obs_status", "conf_status")
+TOTALS = ("_T", "total", "all", "sum")
+"""Common names, in any case, in the order of preference."""
+
+
+def describe_or_assume(path: Path) -> AuditInput:
+    """The description of a table; for a single file without one, what it is taken for."""
+    plain = path.is_file() and path.suffix != ".toml" and not path.with_suffix(".toml").is_file()
+    return _assumed(path) if plain else describe(path)
+
+
+def _assumed(path: Path) -> AuditInput:
+    rows = read_columns(path, ",")
+    value, status = _first(FIGURES, list(rows)), _first(STATUSES, list(rows))
+    variables = [name for name in rows if name not in (value, status)]
+    if value is None or not variables:
+        raise ParameterError(
+            "no-description",
+            "there is no description of the table, and its columns do not say what they are",
+            where=Place(file=path.name),
+            found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
+            expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
+            remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
+        )
+    return AuditInput(
+        SuppressionDescription(
+            variables={name: VariableText(total=_first(TOTALS, rows[name]) or TOTALS[0]) for name in variables},
+            tables=[TableText(name=path.stem, value=value, status=status)],
+        ),
+        path.parent,
+        path,
+        path,
+        assumed=True,
+    )
+
+
+def _first(names: tuple[str, ...], there: list[str]) -> str | None:
+    """The first of some names that is there, in any case, as it is written there."""
+    written = {each.lower(): each for each in reversed(there)}
+    return next((written[name.lower()] for name in names if name.lower() in written), None)

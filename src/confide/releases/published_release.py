@@ -1,0 +1,185 @@
+"""What the releases of all mechanisms have in common when they are read back as published tables.
+
+The schema that the manifest names, files by their beginnings, tables with a level and an area, protected records, and
+the reasons why a release cannot be read so. A mechanism's own reader is ``mechanisms/NAME/published.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.documents import load_schema, shipped
+from confide.errors import ParameterError, Place, ReleaseError
+from confide.inputs.table_files import read_text
+from confide.releases.folder import MANIFEST
+from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
+from confide.releases.published_rows import TableRows, group_of_label, marginals_of, nested, unit_of_code
+from confide.schema import Query, Schema
+
+AREA, BLOCK = "area", "block"
+RECORDS = ("tables/records.", "microdata/persons.")
+PROTECTED = (
+    "What was published are protected records: nothing is reconstructed beyond them, and the true ones may differ."
+)
+NOISE = "The counts have noise: the records are a fit, and not a reconstruction."
+BOUNDED = "The noise never passes ±{}, and the records keep to that."
+
+
+def release_title(folder: Path, manifest: Mapping[str, Any]) -> str:
+    """What reports call a release."""
+    return f"release {manifest.get('release', folder.name)} ({manifest['mechanism']})"
+
+
+def no_groups(groups: Sequence[str], source: str) -> None:
+    """Groups can be chosen in releases of SafeTab-P alone; raises for others."""
+    if groups:
+        raise ParameterError(
+            "no-groups",
+            "only a release of safetab has groups to choose from",
+            where=Place(path="--group"),
+            found=source,
+            expected="a release of safetab",
+            remedy="leave out --group",
+        )
+
+
+def not_attacked(found: str) -> ReleaseError:
+    """The error of a release that counts nobody."""
+    return ReleaseError(
+        "not-attacked",
+        "the release has no figures that count persons, so that no persons follow from it",
+        where=Place(file=MANIFEST, path="mechanism"),
+        found=found,
+        expected="counts of persons, or their records",
+        remedy="ask what an attacker learns of each magnitude that was left out: confide audit suppression",
+    )
+
+
+def release_schema(named: Any, given: str | Path | None) -> Schema:
+    """The schema of a release: one that ships, with the same fingerprint, or the file given."""
+    named = named if isinstance(named, Mapping) else {"id": named}
+    if given is not None:
+        schema = load_schema(str(given), Path())
+    elif named.get("id") in shipped("schemas"):
+        schema = load_schema(str(named["id"]), Path())
+    else:
+        what = "the schema of the release does not ship"
+        raise release_unlike(what, str(named.get("id")), "give its file: --schema FILE")
+    if named.get("sha256") not in (None, schema.fingerprint):
+        what = "the schema is not the one of the release"
+        raise release_unlike(what, schema.id, "give the file that the release was made with")
+    return schema
+
+
+def release_unlike(what: str, found: str, remedy: str) -> ReleaseError:
+    """The error of a release whose plan and files, or schema, do not belong together."""
+    place = Place(file=MANIFEST, path="plan.question")
+    return ReleaseError("release-schema", what, place, found, "the release's own", remedy)
+
+
+def release_file(folder: Path, manifest: Mapping[str, Any], *starts: str) -> Path | None:
+    """The file of a release whose path begins so; Parquet before CSV."""
+    paths = [file["path"] for file in manifest["files"] if file["path"].startswith(starts)]
+    paths = [path for path in paths if path.endswith((".parquet", ".csv"))]
+    return folder / min(paths, key=lambda path: not path.endswith(".parquet")) if paths else None
+
+
+def release_rows(folder: Path, manifest: Mapping[str, Any], table: str) -> pa.Table:
+    """The rows of a table of the plan, as text."""
+    file = release_file(folder, manifest, f"tables/{table}.")
+    if file is None:
+        raise release_unlike("a table of the plan has no file", table, "get the release again from its office")
+    return read_text(file)
+
+
+def released_records(folder: Path, manifest: Mapping[str, Any], file: Path, schema: Schema) -> Published:
+    """Released records as one table with all their attributes: the *protected* records, and nothing beyond them."""
+    rows = read_text(file)
+    attributes = [attribute for attribute in schema.attributes if attribute.name in rows.column_names]
+    question = manifest["plan"]["question"]
+    block = (question.get("microdata") or question.get("layout") or {}).get("block", "geocode")
+    units = release_file(folder, manifest, "tables/units.")
+    levels = [name for name in reversed(manifest["plan"].get("spine", ())) if name != BLOCK]
+    frame = rows if units is None else read_text(units)
+    columns = {BLOCK: frame.column(block).to_pylist()}
+    columns |= {name: frame.column(name).to_pylist() for name in levels if name in frame.column_names}
+    geography = nested(columns, BLOCK)
+    query = Query(tuple(schema.variable(attribute.name) for attribute in attributes))
+    cell = np.zeros(rows.num_rows, np.int64)
+    for variable in query.variables:
+        cell = cell * variable.size + group_of_label(rows.column(variable.attribute.name), variable)
+    unit = unit_of_code(rows.column(block), geography.blocks)
+    key, count = np.unique(unit * query.cells + cell, return_counts=True)
+    arrays = sparse(key // query.cells, key % query.cells, count.astype(np.float64), len(geography.blocks))
+    marginal = PublishedMarginal("records", 0, query, *arrays)
+    return Published(schema, geography, (marginal,), (), release_title(folder, manifest), (PROTECTED,))
+
+
+@dataclass(frozen=True, eq=False)
+class AreaTables:
+    """Tables of a release that have a column for the level and one for the area."""
+
+    geography: PublishedGeography
+    rows: tuple[tuple[TableRows, str, pa.Table], ...]
+    """For each table and level its rows."""
+    levels_left_out: tuple[str, ...]
+    """Levels whose areas do not nest in the others."""
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        tables: Mapping[TableRows, Sequence[str]],
+        spine: Sequence[str],
+    ) -> AreaTables:
+        """The tables of a release, given the levels of each, over the levels of a spine (coarsest first)."""
+        contents: list[tuple[TableRows, str, pa.Table]] = []
+        units: dict[str, list[str]] = {}
+        left_out: list[str] = []
+        for table, levels in tables.items():
+            rows = release_rows(folder, manifest, table.name)
+            for level in levels:
+                here = rows.filter(pc.equal(rows.column("level"), level))
+                if level in spine:
+                    contents.append((table, level, here))
+                    units.setdefault(level, []).extend(dict.fromkeys(here.column(AREA).to_pylist()))
+                elif level not in left_out:
+                    left_out.append(level)
+        geography = _by_prefix(units, spine)
+        left_out += [level for level in units if level not in geography.levels]
+        on_levels = tuple(content for content in contents if content[1] in geography.levels)
+        return cls(geography, on_levels, tuple(left_out))
+
+    def marginals(self, schema: Schema) -> Iterator[tuple[TableRows, str, list[PublishedMarginal]]]:
+        """For each table and level its marginals, in the order of its queries."""
+        for table, level, rows in self.rows:
+            depth = self.geography.depth(level)
+            yield table, level, marginals_of(table, rows, schema, self.geography, depth, AREA)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That levels are left out, if some are."""
+        names = ", ".join(self.levels_left_out)
+        return (f"Tables of {names} are left out: these areas do not nest.",) if names else ()
+
+
+def _by_prefix(units: Mapping[str, Sequence[str]], spine: Sequence[str]) -> PublishedGeography:
+    """Levels of a spine whose codes begin with the codes of the level above; others are dropped."""
+    there = [level for level in reversed(spine) if level in units]
+    finest = there[0]
+    blocks = sorted(set(units[finest]))
+    columns = {finest: blocks}
+    for level in there[1:]:
+        codes = set(units[level])
+        lengths = {len(code) for code in codes}
+        if len(lengths) == 1 and all(block[: next(iter(lengths))] in codes for block in blocks):
+            columns[level] = [block[: next(iter(lengths))] for block in blocks]
+    return nested(columns, finest)
