@@ -6,7 +6,7 @@ with stands in its ``usermeta``, which Vega-Lite leaves to its users:
 
 - ``datasets``: for each dataset the columns that the chart needs. The first is the one that :func:`chart` is given as
   ``rows``; the others are given by name. Of a row only these columns are taken.
-- ``params``: for each param where its value comes from, one of ``{"required": "what it is"}``, ``{"default": value}``,
+- ``params``: for each param where its value comes from, one of ``{"required": "what it is"}``,
   ``{"distinct": "COLUMN"}`` (the values of a column of the first dataset, in the order of the rows) and
   ``{"extent": ["COLUMN", ...]}`` (the least and the largest value of columns of the first dataset).
 
@@ -175,8 +175,6 @@ def _value(name: str, param: str, rule: Row, values: Row, rows: list[dict[str, A
     if param in values:
         return values[param]
     match rule:
-        case {"default": value}:
-            return value
         case {"distinct": column}:
             return list(dict.fromkeys(row[column] for row in rows))
         case {"extent": columns} if rows:
