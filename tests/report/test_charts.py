@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import confide
@@ -309,6 +310,12 @@ def test_values_by_rule_and_as_given() -> None:
     assert content["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0.5, 20]
     tables = chart("swapping-error-by-level", ROWS, levels=["block"]).as_dict()["encoding"]["color"]["scale"]["domain"]
     assert tables == ["age"]
+
+
+def test_numbers_of_numpy_and_infinite_ones() -> None:
+    rows = [ROWS[0] | {"percent": np.float64(0.5)}, ROWS[1] | {"percent": float("inf")}]
+    picture = chart("swapping-error-by-level", rows, levels=["block"]).as_dict()
+    assert [row["percent"] for row in picture["datasets"]["rows"]] == [0.5, None]
 
 
 def test_columns_that_a_chart_does_not_show_are_not_in_it() -> None:

@@ -151,19 +151,19 @@ def _draw(folder: Path, found: dict[str, Any]) -> list[Path]:
     )
 
 
-def _effective(found: dict[str, Any]) -> Chart:
+def _effective(answer: dict[str, Any]) -> Chart:
     """Effective rho of the finest queries and of the total on each level: least, median, largest."""
-    levels = [level["level"] for level in found["by_level"]]
-    queries = [row["query"] for row in found["by_level"][0]["queries"]]
+    levels = [level["level"] for level in answer["by_level"]]
+    queries = [row["query"] for row in answer["by_level"][0]["queries"]]
     queries = ["detailed", *[name for name in reversed(queries) if name not in ("detailed", "total")][:2], "total"]
     rows = [
         {"level": level["level"], "query": row["query"]}
         | {key: row[f"rho_{key}"] for key in ("least", "median", "most")}
-        for level in found["by_level"]
+        for level in answer["by_level"]
         for row in level["queries"]
         if row["query"] in queries and row["rho_median"] is not None and row["rho_least"] > 0
     ]
-    everybody = found["knows_everybody_else"]["cell"]
+    everybody = answer["knows_everybody_else"]["cell"]
     lowest = min((row["least"] for row in rows), default=everybody / 10)
     return chart(
         "release-effective-rho",
@@ -175,14 +175,14 @@ def _effective(found: dict[str, Any]) -> Chart:
     )
 
 
-def _beliefs(found: dict[str, Any]) -> Chart:
+def _beliefs(answer: dict[str, Any]) -> Chart:
     """The expected posterior by prior, for some adversaries about one cell of a block."""
-    (block,) = (row for row in found["by_level"][-1]["queries"] if row["query"] == "detailed")
-    unit = found["by_level"][-1]["level"]
+    (block,) = (row for row in answer["by_level"][-1]["queries"] if row["query"] == "detailed")
+    unit = answer["by_level"][-1]["level"]
     adversaries = {
         f"others in the cell, median {unit}": block["rho_median"],
         f"others in the cell, least protected {unit}": block["rho_most"],
-        "everybody else": found["knows_everybody_else"]["cell"],
+        "everybody else": answer["knows_everybody_else"]["cell"],
     }
     priors = np.unique(np.concatenate([np.geomspace(1e-3, 0.5, 60), 1 - np.geomspace(1e-3, 0.5, 40)]))
     rows = [

@@ -28,6 +28,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any
 
 from confide.errors import ParameterError, Place
@@ -67,15 +68,15 @@ class Chart:
 
     def svg(self) -> str:
         """The chart as SVG text. Needs the extra ``plots``."""
-        drawn: str = _converter().vegalite_to_svg(self._specification)
+        picture: str = _converter().vegalite_to_svg(self._specification)
         # As Vega marks up its pictures in a browser: readers of a screen hear what it is, and may go into it.
         spoken = f'role="graphics-document" aria-roledescription="chart" aria-label="{escape(self.description)}"'
-        return drawn.replace("<svg ", f"<svg {spoken} ", 1)
+        return picture.replace("<svg ", f"<svg {spoken} ", 1)
 
     def png(self, *, scale: float = 2.0) -> bytes:
         """The chart as a PNG image of ``scale`` pixels to each unit of its width. Needs the extra ``plots``."""
-        drawn: bytes = _converter().vegalite_to_png(self._specification, scale=scale)
-        return drawn
+        picture: bytes = _converter().vegalite_to_png(self._specification, scale=scale)
+        return picture
 
     def __repr__(self) -> str:
         return f"Chart({self.name!r})"
@@ -115,17 +116,17 @@ def chart(name: str, rows: Rows, *, width: int | None = None, height: int | None
     params: dict[str, dict[str, Any]] = file["usermeta"].get("params", {})
     first, *others = declared
     _check_names(name, values, [*others, *params])
-    given = {first: rows} | {other: values[other] for other in others if other in values}
-    datasets = {dataset: _rows(name, dataset, declared[dataset], given) for dataset in declared}
+    sources = {first: rows} | {other: values[other] for other in others if other in values}
+    datasets = {dataset: _rows(name, dataset, declared[dataset], sources) for dataset in declared}
     constants = look()["constants"] | {"few": FEW, "very_few": VERY_FEW}
-    filled = {param: _value(name, param, rule, values, datasets[first]) for param, rule in params.items()}
+    arguments = {param: _value(name, param, rule, values, datasets[first]) for param, rule in params.items()}
     specification = {key: value for key, value in file.items() if key != "usermeta"}
     for side, size in (("width", width), ("height", height)):
         if "mark" in file or "layer" in file:
             specification[side] = size or file.get(side) or look()[side]
         elif size is not None:
             raise _refuse("chart-size", name, f"the panels have a {side} of their own", str(size), f"no {side}")
-    complete = _fill(specification, constants | filled)
+    complete = _fill(specification, constants | arguments)
     return Chart(name, {"$schema": SCHEMA, "config": look()["config"]} | complete | {"datasets": datasets})
 
 
@@ -157,17 +158,23 @@ def _check_names(name: str, values: Row, allowed: list[str]) -> None:
             raise _refuse("chart-param", name, what, value, _close(value, allowed))
 
 
-def _rows(name: str, dataset: str, columns: list[str], given: Mapping[str, Rows]) -> list[dict[str, Any]]:
+def _rows(name: str, dataset: str, columns: list[str], sources: Mapping[str, Rows]) -> list[dict[str, Any]]:
     """The rows of a dataset with its columns alone."""
-    if dataset not in given:
+    if dataset not in sources:
         raise _refuse("chart-dataset", name, f"the dataset {dataset!r} is missing", "no rows", ", ".join(columns))
     rows = []
-    for row in given[dataset]:
+    for row in sources[dataset]:
         if missing := [column for column in columns if column not in row]:
             what = f"rows of the dataset {dataset!r} lack the column {missing[0]!r}"
             raise _refuse("chart-column", name, what, ", ".join(row), ", ".join(columns))
-        rows.append({column: row[column] for column in columns})
+        rows.append({column: _plain(row[column]) for column in columns})
     return rows
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: numbers of NumPy as Python's own, and none for one that is not finite."""
+    plain = value.item() if hasattr(value, "item") else value
+    return None if isinstance(plain, float) and not isfinite(plain) else plain
 
 
 def _value(name: str, param: str, rule: Row, values: Row, rows: list[dict[str, Any]]) -> Any:

@@ -293,9 +293,9 @@ def shares_chart(sections: Sequence[tuple[str, Sequence[Bar]]], panels: Sequence
     for place, panel in enumerate(panels):
         for title, bars in sections:
             rows.append({"panel": panel, "line": f"{title}\t", "primary": None, "complementary": None})
-            for each in bars:
-                primary, complementary = each.shares[place]
-                line = f"{title}\t{each.name}"
+            for one in bars:
+                primary, complementary = one.shares[place]
+                line = f"{title}\t{one.name}"
                 rows.append({"panel": panel, "line": line, "primary": primary, "complementary": complementary})
     room = PANELS_WIDTH // len(panels) - 60
     return charts.chart("suppression-shares", rows, panel_width=room)
