@@ -18,6 +18,7 @@ from confide.population.eu_settings import Areas
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
+from confide.report import charts
 from confide.report.dossier import Evaluated
 from confide.risk.bounded_noise.static_programme import load_programme
 from confide.risk.bounded_noise.withstanding import Question, Region
@@ -111,7 +112,8 @@ def demo_cellkey(
     spec = folder / SPEC
     write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
     made = _made(spec, shown)
-    (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
+    if charts.available():
+        (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
     return Demonstration(folder, persons, {"tables": made})
 
 
