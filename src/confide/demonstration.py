@@ -22,8 +22,8 @@ from confide.releases.draft import LEDGER, SPEC, new_ledger, there_already, writ
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
+from confide.report import charts
 from confide.report.dossier import Evaluated
-from confide.report.risk_plots import region as draw_region
 from confide.risk.bounded_noise.static_programme import load_programme
 from confide.risk.bounded_noise.withstanding import Question, Region
 
@@ -116,8 +116,8 @@ def demo_cellkey(
         shutil.rmtree(folder / "scratch", ignore_errors=True)
         advance(1)
     question = Question(load_programme(PROGRAMME), {name.upper(): n for name, n in areas._asdict().items()})
-    region = Region(question).as_dict()
-    chosen = region["recommended"] or {"D": 5, "V": 2}
+    region = Region(question)
+    chosen = region.as_dict()["recommended"] or {"D": 5, "V": 2}
     title = "Demonstration: the EU census programme for a made-up country"
     named = {
         "D": str(chosen["D"]),
@@ -129,8 +129,8 @@ def demo_cellkey(
     spec = folder / SPEC
     write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
     release = _release(spec, display)
-    picture = draw_region(region["region"], largest_noise=question.largest_noise, recommended=region["recommended"])
-    (folder / "region.svg").write_text(picture, encoding="utf-8")
+    if charts.available():
+        (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
     return Demonstration(folder, persons, {"tables": release})
 
 

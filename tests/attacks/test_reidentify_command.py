@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from confide.attacks.reidentification import Role, parse_columns, read_people
 from confide.cli.attack_reidentify import reidentify
 from confide.errors import InputError, ParameterError
-from confide.report import plots
+from confide.report import charts
 
 app = typer.Typer()
 app.command()(reidentify)
@@ -174,7 +174,7 @@ def test_files_that_are_wrong(files):
     assert "P9" not in str(error.value)
 
 
-@pytest.mark.skipif(not plots.available(), reason="the extra `plots` is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra `plots` is not installed")
 def test_pictures(files):
     words = [files / "ours.parquet", files / "known.parquet", "--truth", files / "truth.parquet"]
     drawn = run_json(*words, "--plots", files / "pictures")["plots"]

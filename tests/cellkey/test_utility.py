@@ -22,7 +22,7 @@ from confide.errors import ConfideError, ParameterError, ReleaseError, RunError
 from confide.mechanisms.cellkey.evaluate import POINTS, compare_cells, deviation_quantiles, join_cells
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.noise import ReleaseKey
-from confide.report import plots
+from confide.report import charts
 
 SCHEMA = """
 id = "few"
@@ -160,7 +160,7 @@ def test_evaluation_of_a_release(formats: str, tmp_path: Path) -> None:
     assert [(row["true_size"], row["cells"]) for row in told["sizes"]] == [("1", 1), ("5 to 9", 6), ("10 to 19", 1)]
     page = evaluated.dossier.read_text()
     assert "CONFIDENTIAL" in page
-    assert page.count("<svg") == (2 if plots.available() else 0)
+    assert page.count("<svg") == (2 if charts.available() else 0)
     numbers = json.loads((evaluated.dossier.parent / "accuracy-confidential.json").read_text())
     assert numbers["tables"] == told["tables"]
     assert evaluated.dossier.parent.stat().st_mode & 0o077 == 0

@@ -18,7 +18,7 @@ from confide.cli.main import Commands, app
 from confide.mechanisms import MECHANISMS, SPECS, Registry
 from confide.releases.ledger import Ledger
 
-SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "altair", "vl_convert", "pyspark", "jinja2")
+SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "vl_convert", "pyspark", "jinja2")
 """What takes long to import, and no list of commands and no ledger needs."""
 
 
@@ -98,7 +98,7 @@ def test_a_spec_loads_its_own_mechanism_alone(tmp_path: Path) -> None:
         "assert 'confide.mechanisms.tables.mechanism' in sys.modules\n"
         "assert not {f'confide.{name}.pipeline' for name in ('topdown', 'safetab', 'suppression')} & set(sys.modules)"
     )
-    assert not loaded_by(script) & {"scipy", "numba", "piqp", "altair", "pyspark"}
+    assert not loaded_by(script) & {"scipy", "numba", "piqp", "vl_convert", "pyspark"}
 
 
 def test_the_tree_is_whole(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.command_kit import codes, run, run_json
 
-from confide.report import plots
+from confide.report import charts
 
 
 def test_the_bound() -> None:
@@ -97,7 +97,7 @@ def test_mistakes(arguments: tuple[str, ...], code: str) -> None:
     assert codes(*arguments) == [code]
 
 
-@pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra plots is not installed")
 def test_the_picture_of_the_region(tmp_path: Path) -> None:
     found = run_json("tune", "cellkey", "--country", "MT", "--plots", tmp_path)
     assert [Path(path).name for path in found["plots"]] == ["epsilon-band.svg", "region.svg"]
@@ -105,7 +105,7 @@ def test_the_picture_of_the_region(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra plots is not installed")
 def test_pictures(tmp_path: Path) -> None:
     (tmp_path / "sizes.txt").write_text("\n".join(map(str, range(1, 400, 3))))
     run("risk", "bound", "-D", 5, "-V", 2, "--plots", tmp_path)

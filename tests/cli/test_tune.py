@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.report import plots
+from confide.report import charts
 
 
 def run(*arguments: object) -> str:
@@ -139,7 +139,7 @@ def test_bad_input(arguments: list[str], expected: list[str]) -> None:
     assert codes(*arguments) == expected
 
 
-@pytest.mark.skipif(not plots.available(), reason="the extra `plots` is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra `plots` is not installed")
 def test_pictures(tmp_path: Path) -> None:
     made = run_json("--plots", tmp_path / "new")["plots"]
     assert [Path(path).name for path in made] == ["bias-by-size.svg", "margin-by-budget.svg", "suppression-by-size.svg"]
@@ -150,5 +150,5 @@ def test_pictures(tmp_path: Path) -> None:
 
 
 def test_pictures_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "available", lambda: False)
+    monkeypatch.setattr(charts, "available", lambda: False)
     assert codes("--plots", str(tmp_path)) == ["no-plots"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests import command_kit
 
-from confide.report import plots
+from confide.report import charts
 
 run = partial(command_kit.run, "risk", "bayes")
 run_json = partial(command_kit.run_json, "risk", "bayes")
@@ -81,7 +81,7 @@ def test_what_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not plots.available(), reason="needs the extra plots")
+@pytest.mark.skipif(not charts.available(), reason="needs the extra plots")
 def test_pictures(tmp_path: Path) -> None:
     found = run_json("--law", "geometric", "--epsilon", 1, "--also-rho", "1/4", "--plots", tmp_path)
     names = [f"{what}-by-{over}.svg" for what in ("posterior", "risk") for over in ("levels", "released")]
@@ -93,7 +93,7 @@ def test_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not plots.available(), reason="needs the extra plots")
+@pytest.mark.skipif(not charts.available(), reason="needs the extra plots")
 def test_pictures_over_rho(tmp_path: Path) -> None:
     found = run_json("--rho", "0.099226354", "--plots", tmp_path)
     names = {Path(path).name for path in found["plots"]}

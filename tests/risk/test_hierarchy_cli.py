@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests import command_kit
 
-from confide.report import plots
+from confide.report import charts
 
 run = partial(command_kit.run, "risk", "hierarchy")
 ask = partial(command_kit.run_json, "risk", "hierarchy")
@@ -98,7 +98,7 @@ def test_mistakes(words: list[str], code: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not plots.available(), reason="the extra `plots` is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra `plots` is not installed")
 def test_pictures(tmp_path: Path) -> None:
     # Strong measurements, so that few releases have to be looked at.
     words = ["--rho1", "2", "--rho2", "2", "--siblings", "3", "--plots", tmp_path]

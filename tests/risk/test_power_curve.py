@@ -17,7 +17,7 @@ from confide.mechanisms.topdown.strategies.accounting import plan_of
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import Definition, Neighbours
 from confide.releases.plan import Plan
-from confide.report import plots
+from confide.report import charts
 from confide.risk.testing import Kind, LossTest, epsilon_curve, parts_of, power_curve
 
 run = partial(command_kit.run, "risk", "curve")
@@ -184,7 +184,7 @@ def test_command_for_people() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra plots is not installed")
 def test_pictures(tmp_path: Path) -> None:
     assert "in its block, same tract" in run("--strategy", "pl94-units", "--plots", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epsilon.svg", "parts.svg", "power.svg"]

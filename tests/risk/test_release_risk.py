@@ -29,7 +29,7 @@ from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of
 from confide.noise import DiscreteGaussian
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, loss_by_attribute
-from confide.report import plots
+from confide.report import charts
 from confide.risk.bayesian import LawComparison, marginal
 from confide.risk.release_risk import Effective, ReadRelease, expected_posterior, open_release, release_risk
 from confide.risk.release_risk.effective import rho_from_covariance
@@ -471,7 +471,7 @@ def test_the_command(run_folder: Path, tmp_path: Path) -> None:
     without = ask("--without-public-zeros")
     assert not without["public_zeros"]
     assert without["by_level"][2]["queries"][0]["rho_most"] <= found["by_level"][2]["queries"][0]["rho_most"]
-    if plots.available():
+    if charts.available():
         drawn = ask("--plots", tmp_path / "pictures")["plots"]
         assert [Path(name).name for name in drawn] == ["beliefs.svg", "effective-rho.svg"]
         assert all(Path(name).read_text().startswith("<svg") for name in drawn)

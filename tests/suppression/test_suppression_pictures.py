@@ -17,16 +17,16 @@ from suppression_kit import is_safe, two_way
 from confide import api
 from confide.mechanisms.suppression import evaluate as suppression_figures
 from confide.mechanisms.suppression.attacker import Intervals
-from confide.mechanisms.suppression.evaluate import drawn, interval_statistics
+from confide.mechanisms.suppression.evaluate import Bar, drawn, interval_statistics, intervals_chart, shares_chart
 from confide.mechanisms.suppression.heuristic import heuristic
 from confide.mechanisms.suppression.losses import Losses, lost_share
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
 from confide.releases.tabular import TOTAL_CODE
-from confide.report import plots, suppression_plots
+from confide.report import charts
 
-needs_plots = pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+needs_plots = pytest.mark.skipif(not charts.available(), reason="the extra plots is not installed")
 
 AREA = {
     "codes": ["_T", "county X", "county Y", "tract 1", "tract 2"],
@@ -280,47 +280,48 @@ def test_a_bar_has_its_shares_over_cells_that_are_not_zero() -> None:
     assert made.shares == ((0.2, 0.4), (0.01, 0.2))
 
 
+@needs_plots
 @pytest.mark.parametrize(
     ("share", "text"), [(0, "0 %"), (0.0004, "< 0.1 %"), (0.0123, "1.2 %"), (0.25, "25 %"), (1, "100 %")]
 )
 def test_a_little_is_not_nothing(share: float, text: str) -> None:
-    assert suppression_plots.percent(share) == text
+    picture = shares_chart([("One", [Bar("a", ((share, 0),))])], ["of cells"]).svg()
+    assert f">{text.replace('<', '&lt;')}</text>" in picture
 
 
-def values_of(chart):
-    """All data of a chart, of whatever is in it."""
-    if isinstance(chart, dict):
-        found = list(chart["values"]) if isinstance(chart.get("values"), list) else []
-        return found + [each for part in chart.values() for each in values_of(part)]
-    return [each for part in chart for each in values_of(part)] if isinstance(chart, list) else []
-
-
-@needs_plots
-def test_bars_are_whole_and_say_what_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    charts = []
-    monkeypatch.setattr(suppression_plots, "svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
-    bars = [suppression_plots.Bar("a", ((0.1, 0.25), (0.0, 0.0004))), suppression_plots.Bar("b", ((0, 0), (0, 0)))]
-    suppression_plots.shares([("One", bars[:1]), ("Two", bars)], ["of cells", "of the sum"])
-    rows = [row for row in values_of(charts[0]) if isinstance(row, dict)]
-    pieces = [(row["name"], row["kind"], row["from"], row["to"]) for row in rows if "kind" in row]
-    assert len(pieces) == 3 * 2 * 3
-    assert ("a", suppression_plots.PRIMARY, 0.0, 0.1) in pieces
-    assert ("a", suppression_plots.COMPLEMENTARY, 0.1, 0.35) in pieces
-    assert ("a", suppression_plots.PUBLISHED, 0.35, 1.0) in pieces
-    assert [row["text"] for row in rows if "text" in row] == ["35 %", "< 0.1 %", "35 %", "0 %", "< 0.1 %", "0 %"]
+def test_bars_say_what_is_hidden_under_the_title_of_their_section() -> None:
+    bars = [Bar("a", ((0.1, 0.25), (0.0, 0.0004))), Bar("b", ((0, 0), (0, 0)))]
+    picture = shares_chart([("One", bars[:1]), ("Two", bars)], ["of cells", "of the sum"]).as_dict()
+    rows = [(row["panel"], row["line"], row["primary"], row["complementary"]) for row in picture["datasets"]["bars"]]
+    assert [row[1:] for row in rows[:5]] == [
+        ("One\t", None, None),
+        ("One\ta", 0.1, 0.25),
+        ("Two\t", None, None),
+        ("Two\ta", 0.1, 0.25),
+        ("Two\tb", 0, 0),
+    ]
+    assert ("of the sum", "Two\ta", 0.0, 0.0004) in rows
+    assert len(rows) == 10
 
 
 @needs_plots
-def test_an_interval_without_an_end_goes_to_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    charts = []
-    monkeypatch.setattr(suppression_plots, "svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
+def test_bars_of_the_same_name_stay_apart() -> None:
+    picture = shares_chart([("One", [Bar("a", ((0.1, 0.2),))]), ("Two", [Bar("a", ((0.4, 0.2),))])], ["of cells"]).svg()
+    assert picture.count(">a</text>") == 2
+    assert ">30 %</text>" in picture
+    assert ">60 %</text>" in picture
+    assert picture.count(">One</text>") == picture.count(">Two</text>") == 1
+
+
+def test_an_interval_without_an_end_goes_to_the_top() -> None:
     problem, found = many(6, endless=1)
     rows = drawn(problem, found, np.isinf(found.high) | problem.levels.primary, relative=False)
-    suppression_plots.intervals(rows, relative=False)
-    shown = [row for row in values_of(charts[0]) if isinstance(row, dict) and "top" in row]
+    picture = intervals_chart(rows, relative=False).as_dict()
     ends = [row["high"] for row in rows if row["high"] is not None]
-    assert [row["top"] for row in shown if row["high"] is None] == [2 * max(ends)]
-    assert [row["top"] for row in shown if row["high"] is not None] == ends
+    assert picture["transform"] == [
+        {"calculate": f"datum.high === null ? {2 * max(ends)} : datum.high", "as": "end"},
+    ]
+    assert [row["high"] for row in picture["datasets"]["rows"]] == [row["high"] for row in rows]
 
 
 SCHEMA = """
@@ -372,12 +373,12 @@ def page_of(run: Path) -> str:
 def test_the_dossier_has_three_pictures_or_says_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = isle(tmp_path, [[20, 2, 9], [15, 8, 0], [30, 5, 7]])
     page = page_of(run)
-    assert page.count("<svg") == page.count("<figure>") == (3 if plots.available() else 0)
-    assert ("confide[plots]" in page) == (not plots.available())
-    if plots.available():
+    assert page.count("<svg") == page.count("<figure>") == (3 if charts.available() else 0)
+    assert ("confide[plots]" in page) == (not charts.available())
+    if charts.available():
         assert "Quarter of the isle: " in page
         assert "every primary cell" in page
-    monkeypatch.setattr(plots, "available", lambda: False)
+    monkeypatch.setattr(charts, "available", lambda: False)
     page = page_of(run)
     assert page.count("<svg") == 0
     assert "confide[plots]" in page

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import InputError, ParameterError, ReleaseError, RunError
-from confide.report import plots
+from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.geometry import read_geometry
 
@@ -226,18 +226,18 @@ def test_nothing_is_left_and_nothing_is_shown(runs: list[Path]) -> None:
     page = evaluated.dossier.read_text()
     assert page.count(BANNER) == 2, "on the screen, and on every printed page"
     assert "Small country, trial r0" in page
-    assert page.count("<svg") == (3 if plots.available() else 0)
+    assert page.count("<svg") == (3 if charts.available() else 0)
 
 
 def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "available", lambda: False)
+    monkeypatch.setattr(charts, "available", lambda: False)
     page = api.evaluate(runs[0], processes=1).dossier.read_text()
     assert "<svg" not in page
     assert "confide[plots]" in page
     assert "Does the largest group keep its share?" in page
 
 
-@pytest.mark.skipif(not plots.available(), reason="the extra plots is not installed")
+@pytest.mark.skipif(not charts.available(), reason="the extra plots is not installed")
 def test_a_geometry_gives_a_map(land: Path, runs: list[Path]) -> None:
     file = write_squares(land / "counties.geojson", [square(n, GEOID=code) for n, code in enumerate(CODES[:5])])
     page = api.evaluate(runs[0], geometry={"county": file}, processes=1).dossier.read_text()

@@ -13,7 +13,7 @@ from tests.topdown.topdown_kit import COUNTED, QUARTERS, sql, write_spec
 
 from confide import api
 from confide.population import Population, write_population
-from confide.report import plots
+from confide.report import charts
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
 
@@ -111,7 +111,7 @@ def test_rhode_island_with_maps_over_two_keys(tmp_path: Path) -> None:
         if one["query"] == "hispanic*cenrace:major" and one["least_people"] and one["share_within"]
     }
     assert min(kept["place"], kept["cousub"], kept["block_group (made)"]) >= 0.95
-    if plots.available():
+    if charts.available():
         page = evaluated.dossier.read_text()
         assert page.count("<svg") == 6
         assert "244 areas" in page

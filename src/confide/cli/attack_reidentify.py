@@ -21,13 +21,19 @@ from confide.attacks.reidentification import (
     size_labels,
 )
 from confide.cli.show import Json, out, print_json, table, write
-from confide.report import reidentification_plots as pictures
+from confide.report.charts import FEW, Chart, chart
 
 # The answer of ``confide attack reidentify`` on a terminal, and its pictures.
 
 
-FEW = 30
-"""Fewer matches than this say little about a precision."""
+PEOPLE = {
+    "all": "all",
+    "unique": "population uniques",
+    "unique&modal": "unique, modal group",
+    "unique&nonmodal": "unique, other groups",
+    "unique&nonmodal&solvar0": "unique, other groups, one reconstruction",
+}
+"""Of whom the pictures speak."""
 
 _COLUMNS = ["", "records ", "putative ", "confirmed ", "precision ", "modal guesser ", "proportional guesser "]
 
@@ -78,11 +84,54 @@ def draw(folder: Path, rates: Rates) -> list[Path]:
     return write(
         folder,
         {
-            "agreement-by-block-size.svg": lambda: pictures.agreement_by_size(rates),
-            "precision.svg": lambda: pictures.precision(rates),
-            "rates.svg": lambda: pictures.putative_and_confirmed(rates),
+            "agreement-by-block-size.svg": lambda: _agreement_chart(rates),
+            "precision.svg": lambda: _precision_chart(rates),
+            "rates.svg": lambda: _rates_chart(rates),
         },
     )
+
+
+def _agreement_chart(rates: Rates) -> Chart:
+    """How much of the truth the reconstruction has right, by the size of the block, and in all."""
+    sizes = {f"size:{label}": label for label in size_labels() if rates.agreement_in(f"size:{label}").records}
+    rows = []
+    for name, size in ({"all": "all blocks"} | sizes).items():
+        agreement = rates.agreement_in(name)
+        rows.append({"size": size, "kind": "year or group of age", "share": agreement.rate})
+        rows.append({"size": size, "kind": "exact year of age", "share": agreement.exact_age_rate})
+    return chart("reidentification-agreement-by-size", rows)
+
+
+def _precision_chart(rates: Rates) -> Chart:
+    """How often a match is right, beside what the guessers reach about the same people."""
+    rows = [
+        {"who": who, "kind": kind, "share": share, "matches": row.putative}
+        for who, row in _people(rates).items()
+        for kind, share in (
+            ("attack", row.precision),
+            ("modal guesser", row.modal_guesser_precision),
+            ("proportional guesser", row.proportional_guesser_precision),
+        )
+    ]
+    return chart("reidentification-precision", rows)
+
+
+def _rates_chart(rates: Rates) -> Chart:
+    """Of the people whom the attacker knows, how many are matched and how many of those rightly."""
+    rows = [
+        {"who": who, "confirmed": row.confirmed_rate, "putative": row.putative_rate}
+        for who, row in _people(rates).items()
+    ]
+    divisor = "records of the attacker" if rates.divide_by == "attacker" else "persons of the truth"
+    return chart("reidentification-rates", rows, divisor=divisor)
+
+
+def _people(rates: Rates) -> dict[str, LinkageRates]:
+    return {
+        words: rates.universe(name)
+        for name, words in PEOPLE.items()
+        if rates.has(name) and rates.universe(name).divided_by
+    }
 
 
 def _agreement(rates: Rates) -> None:

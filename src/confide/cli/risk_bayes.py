@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from math import inf, prod
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from confide.errors import ParameterError, Place
 from confide.exact import probability
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours
-from confide.report import bayes_plots
+from confide.report.charts import Chart, chart
 from confide.risk.bayesian import sequential as curves
 from confide.risk.bayesian.evidence import Comparison, LawComparison, compare, gaussian_for, geometric_for
 from confide.risk.bayesian.one_level import assess, checked_value, risk_at
@@ -92,25 +93,25 @@ def draw(
     shown = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
     first = comparisons[0]
     released = curves.by_released(first, shown)
-    pictures: dict[str, Callable[[], str]] = {
-        "posterior-by-released.svg": lambda: bayes_plots.posterior_by_released(released),
-        "risk-by-released.svg": lambda: bayes_plots.risk_by_released(released),
+    pictures: dict[str, Callable[[], Chart]] = {
+        f"{name}.svg": partial(chart, f"bayes-{name}", released)
+        for name in ("posterior-by-released", "risk-by-released")
     }
     if gaussian:
         assert isinstance(first, LawComparison)
         chosen = float((first.rho or Fraction(0)) * (2 if neighbours is Neighbours.CHANGE_ONE else 1))
         over = curves.by_rho(shown, neighbours)
+        rhos = [row["rho"] for row in over]
+        inside = min(rhos) <= chosen <= max(rhos)
+        mark = [{"rho": chosen, "name": f"ρ {chosen:.3g}"}] if inside else []
         pictures |= {
-            "posterior-by-rho.svg": lambda: bayes_plots.posterior_by_rho(over, chosen),
-            "risk-by-rho.svg": lambda: bayes_plots.risk_by_rho(over, chosen),
-            "right-by-rho.svg": lambda: bayes_plots.right_by_rho(over, chosen),
-            "average-by-rho.svg": lambda: bayes_plots.average_by_rho(over, chosen),
+            f"{name}.svg": partial(chart, f"bayes-{name}", over, chosen=mark)
+            for name in ("posterior-by-rho", "risk-by-rho", "right-by-rho", "average-by-rho")
         }
     if len(comparisons) > 1:
         levels = curves.by_levels(comparisons, shown)
         pictures |= {
-            "posterior-by-levels.svg": lambda: bayes_plots.posterior_by_levels(levels),
-            "risk-by-levels.svg": lambda: bayes_plots.risk_by_levels(levels),
+            f"{name}.svg": partial(chart, f"bayes-{name}", levels) for name in ("posterior-by-levels", "risk-by-levels")
         }
     return write(folder, pictures)
 

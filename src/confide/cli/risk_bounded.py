@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.markup import escape
 from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.exact import exact
-from confide.report import risk_plots
+from confide.report.charts import Chart, chart
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import (
     Count,
@@ -144,7 +145,12 @@ def show_areas(
 def draw_bound(folder: Path, available: int, confidence: float) -> list[Path]:
     """The heat map of triples that are needed (Figure 1)."""
     return write(
-        folder, {"triples-needed.svg": lambda: risk_plots.triples_needed(curves.bound_grid(confidence), available)}
+        folder,
+        {
+            "triples-needed.svg": lambda: chart(
+                "bounded-triples-needed", curves.bound_grid(confidence), available=available
+            )
+        },
     )
 
 
@@ -156,9 +162,13 @@ def draw_averaging(folder: Path, rows: Rows, confidence: float) -> list[Path]:
         if worst is not None and curves.RATIOS[0] < worst < curves.RATIOS[1]:
             marks.append({"x": worst, "name": title})
 
-    def picture(parameter: str, span: tuple[float, float], title: str) -> Callable[[], str]:
-        return lambda: risk_plots.averaging_success(
-            curves.success_cells(parameter, *span), curves.success_contours(parameter, confidence), marks, title
+    def picture(parameter: str, span: tuple[float, float], title: str) -> Callable[[], Chart]:
+        return lambda: chart(
+            "bounded-averaging",
+            curves.success_cells(parameter, *span),
+            contours=curves.success_contours(parameter, confidence),
+            marks=marks,
+            quantity=title,
         )
 
     return write(
@@ -182,14 +192,14 @@ def draw_areas(
         named |= {code: known[code] for code in extremes}
     if number not in named.values():
         named["asked for"] = number
-    pictures: dict[str, Callable[[], str]] = {
-        "epsilon-by-bound.svg": lambda: risk_plots.epsilon_by_bound(
-            curves.epsilon_curves(named, confidence), chosen=bound
+    pictures: dict[str, Callable[[], Chart]] = {
+        "epsilon-by-bound.svg": lambda: chart(
+            "bounded-epsilon-by-bound", curves.epsilon_curves(named, confidence), chosen=bound
         )
     }
     for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
         of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
-        pictures[f"distortions-epsilon-{epsilon:g}.svg"] = lambda of=of_epsilon: risk_plots.distortions_by_size(of)  # type: ignore[misc]
+        pictures[f"distortions-epsilon-{epsilon:g}.svg"] = partial(chart, "bounded-distortions", of_epsilon)
     return write(folder, pictures)
 
 

@@ -15,9 +15,9 @@ from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.strategies.accounting import plan_of
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
-from confide.report import power_plots
+from confide.report.charts import Chart, chart
 from confide.report.render import exact_text, fraction_up, up
-from confide.risk.testing.curve import EpsilonPoint, Part, PowerPoint, epsilon_curve, parts_of, power_curve
+from confide.risk.testing.curve import LEVELS, EpsilonPoint, Part, PowerPoint, epsilon_curve, parts_of, power_curve
 from confide.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
 from confide.risk.testing.trade_off import gaussian_advantage, pure_advantage, zcdp_advantage
 
@@ -100,7 +100,7 @@ def _of_epsilon(
         for level in levels
         for chance in deltas
     ]
-    drawn = [] if plots is None else write(plots, {"power.svg": lambda: power_plots.pure_powers(epsilon)})
+    drawn = [] if plots is None else write(plots, {"power.svg": lambda: _pure_power_chart(epsilon)})
     factor = posterior_factor(PureDP(epsilon))
     result: dict[str, Any] = {"epsilon": str(epsilon), "epsilon_decimal": float(epsilon)}
     if deltas:
@@ -193,12 +193,65 @@ def _show_parts(parts: Sequence[Part], level: Fraction) -> None:
 def _draw(folder: Path, rho: Fraction, parts: Sequence[Part], level: Fraction) -> list[Path]:
     best = parts[0].best if parts else None
     pictures = {
-        "power.svg": lambda: power_plots.powers(power_curve(rho, best=best)),
-        "epsilon.svg": lambda: power_plots.epsilons(epsilon_curve(rho)),
+        "power.svg": lambda: _power_chart(power_curve(rho, best=best)),
+        "epsilon.svg": lambda: _epsilon_chart(epsilon_curve(rho)),
     }
     if parts:
-        pictures["parts.svg"] = lambda: power_plots.parts(parts, level)
+        pictures["parts.svg"] = lambda: _parts_chart(parts, level)
     return write(folder, pictures)
+
+
+_ANY = "any release with this ρ"
+_EPSILONS = {
+    "bun_steinke": "Bun and Steinke",
+    "canonne_kamath_steinke": "Canonne, Kamath and Steinke",
+    "gaussian_limit": "Gaussian noise (for comparison)",
+}
+
+
+def _own(point: PowerPoint) -> tuple[float, str]:
+    """The power of a test of these measurements, or else of Gaussian noise; and of which of the two it is."""
+    if point.exact is None:
+        return point.gaussian, "Gaussian noise with this ρ"
+    return point.exact.pessimistic, "these measurements"
+
+
+def _power_chart(points: Sequence[PowerPoint]) -> Chart:
+    """The largest power over the level."""
+    rows = []
+    for point in points:
+        power, way = _own(point)
+        rows.append({"level": float(point.level), "power": point.zcdp, "way": _ANY})
+        rows.append({"level": float(point.level), "power": power, "way": way})
+    return chart("curve-power", rows)
+
+
+def _pure_power_chart(epsilon: Fraction) -> Chart:
+    """The same under pure differential privacy."""
+    way = f"any release with ε = {float(epsilon):g}"
+    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in LEVELS]
+    return chart("curve-power", rows)
+
+
+def _epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
+    """ε over δ, in three ways."""
+    rows = [
+        {"delta": float(point.delta), "epsilon": point.ways[way], "way": words}
+        for point in points
+        for way, words in _EPSILONS.items()
+    ]
+    return chart("curve-epsilon", rows)
+
+
+def _parts_chart(parts: Sequence[Part], level: Fraction) -> Chart:
+    """The largest power at one level, by what differs between the two hypotheses."""
+    rows = []
+    for part in parts:
+        (point,) = part.powers([level])
+        power, way = _own(point)
+        rows.append({"name": part.words, "power": point.zcdp, "way": _ANY})
+        rows.append({"name": part.words, "power": power, "way": way})
+    return chart("curve-parts", rows, level=float(level))
 
 
 def _bracket(ends: Bracket | None, digits: int) -> list[str]:

@@ -6,12 +6,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
 from confide.cli.show import Json, Plots, out, print_json, table, write
-from confide.report import release_risk_plots
-from confide.risk.release_risk.report import release_risk
+from confide.report.charts import Chart, chart
+from confide.risk.release_risk.report import expected_posterior, release_risk
 
 Rows = list[dict[str, Any]]
 
@@ -144,10 +145,53 @@ def _draw(folder: Path, found: dict[str, Any]) -> list[Path]:
     return write(
         folder,
         {
-            "effective-rho.svg": lambda: release_risk_plots.effective_by_level(found),
-            "beliefs.svg": lambda: release_risk_plots.beliefs(found),
+            "effective-rho.svg": lambda: _effective(found),
+            "beliefs.svg": lambda: _beliefs(found),
         },
     )
+
+
+def _effective(answer: dict[str, Any]) -> Chart:
+    """Effective rho of the finest queries and of the total on each level: least, median, largest."""
+    levels = [level["level"] for level in answer["by_level"]]
+    queries = [row["query"] for row in answer["by_level"][0]["queries"]]
+    queries = ["detailed", *[name for name in reversed(queries) if name not in ("detailed", "total")][:2], "total"]
+    rows = [
+        {"level": level["level"], "query": row["query"]}
+        | {key: row[f"rho_{key}"] for key in ("least", "median", "most")}
+        for level in answer["by_level"]
+        for row in level["queries"]
+        if row["query"] in queries and row["rho_median"] is not None and row["rho_least"] > 0
+    ]
+    everybody = answer["knows_everybody_else"]["cell"]
+    lowest = min((row["least"] for row in rows), default=everybody / 10)
+    return chart(
+        "release-effective-rho",
+        rows,
+        levels=levels,
+        queries=queries,
+        everybody=everybody,
+        domain=[lowest / 1.5, everybody * 2.5],
+    )
+
+
+def _beliefs(answer: dict[str, Any]) -> Chart:
+    """The expected posterior by prior, for some adversaries about one cell of a block."""
+    (block,) = (row for row in answer["by_level"][-1]["queries"] if row["query"] == "detailed")
+    unit = answer["by_level"][-1]["level"]
+    adversaries = {
+        f"others in the cell, median {unit}": block["rho_median"],
+        f"others in the cell, least protected {unit}": block["rho_most"],
+        "everybody else": answer["knows_everybody_else"]["cell"],
+    }
+    priors = np.unique(np.concatenate([np.geomspace(1e-3, 0.5, 60), 1 - np.geomspace(1e-3, 0.5, 40)]))
+    rows = [
+        {"prior": float(prior), "posterior": float(expected_posterior(f"{prior:.9f}", rho)[0]), "knows": knows}
+        for knows, rho in adversaries.items()
+        if rho is not None
+        for prior in priors
+    ]
+    return chart("release-beliefs", rows)
 
 
 def _range(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -18,7 +18,8 @@ from rich.table import Table
 
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import positive
-from confide.report import plots
+from confide.report import charts
+from confide.report.charts import Chart
 
 if TYPE_CHECKING:
     from confide.engines import Advance
@@ -132,18 +133,18 @@ def number(text: str, name: str, smallest: Fraction = SMALLEST, largest: Fractio
 Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")]
 
 
-def write(folder: Path, pictures: Mapping[str, Callable[[], str]]) -> list[Path]:
+def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
     """Draws pictures into a folder, each by name; none is drawn where the extra ``plots`` is missing."""
-    if not plots.available():
+    if not charts.available():
         raise ParameterError(
             "no-plots",
-            "pictures need packages that are not installed",
+            "pictures need a package that is not installed",
             where=Place(path="--plots"),
-            found="no altair, or no vl-convert-python",
+            found="no vl-convert-python",
             expected="the extra `plots`",
             remedy='install it with pip install "confide[plots]", or leave out --plots',
         )
-    drawn = {folder / name: picture() for name, picture in pictures.items()}
+    drawn = {folder / name: picture().svg() for name, picture in pictures.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in drawn.items():

@@ -33,7 +33,7 @@ from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
 from confide.mechanisms.safetab.tuning.comparison import ACCOUNTINGS, STAGE_1
 from confide.official_safetab import settings_of
 from confide.privacy import Definition
-from confide.report import safetab_plots
+from confide.report.charts import Chart, chart
 from confide.report.render import fraction_up, up
 
 # The answer of ``confide tune safetab`` on a terminal, and its pictures.
@@ -143,12 +143,13 @@ def show_comparison(rows: Iterable[Comparison], question: Question) -> None:
 
 def draw(answer: Answer, folder: Path) -> list[Path]:
     """The three pictures as SVG files; those of suppression only if there is any."""
-    pictures: dict[str, Callable[[], str]] = {
-        "margin-by-budget.svg": lambda: safetab_plots.margin_by_budget(by_budget(answer), answer.question.unit)
+    pictures: dict[str, Callable[[], Chart]] = {
+        "margin-by-budget.svg": lambda: chart("tune-margin-by-budget", by_budget(answer), unit=answer.question.unit)
     }
     if sizes := by_size(answer):
-        pictures["suppression-by-size.svg"] = lambda: safetab_plots.suppression_by_size(sizes)
-        pictures["bias-by-size.svg"] = lambda: safetab_plots.bias_by_size(sizes)
+        rows = [row | {"curve": f"{row['budget']} (T = {row['threshold']:,})"} for row in sizes]
+        pictures["suppression-by-size.svg"] = lambda: chart("tune-suppression-by-size", rows)
+        pictures["bias-by-size.svg"] = lambda: chart("tune-bias-by-size", rows)
     return write(folder, pictures)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from rich.markup import escape
 from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, areas_of, level
 from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.exact import exact
-from confide.report import risk_plots
+from confide.report.charts import Chart, chart
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, target_name
 from confide.risk.bounded_noise.static_programme import Rule, load_programme
@@ -132,19 +133,27 @@ def _span(low: object, high: object, *, ok: bool) -> str:
 
 
 def _draw(region: Region, folder: Path) -> list[Path]:
-    answer = region.as_dict()
     question = region.question
     areas = question.small_areas
     if areas is None and question.programme.geography:
         areas = question.areas.get(question.programme.geography[-1])
-    pictures = {
-        "region.svg": lambda: risk_plots.region(
-            answer["region"], largest_noise=question.largest_noise, recommended=answer["recommended"]
-        )
-    }
+    pictures: dict[str, Callable[[], Chart]] = {"region.svg": region.chart}
     if areas is not None:
         known = areas
-        pictures["epsilon-band.svg"] = lambda: risk_plots.epsilon_band(
-            region.epsilon, curves.bound_curve(known, question.level), bound=question.small_area_bound
+        words = {
+            "utility_at_least": "utility: at least",
+            "averaging_at_most": "averaging: at most",
+            "relaxed_averaging_at_most": "averaging, second statistic",
+        }
+        limits = [
+            {"epsilon": region.epsilon[key], "name": name}
+            for key, name in words.items()
+            if region.epsilon[key] is not None
+        ]
+        pictures["epsilon-band.svg"] = lambda: chart(
+            "bounded-epsilon-band",
+            curves.bound_curve(known, question.level),
+            limits=limits,
+            bound=question.small_area_bound,
         )
     return write(folder, pictures)

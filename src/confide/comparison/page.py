@@ -9,13 +9,13 @@ from typing import Any
 from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
 from confide.comparison.common_tables import LEVELS
 from confide.engines.atomic_files import write_text
-from confide.report import comparison_plots, plots
+from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.render import render
 
 MADE_UP = "MADE-UP PEOPLE: nothing on this page is about anybody"
 CHILDREN, POPULATION = "age: 0-17", "population"
-FEW = plots.FEW
+FEW = charts.FEW
 UNIVERSES_IN_WORDS = {
     "all": "Everybody",
     "unique": "Alone of their sex and age group in the block",
@@ -48,7 +48,7 @@ def page(numbers: Row) -> str:
         other=_other_attacker(numbers),
         samples=_samples(numbers),
         gaps=any(row["gaps"] for row in rows),
-        figures=_figures(rows) if plots.available() else [],
+        figures=_figures(rows) if charts.available() else [],
         percent=percent,
         error=_error,
     )
@@ -210,23 +210,24 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
         for row in rows
         if not row["gaps"]
     ]
-    titles = [row["title"] for row in rows]
     gaps = any(row["gaps"] for row in rows)
     pictures = [
         (
-            comparison_plots.precision(marks),
+            charts.chart("comparison-precision", marks),
             "How often the outsider is right about the people who stand out most, and how often somebody would be who "
             "only knows what groups live in the block.",
         ),
         (
-            comparison_plots.errors(errors, titles, LEVELS),
+            charts.chart("comparison-errors", errors, levels=list(LEVELS)),
             "How far a published count is from the true one: mean over age groups, race groups, Hispanic origin, and "
             f"the areas of a level.{' Counts that are suppressed have no error, and cannot be used.' if gaps else ''}",
         ),
         (
-            comparison_plots.trade_off(points, "mean absolute error of a count of a block, persons"),
+            charts.chart(
+                "comparison-trade-off", points, error_title="mean absolute error of a count of a block, persons"
+            ),
             "How many of those who stand out are recognised rightly, and at what error: down is protected, left is "
             f"accurate.{' Suppression is left out: its cost is what it does not publish.' if gaps else ''}",
         ),
     ]
-    return [{"svg": picture, "caption": caption} for picture, caption in pictures]
+    return [{"svg": picture.svg(), "caption": caption} for picture, caption in pictures]

@@ -27,7 +27,7 @@ from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
-from confide.report import cellkey_plots, plots
+from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.utility.metrics import bin_label, bin_of
@@ -325,8 +325,8 @@ def _page(numbers: Row, title: str, threshold: int | None) -> str:
         points=[f"{point:g}" for point in POINTS],
         tables=numbers["tables"],
         sizes=numbers["sizes"],
-        figures=_figures(numbers) if plots.available() else [],
-        pictures=plots.available(),
+        figures=_figures(numbers) if charts.available() else [],
+        pictures=charts.available(),
     )
 
 
@@ -369,12 +369,12 @@ def _figures(numbers: Row) -> list[dict[str, str]]:
     ]
     return [
         {
-            "svg": cellkey_plots.relative_deviation_by_size(numbers["sizes"]),
+            "svg": charts.chart("cellkey-relative-deviation-by-size", numbers["sizes"]).svg(),
             "caption": "Mean relative deviation by the true count: small counts are off by much, large ones by little. "
             "Dots: as found; bars: what the noise leads one to expect.",
         },
         {
-            "svg": cellkey_plots.share_within(curves),
+            "svg": charts.chart("cellkey-share-within", curves).svg(),
             "caption": "Share of cells, with somebody in them, whose relative deviation is at most so large"
             + (f"; the {MOST_CURVES} largest tables." if len(numbers["tables"]) > MOST_CURVES else "."),
         },

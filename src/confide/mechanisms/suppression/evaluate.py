@@ -8,6 +8,7 @@ primary cell reach as far as its protection levels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,9 @@ from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
 from confide.releases.tabular import TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
-from confide.report import plots, suppression_plots
+from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
-from confide.report.suppression_plots import Bar
 
 # How well cells are hidden: the attacker's intervals beside the truth and the protection that was asked for.
 #
@@ -180,6 +180,10 @@ FEWEST, MOST = 3, 8
 """And for each variable."""
 
 
+PANELS_WIDTH = 540
+"""Room for panels side by side, beside the names of bars."""
+
+
 def figures(numbers: Row, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """The pictures that there are numbers for, with their captions; none where nothing is hidden. ``titles`` are what
     attributes are called."""
@@ -191,6 +195,14 @@ def figures(numbers: Row, titles: Mapping[str, str]) -> dict[str, dict[str, str]
     if numbers["intervals"]["drawn"]:
         pictures["intervals"] = _intervals(numbers["intervals"])
     return pictures
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its name, and for each panel the shares that are primary and complementary."""
+
+    name: str
+    shares: tuple[tuple[float, float], ...]
 
 
 def bar(name: str, row: Row) -> Bar:
@@ -215,7 +227,7 @@ def _lost(numbers: Row) -> dict[str, str]:
     large = large if programme["hidden_value_share"] < lost_share(programme) else ""
     only_some = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
     return {
-        "svg": suppression_plots.shares(sections, ["of cells that are not zero", "of all that they add up to"]),
+        "svg": shares_chart(sections, ["of cells that are not zero", "of all that they add up to"]).svg(),
         "caption": "How much of the tables is gone. Left: of all cells that are not zero; right: of what these cells "
         "add up to. The figure beside a bar is the share that is hidden."
         f"{large}{only_some}",
@@ -232,10 +244,10 @@ def _groups(rows: Sequence[Row], titles: Mapping[str, str]) -> dict[str, str]:
         title = f"{words[0].upper()}{words[1:]}: {_of(len(chosen), chosen[0]['groups'])}"
         sections.append((title, [bar(_sized(row), row) for row in chosen]))
     return {
-        "svg": suppression_plots.shares(
+        "svg": shares_chart(
             [(title, [Bar(each.name, each.shares[:1]) for each in bars]) for title, bars in sections],
             ["of the group's cells that are not zero"],
-        ),
+        ).svg(),
         "caption": "Who loses most: for each variable the groups, or areas, that lose the largest share of their "
         "cells, over all tables that speak of them. In brackets their size, where it is published.",
     }
@@ -253,10 +265,50 @@ def _intervals(found: Row) -> dict[str, str]:
     ends = " An arrow: the interval has no upper end." if any(row["high"] is None for row in drawn) else ""
     zero = " Cells of zero are not drawn." if found["relative"] and len(drawn) < primary["cells"] else ""
     return {
-        "svg": suppression_plots.intervals(drawn, relative=found["relative"]),
+        "svg": intervals_chart(drawn, relative=found["relative"]).svg(),
         "caption": f"How well primary cells are hidden: {some}. A bar is what an attacker who has all tables cannot "
         f"rule out; it must reach the marks that the rules ask for. The longer, the better hidden.{half}{ends}{zero}",
     }
+
+
+def shares_chart(sections: Sequence[tuple[str, Sequence[Bar]]], panels: Sequence[str]) -> charts.Chart:
+    """What is published and what is hidden: bars under the title of their section, in panels side by side.
+
+    A line of the picture is the title of a section with, after a tab, the name of a bar; the title alone has no bar.
+    """
+    rows: list[Row] = []
+    for place, panel in enumerate(panels):
+        for title, bars in sections:
+            rows.append({"panel": panel, "line": f"{title}\t", "primary": None, "complementary": None})
+            for one in bars:
+                primary, complementary = one.shares[place]
+                line = f"{title}\t{one.name}"
+                rows.append({"panel": panel, "line": line, "primary": primary, "complementary": complementary})
+    room = PANELS_WIDTH // len(panels) - 60
+    return charts.chart("suppression-shares", rows, panel_width=room)
+
+
+def intervals_chart(rows: Sequence[Row], *, relative: bool) -> charts.Chart:
+    """What an attacker can say of primary cells. Rows as :func:`drawn`.
+
+    A line without an end goes to the top of the picture, and has an arrow there.
+    """
+    highest = max(max(row["high"] or 0, row["asked_high"]) for row in rows)
+    top = float(highest * (2 if any(row["high"] is None for row in rows) else 1))
+    stroke = max(1.5, min(14.0, 460 / len(rows)))
+    # Figures worth a line: small ones one by one, then 1, 2, 5 in every power of ten.
+    powers = [lead * 10.0**power for power in range(13) for lead in (1, 2, 5)]
+    ticks = [tick for tick in sorted({0.0, *((0.5, 1.5) if relative else (3.0, 4.0)), *powers}) if tick <= top]
+    return charts.chart(
+        "suppression-intervals",
+        rows,
+        title="figure, as a multiple of the true one" if relative else "figure",
+        sign=" ×" if relative else "",
+        top=top,
+        ticks=ticks,
+        stroke=stroke,
+        tick=stroke + 5,
+    )
 
 
 def _crossed(number: int) -> str:
@@ -288,7 +340,7 @@ def evaluate_suppression(asked: Evaluating) -> Evaluated:
 
 
 def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:
-    pictures = plots.available()
+    pictures = charts.available()
     return render(
         "suppression_dossier.html.j2",
         title=title,

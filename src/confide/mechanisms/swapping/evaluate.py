@@ -29,7 +29,7 @@ from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
-from confide.report import plots, swapping_plots
+from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 from confide.utility import tally
@@ -187,7 +187,7 @@ def evaluate_swapping(asked: Evaluating) -> Evaluated:
 
 def _page(numbers: Row, title: str, levels: list[str]) -> str:
     swap = numbers["swap"]
-    pictures = plots.available()
+    pictures = charts.available()
     return render(
         "swapping_dossier.html.j2",
         title=title,
@@ -224,7 +224,7 @@ def _figures(numbers: Row, levels: list[str]) -> list[dict[str, str]]:
         return []
     return [
         {
-            "svg": swapping_plots.error_by_level(_largest(rows), levels),
+            "svg": charts.chart("swapping-error-by-level", _largest(rows), levels=levels).svg(),
             "caption": "Mean absolute error as a share of the mean count, by level: the cells of each table. Figures "
             "without any error, such as those of levels that nobody left, are not drawn.",
         }

@@ -26,6 +26,7 @@ from typing import Any
 
 from confide.errors import ParameterError, Place
 from confide.noise.max_entropy import uniform_variance
+from confide.report.charts import Chart, chart
 from confide.risk.bounded_noise.averaging import (
     Count,
     Optimum,
@@ -250,6 +251,32 @@ class Region:
             },
             "epsilon": self.epsilon | {"band": _band(self.epsilon)},
         }
+
+    def chart(self) -> Chart:
+        """The region as a picture: the variances that are left for each bound, and the limits (Figure 6, left)."""
+        rows = [row.as_dict() for row in self.rows]
+        spans = [
+            {"D": row["D"], "low": row[f"{prefix}V_low"], "high": row[f"{prefix}V_high"], "kind": f"{kind} limits"}
+            for row in rows
+            for kind, prefix, holds in (("relaxed", "relaxed_", row["relaxed"]), ("all", "", row["strict"]))
+            if holds
+        ]
+        limits = [
+            {"D": row["D"], "V": row[key], "limit": limit}
+            for row in rows
+            for limit, key in (("revealing the bound", "V_high"), ("averaging", "V_low"), ("entropy", "V_uniform"))
+        ]
+        recommended = self._plain(self.recommended)
+        highest = [row["V_low"] for row in rows] + [row["V_high"] for row in rows if row["strict"]]
+        return chart(
+            "bounded-region",
+            spans,
+            limits=limits,
+            recommended=[] if recommended is None else [recommended],
+            bounds=[0.5, max(row["D"] for row in rows) + 0.5],
+            top=1.15 * max(highest),
+            useful=self.question.largest_noise + 0.5,
+        )
 
     def _plain(self, found: Recommendation | None) -> dict[str, Any] | None:
         if found is None:

@@ -15,7 +15,7 @@ from confide.mechanisms.safetab.evaluation import evaluate, pool
 from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
 from confide.releases.evaluate import require_sealed
-from confide.report import plots, safetab_dossier_plots
+from confide.report import charts
 from confide.report.dossier import (
     BANNER,
     Evaluated,
@@ -72,8 +72,8 @@ def _page(numbers: Row, title: str) -> str:
         large=LARGE_REGIONS,
         empty=[row for row in numbers["classes"] if row["true_size"] == LABELS[0] and _could_be_left_out(row)],
         biased=[row for row in numbers["classes"] if row["mean_error_of_totals"] is not None],
-        figures=_figures(numbers, curve) if plots.available() else [],
-        pictures=plots.available(),
+        figures=_figures(numbers, curve) if charts.available() else [],
+        pictures=charts.available(),
         theory=all(row["expected_share_suppressed"] is not None for row in numbers["classes"]),
     )
 
@@ -156,7 +156,9 @@ def _figures(numbers: Row, curve: list[dict[str, Any]]) -> list[dict[str, str]]:
     )
     figures.append(
         {
-            "svg": safetab_dossier_plots.tables_by_size(by_size, list(LABELS), [SUPPRESSED, *WORKLOADS]),
+            "svg": charts.chart(
+                "safetab-tables-by-size", by_size, sizes=_sizes(by_size), tables=[SUPPRESSED, *WORKLOADS]
+            ).svg(),
             "caption": caption,
         }
     )
@@ -165,17 +167,28 @@ def _figures(numbers: Row, curve: list[dict[str, Any]]) -> list[dict[str, str]]:
         "How far 95 % of the measured counts are off, at most (marks), and the noise margin that the plan promises "
         "(bars). The error does not grow with the group, so that it weighs less in large ones. The smallest groups "
         "below the states are shown only if noise took them above the limit. Hollow: over fewer than "
-        f"{plots.FEW} counts."
+        f"{charts.FEW} counts."
     )
-    figures.append({"svg": safetab_dossier_plots.error_by_size(errors, list(LABELS)), "caption": caption})
+    enough = [row for row in errors if row["counts"] >= charts.VERY_FEW]
+    panels = list(dict.fromkeys(row["panel"] for row in enough))
+    picture = charts.chart("safetab-error-by-size", errors, sizes=_sizes(enough), panels=panels)
+    figures.append({"svg": picture.svg(), "caption": caption})
     if curve:
         caption = (
             "The share of groups that are left out, by their true size, as it came about (marks, with an interval of "
             "two standard errors) and as theory has it (lines). A mark is over a class of sizes; hollow: over fewer "
-            f"than {plots.FEW} groups."
+            f"than {charts.FEW} groups."
         )
-        figures.append({"svg": safetab_dossier_plots.suppression(curve), "caption": caption})
+        theory = [{"curve": point["curve"]} | row for point in curve for row in point["line"]]
+        picture = charts.chart("safetab-suppression", curve, theory=theory)
+        figures.append({"svg": picture.svg(), "caption": caption})
     return figures
+
+
+def _sizes(rows: Sequence[Row]) -> list[str]:
+    """The classes of sizes that occur, in order."""
+    occurring = {row["size"] for row in rows}
+    return [label for label in LABELS if label in occurring]
 
 
 def panel_of(row: Row) -> str:
@@ -206,7 +219,7 @@ def _errors(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "panel": panel_of(row),
             "size": row["true_size"],
             "region": row["region"] + (", total only" if row["total_only"] else ""),
-            "found": row["error_margin"],
+            "error": row["error_margin"],
             "margin": row["noise_margin"],
             "counts": row[COUNTS],
         }

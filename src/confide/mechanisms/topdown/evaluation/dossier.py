@@ -19,10 +19,10 @@ from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.evaluation.characteristics import ALL_CELLS, geographies
 from confide.mechanisms.topdown.evaluation.compare import FIXED, AreaTotals, Comparison, Evaluation, evaluate
 from confide.releases.evaluate import require_sealed
-from confide.report import plots, topdown_plots
+from confide.report import charts
+from confide.report.charts import VERY_FEW
 from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
 from confide.report.geometry import Geometry, read_geometry
-from confide.report.plots import VERY_FEW
 from confide.report.render import fixed, render, signed
 from confide.utility import combine
 from confide.utility.metrics import SIZE_BINS, bin_label
@@ -247,13 +247,13 @@ def _geometry(asked: Evaluating) -> dict[str, Geometry]:
 def _maps(outlines: dict[str, Geometry], evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     """A map for each geometry: the signed error of the total in per cent, as a mean over keys."""
     drawn = []
-    for name, geometry in outlines.items() if plots.available() else ():
+    for name, geometry in outlines.items() if charts.available() else ():
         totals = [evaluation.totals[name] for evaluation in evaluations]
         percent = _percent(totals)
         empty = sum(value is None for value in percent.values())
         drawn.append(
             {
-                "svg": topdown_plots.error_map(geometry, percent),
+                "svg": _map(geometry, percent).svg(),
                 "name": name.replace("_", " "),
                 "areas": len(geometry.outlines),
                 "missing": geometry.missing,
@@ -262,6 +262,33 @@ def _maps(outlines: dict[str, Geometry], evaluations: Sequence[Evaluation]) -> l
             }
         )
     return drawn
+
+
+def _map(geometry: Geometry, percent: dict[str, float | None]) -> charts.Chart:
+    """The areas, coloured by their signed errors in per cent.
+
+    One outlying area must not take the colour from all the others: the scale ends at the 95 per cent point.
+    """
+    sizes = sorted(abs(value) for value in percent.values() if value is not None) or [0.0]
+    reach = sizes[int(0.95 * (len(sizes) - 1))] or sizes[-1] or 1.0
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "MultiPolygon", "coordinates": outline.polygons},
+            "percent": percent.get(outline.code),
+        }
+        for outline in geometry.outlines
+    ]
+    return charts.chart("topdown-error-map", features, least=-reach, largest=reach)
+
+
+def _realised_and_noise(rows: list[dict[str, Any]], geographies: list[str], noun: str) -> charts.Chart:
+    """The errors of all characteristics that are on a logarithmic scale, and the line on which they would be equal."""
+    marks = [row for row in rows if row["realised"] and row["noise"]]
+    errors = [row[kind] for row in marks for kind in ("realised", "noise")]
+    ends = [min(errors) / 1.3, max(errors) * 1.3]
+    line = [{"noise": end, "realised": end} for end in ends]
+    return charts.chart("topdown-realised-and-noise", marks, line=line, geographies=geographies, domain=ends, noun=noun)
 
 
 def _percent(totals: Sequence[AreaTotals]) -> dict[str, float | None]:
@@ -280,9 +307,9 @@ def _page(numbers: dict[str, Any], title: str, keys: int, maps: list[dict[str, A
         title=title,
         banner=BANNER,
         page=page,
-        figures=_figures(page) if plots.available() else [],
+        figures=_figures(page) if charts.available() else [],
         maps=maps,
-        pictures=plots.available(),
+        pictures=charts.available(),
     )
 
 
@@ -312,18 +339,21 @@ def _figures(page: Page) -> list[dict[str, str]]:
             f"The error of the {page.key_label}, realised and from the noise alone. Logarithmic scale; what is "
             "exact is not on it."
         )
-        figures.append({"svg": topdown_plots.beside_noise(beside, page.noun), "caption": caption})
+        height = max(120, 30 * len(beside))
+        picture = charts.chart("topdown-beside-noise", beside, noun=page.noun, height=height)
+        figures.append({"svg": picture.svg(), "caption": caption})
     if any(row["realised"] and row["noise"] for row in every):
         caption = (
             "Every characteristic, one mark for each geography. On the line, the error is what linear estimates "
             "from the same measurements would have; below it, what the release gains from knowing that no "
             "count is negative."
         )
-        figures.append({"svg": topdown_plots.realised_and_noise(every, labels, page.noun), "caption": caption})
+        figures.append({"svg": _realised_and_noise(every, labels, page.noun).svg(), "caption": caption})
     if by_size:
         caption = (
             f"Bias by the true size of the count: {page.bias_label}. A count of zero can only go "
-            f"up, and what it takes is missing from counts that are not zero. Over {plots.FEW} counts or more."
+            f"up, and what it takes is missing from counts that are not zero. Over {charts.FEW} counts or more."
         )
-        figures.append({"svg": topdown_plots.bias(by_size, labels, sizes, page.noun), "caption": caption})
+        picture = charts.chart("topdown-bias", by_size, geographies=labels, sizes=sizes, noun=page.noun)
+        figures.append({"svg": picture.svg(), "caption": caption})
     return figures
