@@ -12,7 +12,8 @@ import numpy as np
 
 from confide.attacks.reconstruction import Geography, Marginal, Published
 from confide.attacks.reconstruction.marginals import Zero, sparse
-from confide.schema import NO_GROUP, Query, Schema, parse_schema
+from confide.documents import parse_schema
+from confide.schema import NO_GROUP, Query, Schema
 
 SMALL = parse_schema(
     {

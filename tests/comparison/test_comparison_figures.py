@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from confide.comparison.figures import read_release, tabulate
 from confide.comparison.programme import LEVELS, programme, schema_text
-from confide.documents import load_shipped
+from confide.documents import load_shipped, parse_schema
 from confide.errors import InputError
-from confide.schema import parse_schema
 
 PERSON = st.tuples(
     st.integers(0, 2), st.sampled_from([1, 2]), st.integers(0, 115), st.integers(0, 1), st.integers(0, 62)

@@ -24,7 +24,7 @@ from confide import api
 from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import Areas, Figures, tabulate
 from confide.comparison.programme import AGE, Programme, programme, schema_text
-from confide.documents import load_shipped
+from confide.documents import load_shipped, parse_schema
 from confide.engines import Engine, LocalEngine, Source
 from confide.engines.atomic_files import private_folder, whole_file, write_text
 from confide.engines.expressions import identifier
@@ -34,7 +34,7 @@ from confide.inputs.frame import LevelRule, missing_columns, read_counts, read_f
 from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
 from confide.releases.load_spec import find_sources
 from confide.releases.progress import Progress
-from confide.schema import Attribute, parse_schema
+from confide.schema import Attribute
 
 # The people and the blocks of a comparison, read from Parquet or CSV and checked before anything is made of them.
 #

@@ -1,7 +1,7 @@
 """What the records say: attributes, recodes, queries."""
 
 from confide.schema.attribute import NO_GROUP, Attribute, Code, Group, Level, Recode, identity
-from confide.schema.schema import TOTAL, Query, Schema, parse_schema
+from confide.schema.schema import TOTAL, Query, Schema
 
 __all__ = [
     "NO_GROUP",
@@ -14,5 +14,4 @@ __all__ = [
     "Recode",
     "Schema",
     "identity",
-    "parse_schema",
 ]

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.attacks.reconstruction.marginals import Floats, Geography, Marginal, Published, sparse
+from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
@@ -43,7 +44,7 @@ from confide.mechanisms.safetab.output.reading import (
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.output.verify import KINDS, Fits, Planned, read_planned
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
-from confide.schema import Query, Schema, parse_schema
+from confide.schema import Query, Schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.
 #

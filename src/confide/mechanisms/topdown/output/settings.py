@@ -7,22 +7,19 @@ question, whole, so that the plan hash binds them and a release can be checked f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
 
-from confide import documents
-from confide.documents import FOLDER, expected_in_words, read_toml, shipped
-from confide.errors import Finding, Place, SpecError
+from confide.documents import Kind, load_named
+from confide.errors import Finding, SpecError
 from confide.geography import Spine
 from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
 from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategies.strategy import Strategy
-from confide.releases.load_spec import LoadedSpec, dotted
+from confide.releases.load_spec import LoadedSpec
 from confide.releases.spec import Part, Problem
 
 LAYOUTS, TABULATIONS = "layouts", "tabulations"
@@ -122,48 +119,16 @@ def _load(
     must: bool,
 ) -> tuple[Model | None, list[Finding]]:
     """A definition, shipped or the user's; or none, and why. One that nobody asked for may be absent or not fit."""
-    place = loaded.place("output", key)
-    if name in shipped(kind):
-        file, text = f"{name}.toml", (FOLDER / kind / f"{name}.toml").read_text(encoding="utf-8")
-    elif must:
-        path = Path(loaded.resolve(name))
-        try:
-            read_toml(path, kind=key, known=shipped(kind))  # for its findings
-        except SpecError as error:
-            return None, [_placed(finding, place) for finding in error.findings]
-        file, text = path.name, path.read_text(encoding="utf-8-sig")
-    else:
+    definition = Kind(key, code=f"bad-{key}", own_codes=False, shipped=kind, remedy=f"correct the {key} file")
+    if name not in definition.names and not must:
         return None, []
     try:
-        values = model.model_validate(documents.parse(text))
-    except ValidationError as error:
-        return None, [_form(dict(problem), file, text, key) for problem in error.errors()]
-    wrong = [
-        Finding(
-            problem.code,
-            problem.what,
-            Place(file, documents.line_of(text, problem.path), path=dotted(problem.path)),
-            problem.found,
-            problem.expected,
-            f"correct the {key}, or name another under [output] {key}",
-        )
-        for problem in problems(values)
-    ]
-    return (None, wrong if must else []) if wrong else (values, [])
-
-
-def _placed(finding: Finding, place: Place) -> Finding:
-    where = finding.where if finding.where.file else place
-    return Finding(finding.code, finding.what, where, finding.found, finding.expected, finding.remedy)
-
-
-def _form(problem: dict[str, Any], file: str, text: str, key: str) -> Finding:
-    path = tuple(part for part in problem["loc"] if part not in ("[key]", "str", "int"))
-    place = Place(file, documents.line_of(text, path), path=dotted(path))
-    found = "nothing" if problem["type"] == "missing" else repr(problem.get("input"))[:80]
-    what = f"this part of the {key} is not of the right form"
-    expected = "a value" if problem["type"] == "missing" else expected_in_words(problem)
-    return Finding(f"bad-{key}", what, place, found, expected, f"correct the {key} file")
+        read = load_named(name, loaded.path.parent, model, kind=definition, where=loaded.place("output", key))
+    except SpecError as error:
+        return None, list(error.findings)
+    remedy = f"correct the {key}, or name another under [output] {key}"
+    wrong = [read.finding(replace(problem, remedy=remedy)) for problem in problems(read.value)]
+    return (None, wrong if must else []) if wrong else (read.value, [])
 
 
 def _fits(layout: LayoutFile, spine: Spine) -> bool:
