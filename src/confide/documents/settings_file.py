@@ -83,6 +83,8 @@ class Kind:
     """The code for no such file; default ``no-NAME``."""
     unreadable: str = ""
     """The code for a file that cannot be read; default: ``code``, or ``bad-NAME``."""
+    not_text: str = ""
+    """The code for a file that is not UTF-8; default: that of an unreadable one."""
     syntax: str = ""
     """The code for a file that is not TOML or JSON; default: that of an unreadable one."""
     shipped: str = ""
@@ -334,7 +336,8 @@ def _text(path: Path, kind: Kind, where: Place) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{error.object[error.start]:02x}"
-        raise _unreadable(path, kind, "the file is not text in UTF-8", _form_of(kind, path), found, line) from None
+        of_text = replace(kind, unreadable=kind.not_text or kind.unreadable)
+        raise _unreadable(path, of_text, "the file is not text in UTF-8", _form_of(kind, path), found, line) from None
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or type(error).__name__
         raise _unreadable(path, kind, "the file cannot be read", "a readable file", found) from None
