@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from confide.attacks.reidentification import AttackerSettings, parse_attacker
-from confide.documents import KeyPath, Kind, Loaded, Part, Problem, load
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
 from confide.errors import ConfideError
 from confide.releases.spec import DataPart, ExactNumber, Name
 
@@ -179,7 +179,7 @@ class ComparisonSpec(Part):
     attack: AttackPart = AttackPart()
 
 
-COMPARISON = Kind(
+COMPARISON = FileKind(
     "comparison",
     code="bad-comparison",
     own_codes=False,

@@ -14,11 +14,11 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from confide.documents.settings_file import Kind, Loaded, Part, Problem, load_named, load_values
+from confide.documents.settings_file import FileKind, Loaded, Part, Problem, load_named, load_values
 from confide.errors import NOWHERE, Place, SpecError
 from confide.schema import Attribute, Code, Group, Level, Recode, Schema
 
-SCHEMA = Kind("schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct the schema file")
+SCHEMA = FileKind("schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct the schema file")
 LONGEST_RANGE = 100_000
 """How many levels a range may stand for."""
 

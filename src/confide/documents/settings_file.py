@@ -2,7 +2,7 @@
 
 ::
 
-    TREE = Kind("tree", code="bad-tree")
+    TREE = FileKind("tree", code="bad-tree")
 
     class TreeFile(Part):
         target: str
@@ -70,13 +70,15 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """A kind of settings file: what it is called in messages, and the codes of what can be wrong with one."""
 
     name: str
     """As in "the tree cannot be read"."""
     code: str | None = None
     """The code of everything wrong inside; without it ``unknown-key``, ``missing-key`` and ``bad-value``."""
+    unknown_key: str = ""
+    missing_key: str = ""
     own_codes: bool = True
     """Whether a value that a rule of Confide refuses has the code of the rule."""
     absent: str = ""
@@ -112,7 +114,8 @@ class Kind:
 
     def code_of(self, code: str) -> str:
         """The code of an unknown or missing key or a bad value, in a file of this kind."""
-        return self.code or code
+        own = {"unknown-key": self.unknown_key, "missing-key": self.missing_key}
+        return own.get(code) or self.code or code
 
     @property
     def code_of_file(self) -> str:
@@ -123,12 +126,13 @@ class Kind:
 class Document:
     """A settings file that was read, as values that nothing is known of yet."""
 
-    kind: Kind
+    kind: FileKind
     path: Path
     text: str
     values: dict[str, Any]
     repeated: tuple[str, ...] = ()
     """Keys that a JSON text has more than once."""
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def file(self) -> str:
@@ -153,7 +157,7 @@ class Document:
         """The error that carries some problems, each once."""
         listed = list(dict.fromkeys(problems))
         findings = [self.finding(problem) for problem in listed[:MOST_FINDINGS]]
-        return self.kind.error(findings + self._more(len(listed)))
+        return self.kind.error([*findings, *self._more(len(listed)), *self.warnings])
 
     def refuse(self, problems: Iterable[Problem]) -> None:
         """Raise all of some problems, if there are any."""
@@ -180,9 +184,9 @@ class Document:
             findings = self._form(model, error)
             warnings = [finding for finding in findings if finding.severity == "warning"]
             if len(warnings) < len(findings):
-                raise self.kind.error(findings[:MOST_FINDINGS] + self._more(len(findings))) from None
+                raise self.kind.error([*findings[:MOST_FINDINGS], *self._more(len(findings)), *self.warnings]) from None
             value = model.model_validate(_without(values, error))
-        return Loaded(self.kind, self.path, self.text, self.values, self.repeated, value, tuple(warnings))
+        return Loaded(self.kind, self.path, self.text, self.values, self.repeated, (*self.warnings, *warnings), value)
 
     def _form(self, model: type[BaseModel], error: ValidationError) -> list[Finding]:
         """What the model does not allow. A value that is none of several things is one finding, not several."""
@@ -214,10 +218,9 @@ class Loaded(Document, Generic[ModelT]):
     """A settings file that was read and is of the right form."""
 
     value: ModelT = None  # type: ignore[assignment]
-    warnings: tuple[Finding, ...] = ()
 
 
-def load(path: Path, model: type[ModelT], *, kind: Kind) -> Loaded[ModelT]:
+def load(path: Path, model: type[ModelT], *, kind: FileKind) -> Loaded[ModelT]:
     """The settings in a file.
 
     Args:
@@ -234,7 +237,7 @@ def load(path: Path, model: type[ModelT], *, kind: Kind) -> Loaded[ModelT]:
     return read(path, kind=kind).check(model)
 
 
-def load_named(name: str, base: Path, model: type[ModelT], *, kind: Kind, where: Place = NOWHERE) -> Loaded[ModelT]:
+def load_named(name: str, base: Path, model: type[ModelT], *, kind: FileKind, where: Place = NOWHERE) -> Loaded[ModelT]:
     """The settings that another file or a command names.
 
     Args:
@@ -250,14 +253,14 @@ def load_named(name: str, base: Path, model: type[ModelT], *, kind: Kind, where:
     return read_named(name, base, kind=kind, where=where).check(model)
 
 
-def load_text(text: str, file: str, model: type[ModelT], *, kind: Kind) -> Loaded[ModelT]:
+def load_text(text: str, file: str, model: type[ModelT], *, kind: FileKind) -> Loaded[ModelT]:
     """The settings in the text of a file; ``file`` is what findings call it.
 
     >>> class Colours(Part):
     ...     colour: str
-    >>> load_text('colour = "red"', "own.toml", Colours, kind=Kind("palette")).value.colour
+    >>> load_text('colour = "red"', "own.toml", Colours, kind=FileKind("palette")).value.colour
     'red'
-    >>> load_text('color = "red"', "own.toml", Colours, kind=Kind("palette"))
+    >>> load_text('color = "red"', "own.toml", Colours, kind=FileKind("palette"))
     Traceback (most recent call last):
     ...
     confide.errors.SpecError: own.toml, colour: 'colour' is missing
@@ -272,12 +275,12 @@ def load_text(text: str, file: str, model: type[ModelT], *, kind: Kind) -> Loade
     return _parsed(text, Path(file), kind).check(model)
 
 
-def load_values(values: Any, file: str, model: type[ModelT], *, kind: Kind) -> Loaded[ModelT]:
+def load_values(values: Any, file: str, model: type[ModelT], *, kind: FileKind) -> Loaded[ModelT]:
     """The settings in values that were parsed before; their findings have no lines."""
     return Document(kind, Path(file), "", _table(values, Path(file), kind)).check(model)
 
 
-def read_named(name: str, base: Path, *, kind: Kind, where: Place = NOWHERE) -> Document:
+def read_named(name: str, base: Path, *, kind: FileKind, where: Place = NOWHERE) -> Document:
     """The file that ships under ``name``, or the file ``name`` relative to the folder ``base``."""
     if name in kind.names:
         text = (FOLDER / kind.shipped / f"{name}.toml").read_text(encoding="utf-8")
@@ -285,7 +288,7 @@ def read_named(name: str, base: Path, *, kind: Kind, where: Place = NOWHERE) -> 
     return read(base / name, kind=kind, where=where)
 
 
-def read(path: Path, *, kind: Kind, where: Place = NOWHERE) -> Document:
+def read(path: Path, *, kind: FileKind, where: Place = NOWHERE) -> Document:
     """A settings file as plain values; ``where`` is the place that names it, if another file does."""
     return _parsed(_text(path, kind, where), path, kind)
 
@@ -322,7 +325,7 @@ def load_shipped(folder: str, name: str) -> dict[str, Any]:
 # From a file to its text, and from the text to values.
 
 
-def _text(path: Path, kind: Kind, where: Place) -> str:
+def _text(path: Path, kind: FileKind, where: Place) -> str:
     article = "an" if kind.name[0] in "aeiou" else "a"
     try:
         if path.stat().st_size > kind.largest:
@@ -343,7 +346,7 @@ def _text(path: Path, kind: Kind, where: Place) -> str:
         raise _unreadable(path, kind, "the file cannot be read", "a readable file", found) from None
 
 
-def _absent(path: Path, kind: Kind, article: str, where: Place) -> ConfideError:
+def _absent(path: Path, kind: FileKind, article: str, where: Place) -> ConfideError:
     code, error = kind.absent or f"no-{kind.name}", kind.unreadable_error or kind.error
     if kind.shipped:
         return error(
@@ -359,13 +362,15 @@ def _absent(path: Path, kind: Kind, article: str, where: Place) -> ConfideError:
     return error(code, "there is no such file", Place(file=str(path)), "nothing", expected, remedy)
 
 
-def _unreadable(path: Path, kind: Kind, what: str, expected: str, found: str, line: int | None = None) -> ConfideError:
+def _unreadable(
+    path: Path, kind: FileKind, what: str, expected: str, found: str, line: int | None = None
+) -> ConfideError:
     error = kind.unreadable_error or kind.error
     where = Place(file=path.name if kind.shipped else str(path), line=line)
     return error(kind.code_of_file, what, where, found, expected, f"give the path of the {kind.name} file")
 
 
-def _parsed(text: str, path: Path, kind: Kind) -> Document:
+def _parsed(text: str, path: Path, kind: FileKind) -> Document:
     try:
         values, repeated = parse(text, is_json=kind.is_json(path.name), decimals=kind.decimals)
     except (ValueError, RecursionError) as error:
@@ -373,7 +378,7 @@ def _parsed(text: str, path: Path, kind: Kind) -> Document:
     return Document(kind, path, text, _table(values, path, kind), tuple(repeated))
 
 
-def _table(values: Any, path: Path, kind: Kind) -> dict[str, Any]:
+def _table(values: Any, path: Path, kind: FileKind) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return dict(values)
     code, remedy = kind.syntax or kind.code_of_file, f"correct the {kind.name} file"
@@ -382,7 +387,7 @@ def _table(values: Any, path: Path, kind: Kind) -> dict[str, Any]:
     )
 
 
-def _syntax(text: str, path: Path, kind: Kind, error: Exception) -> Finding:
+def _syntax(text: str, path: Path, kind: FileKind, error: Exception) -> Finding:
     is_json = kind.is_json(path.name)
     line, found = re.search(r"at line (\d+)", str(error)), str(error)
     number = int(line.group(1)) if line else None
@@ -404,8 +409,8 @@ def _syntax(text: str, path: Path, kind: Kind, error: Exception) -> Finding:
     )
 
 
-def _form_of(kind: Kind, path: Path) -> str:
-    return f"a {'JSON' if kind.is_json(path.name) else 'TOML'} file in UTF-8"
+def _form_of(kind: FileKind, path: Path) -> str:
+    return "a JSON object in UTF-8" if kind.is_json(path.name) else "a TOML file in UTF-8"
 
 
 # From what a model does not allow to findings.
@@ -471,8 +476,8 @@ def _without(values: dict[str, Any], error: ValidationError) -> dict[str, Any]:
         *path, key = problem["loc"]
         table = result
         for part in path:
-            table = table[part]  # type: ignore[index]
-        del table[key]  # type: ignore[arg-type]
+            table = table[part]
+        del table[key]
     return result  # type: ignore[no-any-return]
 
 
@@ -501,14 +506,14 @@ def keys_at(model: type[BaseModel], path: KeyPath, values: Any) -> list[str]:
     schema = _json_schema(model)
     node = _resolved(schema, schema, values)
     for part in path:
+        inner: Any
         if isinstance(part, int):
-            node = node.get("items") or next(iter(node.get("prefixItems", ())), {})
+            inner = node.get("items") or next(iter(node.get("prefixItems", ())), {})
         else:
             patterns = iter(node.get("patternProperties", {}).values())
-            others = node.get("additionalProperties")
-            node = node.get("properties", {}).get(part) or next(patterns, None) or others
-        values = values[part]  # type: ignore[index]
-        node = _resolved(schema, node if isinstance(node, dict) else {}, values)
+            inner = node.get("properties", {}).get(part) or next(patterns, node.get("additionalProperties"))
+        values = values[part]
+        node = _resolved(schema, inner if isinstance(inner, dict) else {}, values)
     return sorted(node.get("properties", {}))
 
 
@@ -551,6 +556,7 @@ _KINDS = {
     "float_type": "a number",
     "float_parsing": "a number",
     "decimal_type": "a number",
+    "is_instance_of": "a number",  # of a class of exact numbers: no file has any other
     "decimal_parsing": "a number",
     "finite_number": "a number that is finite",
     "bool_type": "true or false",

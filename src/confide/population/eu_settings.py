@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from confide.documents import Kind, load_named, load_shipped
+from confide.documents import FileKind, load_named, load_shipped
 from confide.population.settings import Part, Weight
 
 LEVELS = ("nuts1", "nuts2", "nuts3", "lau")
@@ -70,7 +70,7 @@ class EuSettings(Part):
 @cache
 def load_eu_settings() -> EuSettings:
     """The settings that ship with Confide."""
-    return load_named("made-up", Path(), EuSettings, kind=Kind("EU population", shipped="eu")).value
+    return load_named("made-up", Path(), EuSettings, kind=FileKind("EU population", shipped="eu")).value
 
 
 class Areas(NamedTuple):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from confide.documents import Kind, load_named
+from confide.documents import FileKind, load_named
 from confide.population.draw import Chances, Floats
 from confide.population.settings import Group, Part, Positive, Race, Share, Weight
 
@@ -283,7 +283,7 @@ def _groups(
 def load_origins() -> OriginCodes:
     """The list that ships with the package."""
     # Decimals, so that a budget is written to config.json digit for digit as it stands here.
-    kind = Kind("list of origins", shipped="safetab", decimals=True)
+    kind = FileKind("list of origins", shipped="safetab", decimals=True)
     return load_named("made-up", Path(), OriginCodes, kind=kind).value
 
 

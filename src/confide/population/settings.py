@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from confide import documents
-from confide.documents import Kind, load, load_named
+from confide.documents import FileKind, load, load_named
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -24,7 +24,7 @@ HOUSEHOLD_SIZES = 8
 MEMBER_ROLES = 3
 
 
-POPULATION = Kind(
+POPULATION = FileKind(
     "population",
     code="settings-invalid",
     own_codes=False,

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from confide.documents import Document, Kind, Loaded, read
+from confide.documents import Document, FileKind, Loaded, read
 from confide.engines import Source, format_of
 from confide.errors import Finding, SpecError
 from confide.releases.spec import Spec
 
-SPEC = Kind(
+SPEC = FileKind(
     "spec",
     absent="spec-unreadable",
     unreadable="spec-unreadable",

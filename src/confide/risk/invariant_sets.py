@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from confide.documents import KeyPath, Kind, Loaded, Part, Problem, load_named, load_values, shipped
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_values, shipped
 from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.privacy.calibration import whole
@@ -29,7 +29,9 @@ from confide.privacy.invariants.language import (
 
 KIND = "invariants"
 RECORDS = "invariants/records"
-FILE = Kind("invariants", code="bad-invariants", own_codes=False, shipped=KIND, remedy="correct the file of invariants")
+FILE = FileKind(
+    "invariants", code="bad-invariants", own_codes=False, shipped=KIND, remedy="correct the file of invariants"
+)
 _MOST_LEVELS = 1000
 
 Codes = Annotated[int, Field(ge=1)]

@@ -33,8 +33,8 @@ from pydantic import BeforeValidator, Field
 from confide.attacks.reconstruction.marginals import Zero
 from confide.documents import (
     AttributePart,
+    FileKind,
     KeyPath,
-    Kind,
     Loaded,
     Part,
     Problem,
@@ -120,7 +120,7 @@ class Description(Part):
     zeros: list[ZeroPart] = Field(default_factory=list)
 
 
-DESCRIBED = Kind("description", code="bad-description", own_codes=False)
+DESCRIBED = FileKind("description", code="bad-description", own_codes=False)
 
 
 def load_description(name: str) -> tuple[Description, Schema]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from confide.documents import Kind, Part, load
+from confide.documents import FileKind, Part, load
 from confide.errors import Finding, InputError, ParameterError, Place
 
 MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
@@ -20,7 +20,7 @@ MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
 NAMES = ("table.toml", "tables.toml", "suppression.toml")
 
 
-AUDIT = Kind(
+AUDIT = FileKind(
     "description", code="table-description", own_codes=False, remedy="correct the description", error=InputError
 )
 

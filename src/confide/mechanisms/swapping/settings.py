@@ -15,14 +15,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-from confide.documents import Kind, Part, Problem, load_named
+from confide.documents import FileKind, Part, Problem, load_named
 from confide.errors import NOWHERE, Finding, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.spec import SwappingPart
 
 Variant = Literal["targeted", "enhanced"]
-SETTINGS = Kind("swapping", code="swapping-settings", unreadable="bad-swapping", shipped="swapping")
+SETTINGS = FileKind("swapping", code="swapping-settings", unreadable="bad-swapping", shipped="swapping")
 OF_VARIANT: dict[str, tuple[str, ...]] = {
     "targeted": ("risk", "k_anonymity", "profiles", "near", "within"),
     "enhanced": ("key_noise", "groups"),

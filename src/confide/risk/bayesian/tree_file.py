@@ -36,14 +36,14 @@ from typing import Any
 
 from pydantic import Field
 
-from confide.documents import KeyPath, Kind, Loaded, Part, Problem, load, load_values
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load, load_values
 from confide.errors import ConfideError, InputError
 from confide.risk.bayesian.priors import CountPrior, Given, parse_count_prior
 from confide.risk.bayesian.tree import Node, Tree, target
 
 _MOST = 10**4
 
-TREE = Kind(
+TREE = FileKind(
     "tree",
     code="bad-tree",
     own_codes=False,

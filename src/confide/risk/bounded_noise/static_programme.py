@@ -24,10 +24,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from confide.documents import KeyPath, Kind, Loaded, Part, Problem, load_named, load_values
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_values
 from confide.errors import ParameterError, Place
 
-PROGRAMME = Kind(
+PROGRAMME = FileKind(
     "programme", code="bad-programme", own_codes=False, shipped="programmes", remedy="correct the programme file"
 )
 _SIZE = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+(?P<more>\d+))?|(?P<number>\d+)")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from confide.documents import Kind, load_named
+from confide.documents import FileKind, load_named
 from confide.errors import Finding, SpecError
 from confide.geography import Spine
 from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
@@ -22,7 +22,10 @@ from confide.mechanisms.topdown.strategies.strategy import Strategy
 from confide.releases.load_spec import LoadedSpec
 from confide.releases.spec import Part, Problem
 
-LAYOUTS, TABULATIONS = "layouts", "tabulations"
+LAYOUT, TABULATION = (
+    FileKind(name, code=f"bad-{name}", own_codes=False, shipped=f"{name}s", remedy=f"correct the {name} file")
+    for name in ("layout", "tabulation")
+)
 RECORDS, UNITS, MDF = RESERVED
 """The tables of a release that count nothing: protected records, what the frame says of the blocks, and the layout."""
 
@@ -80,9 +83,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
         must = asked.microdata is not None or asked.layout is not None
         name = asked.layout or f"mdf-{strategy.id}"
         columns = strategy.constraints.frame_columns
-        layout, wrong = _load(
-            loaded, LAYOUTS, name, LayoutFile, lambda file: file.problems(axes, columns), "layout", must
-        )
+        layout, wrong = _load(loaded, LAYOUT, name, LayoutFile, lambda file: file.problems(axes, columns), must)
         if layout is not None and not _fits(layout, spine):
             wrong = [_digits(loaded, layout)] if must else []
             layout = None
@@ -90,9 +91,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
     if asked.tables is None or asked.tables:
         must = asked.tabulation is not None or asked.tables is not None
         name = asked.tabulation or strategy.id
-        tabulation, wrong = _load(
-            loaded, TABULATIONS, name, TabulationFile, lambda file: file.problems(axes), "tabulation", must
-        )
+        tabulation, wrong = _load(loaded, TABULATION, name, TabulationFile, lambda file: file.problems(axes), must)
         findings += wrong
     if tabulation is not None and asked.tables is not None:
         known = [table.name for table in tabulation.tables]
@@ -111,19 +110,18 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
 
 def _load(
     loaded: LoadedSpec,
-    kind: str,
+    kind: FileKind,
     name: str,
     model: type[Model],
     problems: Callable[[Model], Iterable[Problem]],
-    key: str,
     must: bool,
 ) -> tuple[Model | None, list[Finding]]:
     """A definition, shipped or the user's; or none, and why. One that nobody asked for may be absent or not fit."""
-    definition = Kind(key, code=f"bad-{key}", own_codes=False, shipped=kind, remedy=f"correct the {key} file")
-    if name not in definition.names and not must:
+    if name not in kind.names and not must:
         return None, []
+    key = kind.name
     try:
-        read = load_named(name, loaded.path.parent, model, kind=definition, where=loaded.place("output", key))
+        read = load_named(name, loaded.path.parent, model, kind=kind, where=loaded.place("output", key))
     except SpecError as error:
         return None, list(error.findings)
     remedy = f"correct the {key}, or name another under [output] {key}"

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
-from confide.documents import Kind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
+from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
 from confide.errors import ConfideError, ParameterError, Place
 from confide.exact import Exact
 from confide.mechanisms.topdown.strategies.form import (
@@ -276,7 +276,7 @@ class _Maker:
 
 
 KIND = "strategies"
-STRATEGY = Kind("strategy", unreadable="bad-strategy", shipped=KIND)
+STRATEGY = FileKind("strategy", unreadable="bad-strategy", shipped=KIND)
 
 
 def load_strategy(
