@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.bad_input.bad_input_kit import SCHEMA, SPEC
+from tests.safetab.safetab_kit import config
 
 from confide import api, starting
 from confide.attacks.reconstruction.description import read_description
@@ -28,8 +30,6 @@ from confide.population import load_settings
 from confide.risk.bayesian import load_tree
 from confide.risk.bounded_noise import load_programme
 from confide.risk.invariant_sets import load_invariants
-from tests.bad_input.bad_input_kit import SCHEMA, SPEC
-from tests.safetab.safetab_kit import config
 
 
 def ships(folder: str, name: str) -> str:
