@@ -9,6 +9,7 @@ found until it understood no more.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Sequence
@@ -75,7 +76,7 @@ class _Scanner:
     """Reads a text once and notes at which character every key, header and element of a list begins."""
 
     def __init__(self, text: str, *, is_json: bool):
-        self._text = text
+        self._text, self._is_json = text, is_json
         self._equals, self._gap = (":", _GAP_OVER_LINES) if is_json else ("=", _GAP)
         self._at = 0
         self._lengths: dict[_Place, int] = {}
@@ -179,7 +180,7 @@ class _Scanner:
             found = _KEY_PART.match(self._text, self._at)
             if found is None:
                 return ()
-            parts.append(_unquoted(found.group()))
+            parts.append(_unquoted(found.group(), is_json=self._is_json))
             self._at = found.end()
             self._skip(self._gap)
             if not self._take("."):
@@ -208,11 +209,11 @@ class _Scanner:
         return True
 
 
-def _unquoted(part: str) -> str:
+def _unquoted(part: str, *, is_json: bool) -> str:
     """A part of a key as the parser reads it."""
     if part.startswith('"') and "\\" in part:
         try:
-            return str(next(iter(tomllib.loads(f"key = {part}").values())))
+            return str(json.loads(part) if is_json else next(iter(tomllib.loads(f"key = {part}").values())))
         except ValueError:
             return part[1:-1]
     return part[1:-1] if part[0] in "\"'" else part

@@ -24,7 +24,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
@@ -39,6 +39,7 @@ from confide.errors import NOWHERE, ConfideError, Finding, Place, Severity, Spec
 FOLDER = resources.files("confide") / "data"
 """The data files that ship with Confide."""
 MOST_FINDINGS = 100
+_MOST_ERRORS = 5 * MOST_FINDINGS  # of a model: several can be one finding
 _MIB = 1 << 20
 
 NAME_PATTERN, LEVEL_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$", r"^[a-z][a-z0-9_]{0,30}$"
@@ -182,20 +183,21 @@ class Document:
             value, warnings = model.model_validate(values), list[Finding]()
         except ValidationError as error:
             findings = self._form(model, error)
+            number = len(findings) + max(0, error.error_count() - _MOST_ERRORS)
             warnings = [finding for finding in findings if finding.severity == "warning"]
-            if len(warnings) < len(findings):
-                raise self.kind.error([*findings[:MOST_FINDINGS], *self._more(len(findings)), *self.warnings]) from None
+            if len(warnings) < number:
+                raise self.kind.error([*findings[:MOST_FINDINGS], *self._more(number), *self.warnings]) from None
             value = model.model_validate(_without(values, error))
-        return Loaded(self.kind, self.path, self.text, self.values, self.repeated, (*self.warnings, *warnings), value)
+        every = (*self.warnings, *warnings)
+        return Loaded(self.kind, self.path, self.text, self.values, self.repeated, every, value=value)
 
     def _form(self, model: type[BaseModel], error: ValidationError) -> list[Finding]:
         """What the model does not allow. A value that is none of several things is one finding, not several."""
         findings: dict[tuple[KeyPath, str], Finding] = {}
-        problems = [_FormProblem(self.values, dict(problem)) for problem in error.errors()]
-        paths = {problem.path for problem in problems}
+        problems = [_FormProblem(self.values, dict(problem)) for problem in error.errors()[:_MOST_ERRORS]]
+        around = {problem.path[:length] for problem in problems for length in range(len(problem.path))}
         for problem in problems:
-            inside = any(len(path) > len(problem.path) and path[: len(problem.path)] == problem.path for path in paths)
-            if problem.of_choice and inside:
+            if problem.of_choice and problem.path in around:
                 continue  # it was meant as another of the choices, which says what is wrong inside it
             finding = problem.finding(self, model)
             same = findings.get((problem.path, finding.code))
@@ -217,7 +219,7 @@ class Document:
 class Loaded(Document, Generic[ModelT]):
     """A settings file that was read and is of the right form."""
 
-    value: ModelT = None  # type: ignore[assignment]
+    value: ModelT = field(kw_only=True)
 
 
 def load(path: Path, model: type[ModelT], *, kind: FileKind) -> Loaded[ModelT]:

@@ -1,4 +1,4 @@
-"""The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``strategy_checks``.
+"""The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``file``.
 
 ``[roots.NAME]`` is a table of shares, a column for each level and a row for each query; ``[derived.NAME]`` cuts a root
 at a lower level. See ``docs/concepts/strategy.md``.
