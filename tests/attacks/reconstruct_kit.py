@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from confide.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal
+from confide.documents import parse_schema
 from confide.releases.published import ImpossibleCells, sparse
-from confide.schema import NO_GROUP, Query, Schema, parse_schema
+from confide.schema import NO_GROUP, Query, Schema
 
 SMALL = parse_schema(
     {

@@ -184,7 +184,7 @@ KINDS = [
     ),
     Bad("an attribute of no levels", replaced("schema.toml", "range = [0, 9]", ""), "schema", r"attributes\.age"),
     Bad("a range without end", replaced("schema.toml", "[0, 9]", "[0, 9999999999]"), "schema", r"attributes\.age"),
-    Bad("float codes", replaced("schema.toml", "[[1, ", "[[1.5, "), "schema", r"attributes\.sex", "attributes.sex"),
+    Bad("float codes", replaced("schema.toml", "[[1, ", "[[1.5, "), "schema", r"attributes\.sex", "levels = [[1.5"),
     Bad(
         "everything wrong at once in the spec",
         both(spec('"1/2"', "0.5"), spec('name = "kinds"', 'nam = "kinds"'), spec("digits = 1", 'digits = "1"')),

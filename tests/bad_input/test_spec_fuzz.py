@@ -98,7 +98,7 @@ def test_any_value_at_any_key_is_a_spec_or_a_spec_error(tmp_path: Path, data: st
     body[key] = data.draw(values)
     (tmp_path / "spec.toml").write_text(SPEC)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("confide.documents.parse", lambda _: document)
+        patch.setattr("confide.documents.settings_file.parse", lambda *_, **__: (document, []))
         findings = findings_of(lambda: api.load(tmp_path / "spec.toml"))
     assert all(finding.remedy for finding in findings)
 

@@ -27,13 +27,13 @@ from tests.cellkey.cellkey_kit import (
     write_project,
 )
 
+from confide.documents import parse_schema
 from confide.mechanisms.cellkey import counting
 from confide.mechanisms.cellkey.counting import KEY, WEIGHT, CellSums, _scaled, perturb
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.mechanisms.cellkey.programme import never_published
 from confide.noise import ReleaseKey
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate
-from confide.schema import parse_schema
 
 SEED_ALARM = 1e-4
 """Everything here is drawn from chosen keys: a test gives the same answer every time. A right law passes unless the

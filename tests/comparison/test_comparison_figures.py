@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from confide.comparison.common_tables import LEVELS, common_tables, schema_text
 from confide.comparison.figures import counts_by_area, tabulate
-from confide.documents import load_shipped
+from confide.documents import load_shipped, parse_schema
 from confide.errors import InputError
 from confide.releases.published import Published
-from confide.schema import parse_schema
 
 PERSON = st.tuples(
     st.integers(0, 2), st.sampled_from([1, 2]), st.integers(0, 115), st.integers(0, 1), st.integers(0, 62)

@@ -16,10 +16,10 @@ import typer
 
 from confide import api
 from confide.cli.main import app
+from confide.documents import parse_schema
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.releases.ledger import Ledger
 from confide.releases.load_spec import load_spec
-from confide.schema import parse_schema
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -282,18 +282,20 @@ def test_every_mistake_of_a_file_is_reported(tmp_path: Path) -> None:
 
     root = {"name": "root", "rho": "1", "released": 1}
     leaf = {"name": "leaf", "parent": "root", "prior": "flat:3"}
-    both = findings({"target": "nobody", "colour": 1, "nodes": [root | {"size": 3}, {"parent": "root"}]})
-    assert all(part in both for part in ("nobody", "colour", "size", "a node has a name"))
+    both = findings({"target": 3, "colour": 1, "nodes": [root | {"size": 3}, {"parent": "root"}]})
+    assert all(part in both for part in ("target", "colour", "size", "nodes[1].name"))
+    both = findings({"target": "nobody", "nodes": [root, leaf, leaf]})
+    assert all(part in both for part in ("nobody", "several nodes have the same name"))
     assert "no node has this name" in findings({"target": "leaf", "nodes": [leaf | {"parent": "x"}, root]})
     assert "root" in findings({"target": "leaf", "nodes": [root, leaf | {"parent": None}]})
     loop = [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]
     assert "hang" in findings({"target": "leaf", "nodes": [root, leaf, *loop]} | {"target": "leaf"})
     for wrong in ({"prior": "normal:1"}, {"rho": "1"}, {"rho": "1", "released": 1.5}, {"number": 0}, {"prior": 3}):
-        assert "other" in findings(
+        assert "nodes[2]" in findings(
             {"target": "leaf", "nodes": [root, leaf | {"prior": "1/2"}, leaf | {"name": "other"} | wrong]}
         )
     assert "target" in findings({"target": "root", "nodes": [root, leaf]})
-    assert "nodes" in findings([])
+    assert "this is no tree" in findings([])
     with pytest.raises(InputError):
         load_tree(tmp_path / "missing.toml")
     (tmp_path / "broken.toml").write_text("target = [", encoding="utf-8")

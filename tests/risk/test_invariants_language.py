@@ -89,7 +89,7 @@ def test_no_name_and_a_wrong_name() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"wrong": 1}, "not known here"),
+        ({"wrong": 1}, "unknown key"),
         ({"records": "nobody"}, "no records of this name"),
         ({"attributes": {}}, "records have attributes"),
         ({"attributes": {"a": {"levels": 0}}}, "no levels"),
@@ -99,11 +99,15 @@ def test_no_name_and_a_wrong_name() -> None:
         ({"counts": [{"by": "moon"}]}, "no such geolevel"),
         ({"counts": [{"where": {"b": ["x"]}}]}, "no such attribute"),
         ({"counts": [{"where": {"a": ["z"]}}]}, "no such level or group"),
-        ({"counts": 3}, "not a list of tables"),
-        ({"bounds": [{"by": "block", "attribute": "a", "units": {}}]}, "not said what is counted"),
-        ({"bounds": [{"by": "block", "attribute": "a", "units": {"x": "u"}, "at_least": -1}]}, "records per unit"),
-        ({"bounds": [{"by": "block", "attribute": "a", "units": {"x": "u"}, "at_most": "lots"}]}, "records per unit"),
-        ({"never": [{"where": 3}]}, "does not say who is meant"),
+        ({"counts": 3}, "a list, in square brackets"),
+        ({"bounds": [{"by": "block", "attribute": "a", "units": {}}]}, "at least one"),
+        ({"bounds": [{"by": "block", "attribute": "a", "units": {"x": "u"}, "at_least": -1}]}, "at least 0"),
+        (
+            {"bounds": [{"by": "block", "attribute": "a", "units": {"x": "u"}, "at_most": "lots"}]},
+            "a whole number, or 'any'",
+        ),
+        ({"bounds": [{"by": "block", "attribute": "a", "units": {"x": "u"}, "at_most": 0}]}, "records per unit"),
+        ({"never": [{"where": 3}]}, "a table of keys"),
         ({"groupings": {"g": {"of": "a", "groups": {"one": ["x"]}}}}, "do not divide"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from confide.documents import parse_schema
 from confide.errors import ParameterError
 from confide.mechanisms.topdown.strategies.accounting import plan_of
 from confide.mechanisms.topdown.strategies.file import load_strategy
@@ -33,7 +34,6 @@ from confide.privacy.invariants import (
 )
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.risk.invariant_sets import chain, estimates, load_invariants
-from confide.schema import parse_schema
 
 BLOCK_RHO = Fraction("0.099226354")  # detailed query of the blocks, of 2.56
 

@@ -77,42 +77,49 @@ def test_own_areas_and_left_out_breakdowns() -> None:
         europe.of_unit("dogs")
 
 
-def test_every_mistake_of_a_file_is_found_at_once(tmp_path: Path) -> None:
-    (tmp_path / "bad.toml").write_text(
-        """
-        id = 3
-        colour = "red"
-        geography = ["AREA"]
-        unit = "dogs"
-        country = "ZZ"
-        with_inner_levels = ["NONE"]
-        [countries]
-        AA = [1, 2]
-        BB = [0]
-        [breakdowns]
-        SEX = 2
-        AGE = { categories = "PLACE", shade = 1 }
-        JOB = -3
-        [tables.persons]
-        1 = ["SEX AGE", "SEX SEX", "SEX WORK"]
-        """
-    )
+def places(folder: Path, text: str) -> list[str | None]:
+    (folder / "bad.toml").write_text(text)
     with pytest.raises(SpecError) as caught:
-        load_programme("bad.toml", tmp_path)
-    places = [finding.where.path for finding in caught.value.findings]
-    assert sorted(set(places)) == [
+        load_programme("bad.toml", folder)
+    assert all(finding.where.file == "bad.toml" and finding.remedy for finding in caught.value.findings)
+    assert {finding.code for finding in caught.value.findings} == {"bad-programme"}
+    return sorted({finding.where.path for finding in caught.value.findings})
+
+
+BAD = """
+id = 3
+colour = "red"
+geography = ["AREA"]
+unit = "dogs"
+country = "ZZ"
+with_inner_levels = ["NONE"]
+[countries]
+AA = [1, 2]
+BB = [0]
+[breakdowns]
+SEX = 2
+AGE = { categories = "PLACE", shade = 1 }
+JOB = -3
+[tables.persons]
+1 = ["SEX AGE", "SEX SEX", "SEX WORK"]
+"""
+
+
+def test_every_value_of_the_wrong_form_is_found_at_once(tmp_path: Path) -> None:
+    assert places(tmp_path, BAD) == ["breakdowns.AGE.shade", "colour", "countries.BB[0]", "id"]
+
+
+def test_every_mistake_of_right_values_is_found_at_once(tmp_path: Path) -> None:
+    text = BAD.replace("id = 3", "").replace('colour = "red"', "").replace(", shade = 1", "").replace("BB = [0]", "")
+    assert places(tmp_path, text) == [
         "breakdowns.AGE",
         "breakdowns.JOB",
-        "colour",
         "countries.AA",
-        "countries.BB",
         "country",
-        "id",
         "tables.persons.1",
         "unit",
         "with_inner_levels",
     ]
-    assert all(finding.where.file == "bad.toml" and finding.remedy for finding in caught.value.findings)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from confide.documents import load_schema, shipped
+from confide.documents import load_schema, parse_schema, shipped
 from confide.errors import SpecError
-from confide.schema import Attribute, Group, Level, Query, Recode, identity, parse_schema
+from confide.schema import Attribute, Group, Level, Query, Recode, identity
 
 PERSONS = load_schema("persons", Path())
 

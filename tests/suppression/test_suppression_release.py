@@ -373,7 +373,7 @@ def test_it_has_no_key_to_replay(made: Path) -> None:
 
 
 def test_recodes_make_one_tree() -> None:
-    schema = confide.schema.parse_schema(__import__("tomllib").loads(SCHEMA))
+    schema = confide.documents.parse_schema(__import__("tomllib").loads(SCHEMA))
     variable = of_attribute([schema.variable("quarter"), schema.variable("quarter:side")])
     assert variable.tree.codes == ("_T", "north", "all south", "north, inner", "north, outer")
     assert variable.tree.parent == (-1, 0, 0, 1, 1)

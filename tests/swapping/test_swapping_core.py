@@ -26,13 +26,13 @@ from tests.swapping.swapping_kit import (
     town,
 )
 
+from confide.documents import parse_schema
 from confide.errors import ConfideError, InputError, ParameterError
 from confide.mechanisms.swapping import Columns, load_settings, swap_records, swap_settings
 from confide.mechanisms.swapping.core import spine_of
 from confide.mechanisms.swapping.people import arrange
 from confide.mechanisms.swapping.targeted import NOBODY, Donors, first_level, smallest_shared
 from confide.noise import ReleaseKey
-from confide.schema import parse_schema
 
 ADULT = 18
 

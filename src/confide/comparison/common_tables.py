@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.attacks.reidentification import AgeBins, load_age_bins
-from confide.documents import load_shipped
-from confide.schema import Query, Schema, parse_schema
+from confide.documents import load_shipped, parse_schema
+from confide.schema import Query, Schema
 
 KIND = "comparison"
 AGE = "agebin"

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from confide.comparison.common_tables import AGE, CommonTables, common_tables, schema_text
 from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, tabulate
-from confide.documents import load_shipped
+from confide.documents import load_shipped, parse_schema
 from confide.engines import Engine, LocalEngine, Source
 from confide.engines.atomic_files import private_folder, whole_file, write_text
 from confide.engines.expressions import identifier
@@ -34,7 +34,7 @@ from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, chec
 from confide.population import simulate
 from confide.releases.load_spec import find_sources
 from confide.releases.progress import Progress
-from confide.schema import Attribute, parse_schema
+from confide.schema import Attribute
 
 # The people and the blocks of a comparison, read from Parquet or CSV and checked before anything is made of them.
 #

@@ -17,28 +17,25 @@ held against. Every key: ``docs/concepts/comparison.md``.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from confide import documents
 from confide.attacks.reidentification import AttackerSettings, parse_attacker
-from confide.errors import ConfideError, Finding, Place, SpecError
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
+from confide.errors import ConfideError
 from confide.releases.draft import SPEC, Draft, no_product
-from confide.releases.load_spec import dotted
-from confide.releases.spec import DataPart, ExactNumber, Name, Part
+from confide.releases.spec import DataPart, ExactNumber, Name
 from confide.report.render import render
 
 RESERVED = ("data", "comparison")
 """Names of folders and files that a comparison has besides those of protections."""
 NONE = "none"
-_VALUE = re.compile(r"^Value error, ")
 
 
 class ComparisonPart(Part):
@@ -202,13 +199,26 @@ class ComparisonSpec(Part):
     attack: AttackPart = AttackPart()
 
 
+COMPARISON = FileKind(
+    "comparison",
+    code="bad-comparison",
+    own_codes=False,
+    absent="no-spec",
+    unreadable="no-spec",
+    syntax="not-toml",
+    example="`confide new comparison FOLDER` writes one to start from",
+    remedy="correct the spec",
+)
+
+
 @dataclass(frozen=True)
-class LoadedComparison:
+class LoadedComparison(Loaded[ComparisonSpec]):
     """A spec with the file it came from."""
 
-    spec: ComparisonSpec
-    path: Path
-    text: str
+    @property
+    def spec(self) -> ComparisonSpec:
+        """The spec itself."""
+        return self.value
 
     @property
     def protections(self) -> tuple[Any, ...]:
@@ -217,93 +227,40 @@ class LoadedComparison:
         first = [each for each in named if each.unprotected] or [DEFAULT[0]]
         return (*first, *(each for each in named if not each.unprotected))
 
-    def resolve(self, name: str) -> Path:
-        """A path of the spec, relative to the spec's folder."""
-        return self.path.parent / name
-
-    def place(self, *path: str | int) -> Place:
-        """Where in the file a key is."""
-        return Place(file=self.path.name, line=documents.line_of(self.text, path), path=dotted(path))
-
 
 def load_comparison(path: str | Path) -> LoadedComparison:
     """The spec in a file. Raises a :class:`SpecError` with all findings."""
-    path = Path(path)
-    text = _read(path)
-    try:
-        values = documents.parse(text)
-    except (ValueError, RecursionError) as error:
-        line = re.search(r"at line (\d+)", str(error))
-        where = Place(file=path.name, line=int(line.group(1)) if line else None)
-        what, remedy = "the spec is not a TOML file", "correct the file"
-        raise SpecError("not-toml", what, where, str(error)[:200], "TOML in UTF-8", remedy) from None
-    try:
-        spec = ComparisonSpec.model_validate(values)
-    except ValidationError as error:
-        raise SpecError(_finding(path, text, dict(problem)) for problem in error.errors()[:100]) from None
-    findings = list(_problems(spec, path, text))
-    if findings:
-        raise SpecError(findings)
-    return LoadedComparison(spec, path, text)
+    loaded = load(Path(path), ComparisonSpec, kind=COMPARISON)
+    loaded.refuse(_problems(loaded.value))
+    return LoadedComparison(COMPARISON, loaded.path, loaded.text, loaded.values, value=loaded.value)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        found = error.strerror if isinstance(error, OSError) else "bytes that are not UTF-8"
-        remedy = "check the path; `confide new comparison FOLDER` writes one to start from"
-        what, expected = "the spec cannot be read", "a TOML file in UTF-8"
-        raise SpecError("no-spec", what, Place(file=str(path)), found, expected, remedy) from None
-
-
-def _finding(path: Path, text: str, problem: dict[str, Any]) -> Finding:
-    location = tuple(part for part in problem["loc"] if part not in _MECHANISMS or not isinstance(part, str))
-    shown = str(problem["input"])[:60] if problem["type"] not in ("missing", "value_error") else "nothing of the kind"
-    context = problem.get("ctx", {}).get("error")
-    if isinstance(context, ConfideError):
-        inner = context.findings[0]
-        what, expected = inner.what, inner.expected or "another value"
-        shown = inner.found or shown
-    else:
-        what = {"extra_forbidden": "there is no such key", "missing": "a key is missing"}.get(
-            problem["type"], "a value is not of the right form"
-        )
-        expected = "no such key" if problem["type"] == "extra_forbidden" else _VALUE.sub("", str(problem["msg"]))
-    where = Place(file=path.name, line=documents.line_of(text, location), path=dotted(location))
-    return Finding("bad-comparison", what, where, shown, expected, "correct the spec")
-
-
-_MECHANISMS = ("none", "swapping", "suppression", "cellkey", "tables", "topdown")
-
-
-def _problems(spec: ComparisonSpec, path: Path, text: str) -> list[Finding]:
+def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
     """What is wrong although each value by itself is right."""
-    found: list[Finding] = []
 
-    def wrong(place: tuple[str | int, ...], what: str, was: str, expected: str) -> None:
-        where = Place(file=path.name, line=documents.line_of(text, place), path=dotted(place))
-        found.append(Finding("bad-comparison", what, where, was, expected, "correct the spec"))
+    def wrong(place: KeyPath, what: str, found: str, expected: str) -> Problem:
+        return Problem(place, "bad-comparison", what, expected, found, "correct the spec")
 
     if (spec.data is None) == (spec.comparison.made_up is None):
-        was = "neither" if spec.data is None else "both"
-        wrong(("comparison",), "whose records are compared is not clear", was, "made_up = NUMBER, or a part [data]")
+        found = "neither" if spec.data is None else "both"
+        what = "whose records are compared is not clear"
+        yield wrong(("comparison",), what, found, "made_up = NUMBER, or a part [data]")
     digits = list(spec.geography.digits.values())
     if digits != sorted(set(digits)):
         expected = "more characters on every level, from the state down"
-        wrong(("geography",), "the levels do not nest", ", ".join(map(str, digits)), expected)
+        yield wrong(("geography",), "the levels do not nest", ", ".join(map(str, digits)), expected)
     times = Counter(each.name for each in spec.protections)
     for position, each in enumerate(spec.protections):
         if times[each.name] > 1 or each.name in RESERVED or (each.name == NONE and not each.unprotected):
-            wrong(("protections", position, "name"), "the name is taken", each.name, "a name of its own")
+            yield wrong(("protections", position, "name"), "the name is taken", each.name, "a name of its own")
     if sum(each.unprotected for each in spec.protections) > 1:
-        wrong(("protections",), "the true tables are there twice", "none, twice", "at most one protection none")
+        yield wrong(("protections",), "the true tables are there twice", "none, twice", "at most one protection none")
     try:
         _ = spec.attack.settings
     except ConfideError as error:
         inner = error.findings[0]
-        wrong(("attack", "attacker"), inner.what, inner.found or spec.attack.attacker, inner.expected or "perfect")
-    return found
+        found, expected = inner.found or spec.attack.attacker, inner.expected or "perfect"
+        yield wrong(("attack", "attacker"), inner.what, found, expected)
 
 
 COMPARISON = "comparison"

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.documents import parse_schema
 from confide.engines.atomic_files import whole_file, write_text
 from confide.errors import Finding, ParameterError, SpecError
 from confide.population.draw import GENERATOR as DRAWS
@@ -40,7 +41,7 @@ from confide.population.eu_settings import (
     schema_document,
 )
 from confide.population.generate import cannot_write
-from confide.schema import Schema, parse_schema
+from confide.schema import Schema
 
 # Made-up people for the EU census programme: drawn column by column, in batches with random streams of their own.
 #

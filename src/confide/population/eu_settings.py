@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
+from confide.documents import FileKind, load_named, load_shipped
 from confide.population.settings import SettingsPart, Weight
 
-DATA = files("confide") / "data"
 LEVELS = ("nuts1", "nuts2", "nuts3", "lau")
 Row = tuple[Weight, ...]
 
@@ -71,8 +70,7 @@ class EuSettings(SettingsPart):
 @cache
 def load_eu_settings() -> EuSettings:
     """The settings that ship with Confide."""
-    text = (DATA / "eu" / "made-up.toml").read_text(encoding="utf-8")
-    return EuSettings.model_validate(tomllib.loads(text))
+    return load_named("made-up", Path(), EuSettings, kind=FileKind("EU population", shipped="eu")).value
 
 
 class EuAreas(NamedTuple):
@@ -111,8 +109,7 @@ def schema_document(settings: EuSettings, country: Country) -> dict[str, Any]:
 
 def programme_tables(settings: EuSettings) -> dict[str, list[str]]:
     """The tables of the programme by name (table 9.2 is ``t9-2``), each the list of its variables in the schema."""
-    text = (DATA / "programmes" / f"{settings.programme}.toml").read_text(encoding="utf-8")
-    groups: Mapping[str, Sequence[str]] = tomllib.loads(text)["tables"][settings.unit]
+    groups: Mapping[str, Sequence[str]] = load_shipped("programmes", settings.programme)["tables"][settings.unit]
     return {
         f"t{group}-{position}": [settings.variables[name] for name in table.split() if name in settings.variables]
         for group, tables in groups.items()

@@ -9,12 +9,10 @@ codes, *alone* and *alone or in any combination*; a Hispanic group becomes one. 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from importlib.resources import files
 from itertools import combinations
 from math import prod
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from confide.documents import FileKind, load_named
 from confide.population.draw import Chances, Floats
 from confide.population.settings import PopulationGroup, Positive, Race, SettingsPart, Share, Weight
 
@@ -283,9 +282,9 @@ def _groups(
 
 def load_origins() -> OriginCodes:
     """The list that ships with the package."""
-    text = (files("confide") / "data" / "safetab" / "made-up.toml").read_text(encoding="utf-8")
     # Decimals, so that a budget is written to config.json digit for digit as it stands here.
-    return OriginCodes.model_validate(tomllib.loads(text, parse_float=Decimal))
+    kind = FileKind("list of origins", shipped="safetab", decimals=True)
+    return load_named("made-up", Path(), OriginCodes, kind=kind).value
 
 
 def code_files(lists: OriginCodes) -> dict[str, str]:

@@ -6,14 +6,13 @@ classes here are the shape of that file, and nothing else; the modules that use 
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from confide.errors import Finding, Place, SpecError
+from confide import documents
+from confide.documents import FileKind, load, load_named
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -25,10 +24,23 @@ HOUSEHOLD_SIZES = 8
 MEMBER_ROLES = 3
 
 
-class SettingsPart(BaseModel):
-    """A table of the settings file: unknown keys are refused, values cannot change."""
+POPULATION = FileKind(
+    "population",
+    code="settings-invalid",
+    own_codes=False,
+    absent="settings-not-found",
+    unreadable="settings-not-found",
+    not_text="settings-not-toml",
+    syntax="settings-not-toml",
+    shipped="population",
+    remedy="correct the settings; the default ones are an example",
+)
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class SettingsPart(documents.Part):
+    """A table of the settings file: unknown keys are refused, values cannot change; lists become tuples."""
+
+    model_config = ConfigDict(strict=False)
 
 
 class SpineSettings(SettingsPart):
@@ -107,7 +119,7 @@ class PopulationGroup(SettingsPart):
     name: str
     hispanic: bool = False
     race: Race
-    races: dict[Race, Weight] = {}
+    races: dict[Race, Weight] = Field(default_factory=dict)
     spread: Weight
     marry_out: Share
     more_races: tuple[Weight, Weight, Weight, Weight, Weight, Weight]
@@ -229,43 +241,20 @@ class PopulationSettings(SettingsPart):
 
 
 def load_settings(name: str | Path = "default") -> PopulationSettings:
-    """The settings shipped under ``name``, or those of a TOML file of one's own."""
-    shipped = files("confide") / "data" / "population"
-    source = str(name)
-    try:
-        if isinstance(name, Path) or source.endswith(".toml"):
-            text = Path(name).read_text(encoding="utf-8")
-        elif source.isidentifier():
-            source = f"{name}.toml"
-            text = (shipped / source).read_text(encoding="utf-8")
-        else:
-            raise FileNotFoundError(source)
-        return PopulationSettings.model_validate(tomllib.loads(text))
-    except OSError as error:
-        known = ", ".join(sorted(entry.name.removesuffix(".toml") for entry in shipped.iterdir()))
-        raise SpecError(
-            "settings-not-found",
-            "the settings of the made-up people cannot be read",
-            found=source,
-            expected=f"one of {known}, or the path of a .toml file",
-            remedy="name shipped settings or give the path of your own",
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(
-            "settings-not-toml",
-            "the settings of the made-up people are not TOML",
-            where=Place(file=source),
-            found=str(error),
-            remedy="start from a copy of the default settings",
-        ) from error
-    except ValidationError as error:
-        raise SpecError([_finding(source, problem) for problem in error.errors()]) from error
+    """The settings of the made-up people.
 
+    Args:
+        name: A name that ships, or the path of a TOML file of one's own.
 
-def _finding(source: str, problem: Any) -> Finding:
-    return Finding(
-        code="settings-invalid",
-        what=str(problem["msg"]),
-        where=Place(file=source, path=".".join(str(step) for step in problem["loc"]) or None),
-        remedy="correct the settings; the default ones are an example",
-    )
+    Returns:
+        The settings, checked.
+
+    Raises:
+        SpecError: with every finding, each at its line.
+
+    >>> load_settings().id
+    'default-1'
+    """
+    if isinstance(name, Path) or not name or name.endswith(".toml"):
+        return load(Path(name or "(no name)"), PopulationSettings, kind=POPULATION).value
+    return load_named(name, Path(), PopulationSettings, kind=POPULATION).value

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
+from confide.documents import LEVEL_PATTERN, NAME_PATTERN
+from confide.documents import KeyPath as KeyPath
+from confide.documents import Part as Part
+from confide.documents import Problem as Problem
 from confide.errors import ParameterError
 from confide.exact import positive
-
-KeyPath = tuple[str | int, ...]
-"""Where a value stands in a spec: keys and list positions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong with a spec whose values are each of the right form."""
-
-    path: KeyPath
-    code: str
-    what: str
-    expected: str
-    found: str | None = None
-    remedy: str = "correct the spec"
-
 
 MOST_DIGITS = 100
 """How many digits the parts of an exact number in a spec may have: enough for any budget, few enough to be written."""
@@ -62,20 +49,8 @@ ExactNumber = Annotated[
 ]
 """A positive exact number in a spec; a bare decimal is a float in TOML and is refused."""
 
-_NAME, _LEVEL = r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$", r"^[a-z][a-z0-9_]{0,30}$"
-PATTERNS_IN_WORDS = {
-    _NAME: "1 to 64 lower case letters, digits and hyphens, no hyphen at either end",
-    _LEVEL: "1 to 31 lower case letters, digits and underscores, a letter first",
-}
-
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A name that is also a file name: lower case letters, digits and hyphens."""
-
-
-class Part(BaseModel):
-    """A part of a spec: unknown keys are errors, values are not bent into shape."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ReleasePart(Part):
@@ -103,7 +78,7 @@ class DataPart(Part):
 class LevelPart(Part):
     """A level of the spine."""
 
-    name: Annotated[str, Field(pattern=_LEVEL)] = Field(description="The name of the level.")
+    name: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(description="The name of the level.")
     digits: int | None = Field(
         None, ge=0, le=100, description="The code is that many first characters of the block code; 0: one unit of all."
     )
@@ -113,7 +88,7 @@ class LevelPart(Part):
 class AreaPart(Part):
     """Off-spine areas, such as places or districts."""
 
-    name: Annotated[str, Field(pattern=_LEVEL)] = Field(description="The name of the areas.")
+    name: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(description="The name of the areas.")
     column: str = Field(description="The column of the block table with the code of the area.")
     none: str | None = Field(None, description="The code that means: in no area. Empty values mean the same.")
     within: str | None = Field(

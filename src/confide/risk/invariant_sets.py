@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from confide.documents import CollectingReader, load_shipped, read_toml, shipped
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_values, shipped
 from confide.errors import ParameterError
 from confide.exact import Exact, integer, positive
 from confide.privacy.invariants.language import (
-    ANY,
     InvariantAttribute,
     InvariantBound,
     InvariantCount,
@@ -28,10 +28,85 @@ from confide.privacy.invariants.language import (
 
 KIND = "invariants"
 RECORDS = "invariants/records"
-_KEYS = {"id", "title", "provenance", "records", "geography", "attributes", "groupings", "counts", "bounds", "never"}
-_COUNT = {"by", "where"}
-_BOUND = {"name", "by", "attribute", "units", "at_least", "at_most", "when_least", "when_full"}
+FILE = FileKind(
+    "invariants", code="bad-invariants", own_codes=False, shipped=KIND, remedy="correct the file of invariants"
+)
 _MOST_LEVELS = 1000
+
+Codes = Annotated[int, Field(ge=1)]
+"""How many codes a level stands for."""
+Members = str | list[str]
+"""Names of levels and groups."""
+
+
+class AttributeOfRecords(Part):
+    """``[attributes.NAME]``: levels as a number, a list, or names with numbers of codes."""
+
+    title: str | None = None
+    levels: int | list[str | int] | dict[str, Codes]
+    groups: dict[str, list[str | int]] = Field(default_factory=dict)
+    residence: bool = False
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The levels, and how many codes each stands for."""
+        if isinstance(self.levels, int):
+            return {"any": self.levels}
+        return self.levels if isinstance(self.levels, dict) else dict.fromkeys(map(str, self.levels), 1)
+
+
+class GroupingPart(Part):
+    """``[groupings.NAME]``."""
+
+    title: str | None = None
+    of: str
+    groups: dict[str, Members]
+
+
+class RecordsFile(Part):
+    """What a record says: a file of its own, or part of a file of invariants."""
+
+    id: str | None = None
+    title: str = ""
+    provenance: str = ""
+    geography: list[str] = Field(default_factory=lambda: ["block"])
+    attributes: dict[str, AttributeOfRecords] = Field(default_factory=dict)
+    groupings: dict[str, GroupingPart] = Field(default_factory=dict)
+
+
+class CountPart(Part):
+    """One of ``[[counts]]``."""
+
+    by: str = "all"
+    where: dict[str, Members] = Field(default_factory=dict)
+
+
+class BoundOfFrame(Part):
+    """One of ``[[bounds]]``."""
+
+    name: str | None = None
+    by: str
+    attribute: str
+    units: dict[str, str] = Field(min_length=1)
+    at_least: int = Field(0, ge=0)
+    at_most: int | Literal["any"] | None = None
+    when_least: str | None = None
+    when_full: str | None = None
+
+
+class NeverPart(Part):
+    """One of ``[[never]]``."""
+
+    where: dict[str, Members]
+
+
+class InvariantsFile(RecordsFile):
+    """The whole file."""
+
+    records: str | None = None
+    counts: list[CountPart] = Field(default_factory=list)
+    bounds: list[BoundOfFrame] = Field(default_factory=list)
+    never: list[NeverPart] = Field(default_factory=list)
 
 
 def load_invariants(names: Iterable[str], base: Path | None = None) -> Invariants:
@@ -75,181 +150,139 @@ def parse_invariants(values: Mapping[str, Any], file: str) -> Invariants:
 
     :raises SpecError: with every finding.
     """
-    reader = _Reader(file)
-    reader.keys(values, _KEYS, "")
-    records = reader.records(values)
-    counts = [reader.count(item, f"counts.{n}", records) for n, item in reader.tables(values, "counts")]
-    bounds = [b for n, item in reader.tables(values, "bounds") for b in reader.bounds(item, f"bounds.{n}", records)]
-    never = [
-        Never(reader.where(item.get("where"), f"never.{n}", records)) for n, item in reader.tables(values, "never")
-    ]
-    name = reader.text(values.get("id", Path(file).stem), "id")
-    reader.finish()
-    return Invariants((name,), records, tuple(counts), tuple(bounds), tuple(never))
+    return _invariants(load_values(values, file, InvariantsFile, kind=FILE))
 
 
 def _load(name: str, base: Path) -> Invariants:
-    if name in shipped(KIND):
-        return parse_invariants(load_shipped(KIND, name), f"{name}.toml")
-    path = base / name
-    return parse_invariants(read_toml(path, kind=KIND, known=shipped(KIND)), path.name)
+    return _invariants(load_named(name, base, InvariantsFile, kind=FILE))
 
 
-class _Reader(CollectingReader):
-    def __init__(self, file: str):
-        super().__init__(file, code="bad-invariants", remedy="correct the file of invariants")
+def _invariants(loaded: Loaded[InvariantsFile]) -> Invariants:
+    file = loaded.value
+    builder = _Builder()
+    written: RecordsFile = file
+    if file.records is not None:
+        if file.records not in shipped(RECORDS):
+            expected = f"one of {', '.join(shipped(RECORDS))}"
+            raise loaded.error(
+                builder.problem(("records",), "there are no records of this name", file.records, expected)
+            )
+        written = load_named(file.records, Path(), RecordsFile, kind=replace(FILE, shipped=RECORDS)).value
+    records = builder.records(written, loaded.file)
+    loaded.refuse(builder.problems)
+    records = replace(records, groupings=builder.groupings(written, records))
+    counts = tuple(builder.count(part, ("counts", n), records) for n, part in enumerate(file.counts))
+    bounds = tuple(
+        bound for n, part in enumerate(file.bounds) for bound in builder.bounds(part, ("bounds", n), records)
+    )
+    never = tuple(Never(builder.where(part.where, ("never", n, "where"), records)) for n, part in enumerate(file.never))
+    loaded.refuse(builder.problems)
+    name = (Path(loaded.file).stem if file.id is None else file.id).strip()
+    return Invariants((name,), records, counts, bounds, never)
 
-    def keys(self, values: Mapping[str, Any], known: set[str], path: str) -> None:
-        for key in sorted(set(values) - known):
-            self.wrong(f"{path}.{key}".strip("."), "this key is not known here", key, f"keys among {sorted(known)}")
 
-    def text(self, value: Any, path: str) -> str:
-        if not isinstance(value, str):
-            self.wrong(path, "this is not a text", value, "a text")
-            return ""
-        return value.strip()
+class _Builder:
+    """Makes the parts of a set of invariants and collects what is wrong."""
 
-    def tables(self, values: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
-        value = values.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            self.wrong(key, "this is not a list of tables", value, f"entries [[{key}]]")
-            return []
-        return list(enumerate(value, start=1))
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
 
-    def records(self, values: Mapping[str, Any]) -> Records:
-        """The records that a file is about: named in it, or written out."""
-        name = values.get("records")
-        if name is not None:
-            if name not in shipped(RECORDS):
-                self.wrong("records", "there are no records of this name", name, f"one of {shipped(RECORDS)}")
-                self.finish()
-            values = load_shipped(RECORDS, str(name))
-        geography = values.get("geography", ["block"])
-        if not isinstance(geography, list) or not geography or len(set(map(str, geography))) < len(geography):
-            self.wrong("geography", "this is no list of geolevels", geography, 'such as ["state", "block"]')
-            geography = ["block"]
-        attributes = values.get("attributes")
-        if not isinstance(attributes, dict) or not attributes:
-            self.wrong("attributes", "records have attributes", attributes, "records = NAME, or tables [attributes.X]")
-            self.finish()
-            attributes = {}
-        read = tuple(self._attribute(key, item) for key, item in attributes.items())
-        for item in read:
-            if item.name in geography:
-                self.wrong(f"attributes.{item.name}", "a geolevel has this name", item.name, "another name")
-        self.finish()
-        found = Records(str(values.get("id", self._file)), tuple(map(str, geography)), read)
-        groupings = values.get("groupings", {})
-        if not isinstance(groupings, dict):
-            self.wrong("groupings", "these are no groupings", groupings, "tables [groupings.X]")
-            groupings = {}
-        listed = tuple(self._grouping(name, item, found) for name, item in groupings.items())
-        self.finish()
-        return replace(found, groupings=listed)
+    @staticmethod
+    def problem(path: KeyPath, what: str, found: object, expected: str) -> Problem:
+        return Problem(path, "bad-invariants", what, expected, str(found)[:80] or "nothing", FILE.remedy)
 
-    def _grouping(self, name: str, item: Any, records: Records) -> LevelGrouping:
-        path = f"groupings.{name}"
-        values = item if isinstance(item, dict) else {}
-        self.keys(values, {"title", "of", "groups"}, path)
-        of, groups = str(values.get("of")), values.get("groups")
-        if not isinstance(groups, dict):
-            self.wrong(path, "this is no grouping", item, "of = ATTRIBUTE and groups = { NAME = LEVELS }")
-            groups = {}
-        read = {str(group): self._levels(of, members, path, records) for group, members in groups.items()}
+    def _wrong(self, path: KeyPath, what: str, found: object, expected: str) -> None:
+        self.problems.append(self.problem(path, what, found, expected))
+
+    def records(self, written: RecordsFile, file: str) -> Records:
+        """The records without their groupings."""
+        if not written.geography or len(set(written.geography)) < len(written.geography):
+            expected = 'such as ["state", "block"]'
+            self._wrong(("geography",), "this is no list of geolevels", written.geography, expected)
+        if not written.attributes:
+            expected = "records = NAME, or tables [attributes.X]"
+            self._wrong(("attributes",), "records have attributes", "nothing", expected)
+        attributes = tuple(self._attribute(name, part) for name, part in written.attributes.items())
+        for name in (name for name in written.attributes if name in written.geography):
+            self._wrong(("attributes", name), "a geolevel has this name", name, "another name")
+        return Records(file if written.id is None else written.id, tuple(written.geography), attributes)
+
+    def _attribute(self, name: str, part: AttributeOfRecords) -> InvariantAttribute:
+        path: KeyPath = ("attributes", name)
+        sizes = part.sizes
+        if not 0 < len(sizes) <= _MOST_LEVELS or min(sizes.values()) < 1:
+            expected = "a number, a list, or names with numbers"
+            self._wrong((*path, "levels"), "these are no levels", part.levels, expected)
+        groups = {group: frozenset(map(str, members)) for group, members in part.groups.items()}
+        for group in (group for group, members in groups.items() if not members <= set(sizes)):
+            what, members = "a group is a list of levels", part.groups[group]
+            self._wrong((*path, "groups", group), what, members, "names of levels")
+        title = (name if part.title is None else part.title).strip()
+        return InvariantAttribute(name, title, sizes, groups, residence=part.residence)
+
+    def groupings(self, written: RecordsFile, records: Records) -> tuple[LevelGrouping, ...]:
+        """Coarser looks at attributes."""
+        return tuple(self._grouping(name, part, records) for name, part in written.groupings.items())
+
+    def _grouping(self, name: str, part: GroupingPart, records: Records) -> LevelGrouping:
+        path: KeyPath = ("groupings", name)
+        groups = {group: self._levels(part.of, members, path, records) for group, members in part.groups.items()}
         known = {attribute.name: attribute for attribute in records.attributes}
-        if of in known and sorted(level for levels in read.values() for level in levels) != sorted(known[of].levels):
-            self.wrong(path, "the groups do not divide the attribute", list(read), "every level in one group")
-        return LevelGrouping(name, self.text(values.get("title", name), path), of, read)
+        levels = sorted(level for group in groups.values() for level in group)
+        if part.of in known and levels != sorted(known[part.of].levels):
+            what, expected = "the groups do not divide the attribute", "every level in one group"
+            self._wrong(path, what, ", ".join(groups), expected)
+        return LevelGrouping(name, (name if part.title is None else part.title).strip(), part.of, groups)
 
-    def _attribute(self, name: str, item: Any) -> InvariantAttribute:
-        path = f"attributes.{name}"
-        if not isinstance(item, dict):
-            self.wrong(path, "this is not an attribute", item, "a table with levels")
-            return InvariantAttribute(name, name, {"any": 1}, {})
-        self.keys(item, {"title", "levels", "groups", "residence"}, path)
-        written = item.get("levels")
-        levels: dict[str, int] = {}
-        if type(written) is int:
-            levels = {"any": written}
-        elif isinstance(written, list):
-            levels = dict.fromkeys(map(str, written), 1)
-        elif isinstance(written, dict):
-            levels = written
-        sizes = levels.values()
-        if not 0 < len(levels) <= _MOST_LEVELS or not all(type(size) is int and size > 0 for size in sizes):
-            self.wrong(f"{path}.levels", "these are no levels", written, "a number, a list, or names with numbers")
-            levels = {"any": 1}
-        groups = item.get("groups", {})
-        found = {}
-        for group, members in groups.items() if isinstance(groups, dict) else ():
-            if not isinstance(members, list) or not set(map(str, members)) <= set(levels):
-                self.wrong(f"{path}.groups.{group}", "a group is a list of levels", members, "names of levels")
-                continue
-            found[group] = frozenset(map(str, members))
-        title = self.text(item.get("title", name), f"{path}.title")
-        return InvariantAttribute(name, title, levels, found, residence=item.get("residence") is True)
+    def count(self, part: CountPart, path: KeyPath, records: Records) -> InvariantCount:
+        """What is published exactly."""
+        if part.by != "all" and part.by not in records.geography:
+            expected = f"all, {', '.join(records.geography)}"
+            self._wrong((*path, "by"), "there is no such geolevel", part.by, expected)
+        return InvariantCount(None if part.by == "all" else part.by, self.where(part.where, (*path, "where"), records))
 
-    def count(self, item: Mapping[str, Any], path: str, records: Records) -> InvariantCount:
-        self.keys(item, _COUNT, path)
-        by = item.get("by", "all")
-        if by != "all" and by not in records.geography:
-            self.wrong(f"{path}.by", "there is no such geolevel", by, f"all, {', '.join(records.geography)}")
-            by = "all"
-        return InvariantCount(None if by == "all" else by, self.where(item.get("where", {}), path, records))
-
-    def where(self, value: Any, path: str, records: Records) -> Where:
+    def where(self, where: Mapping[str, Members], path: KeyPath, records: Records) -> Where:
         """Levels or groups by attribute."""
-        if not isinstance(value, dict):
-            self.wrong(f"{path}.where", "this does not say who is meant", value, 'such as { sex = ["female"] }')
-            return {}
-        return {name: self._levels(name, members, f"{path}.where", records) for name, members in value.items()}
+        return {name: self._levels(name, members, (*path, name), records) for name, members in where.items()}
 
-    def _levels(self, name: str, members: Any, path: str, records: Records) -> frozenset[str]:
-        found = next((item for item in records.attributes if item.name == name), None)
-        if found is None:
+    def _levels(self, name: str, members: Members, path: KeyPath, records: Records) -> frozenset[str]:
+        attribute = next((item for item in records.attributes if item.name == name), None)
+        if attribute is None:
             known = ", ".join(item.name for item in records.attributes)
-            self.wrong(path, "records have no such attribute", name, f"one of {known}")
+            self._wrong(path, "records have no such attribute", name, f"one of {known}")
             return frozenset()
-        result: set[str] = set()
+        levels: set[str] = set()
         for member in members if isinstance(members, list) else [members]:
-            if member not in found.levels and member not in found.groups:
-                known = ", ".join([*found.groups, *found.levels])
-                self.wrong(f"{path}.{name}", "the attribute has no such level or group", member, f"some of {known}")
+            if member not in attribute.levels and member not in attribute.groups:
+                known = ", ".join([*attribute.groups, *attribute.levels])
+                self._wrong(path, "the attribute has no such level or group", member, f"some of {known}")
             else:
-                result |= found.named(member)
-        return frozenset(result)
+                levels |= attribute.named(member)
+        return frozenset(levels)
 
-    def bounds(self, item: Mapping[str, Any], path: str, records: Records) -> list[InvariantBound]:
-        self.keys(item, _BOUND, path)
-        by, units = item.get("by"), item.get("units")
-        least, most = item.get("at_least", 0), item.get("at_most")
-        if by not in records.geography:
-            self.wrong(f"{path}.by", "there is no such geolevel", by, f"one of {', '.join(records.geography)}")
-        if type(least) is not int or least < 0:
-            self.wrong(f"{path}.at_least", "this is no number of records per unit", least, "0 or more")
-            least = 0
-        if most is not None and most != ANY and (type(most) is not int or most < max(least, 1)):
-            self.wrong(f"{path}.at_most", "this is no number of records per unit", most, 'a number, or "any"')
-            most = None
-        if not isinstance(units, dict) or not units:
-            self.wrong(f"{path}.units", "it is not said what is counted in the frame", units, "LEVEL = NAME OF A COUNT")
-            units = {}
-        name = self.text(item.get("name", path), f"{path}.name")
-        when_least = self.text(item.get("when_least", f"{name}: no more than there must be"), path)
-        when_full = self.text(item.get("when_full", f"{name}: no room for more"), path)
-        attribute = str(item.get("attribute"))
+    def bounds(self, part: BoundOfFrame, path: KeyPath, records: Records) -> list[InvariantBound]:
+        """A bound for each of the levels or groups whose units the frame counts."""
+        if part.by not in records.geography:
+            expected = f"one of {', '.join(records.geography)}"
+            self._wrong((*path, "by"), "there is no such geolevel", part.by, expected)
+        if isinstance(part.at_most, int) and part.at_most < max(part.at_least, 1):
+            what, expected = "this is no number of records per unit", 'a number, or "any"'
+            self._wrong((*path, "at_most"), what, part.at_most, expected)
+        name = (f"bounds.{int(path[1]) + 1}" if part.name is None else part.name).strip()
+        least = f"{name}: no more than there must be" if part.when_least is None else part.when_least.strip()
+        full = f"{name}: no room for more" if part.when_full is None else part.when_full.strip()
         return [
             InvariantBound(
                 name,
-                str(by),
-                {attribute: self._levels(attribute, [member], path, records)},
-                str(counted),
+                part.by,
+                {part.attribute: self._levels(part.attribute, member, (*path, "units", member), records)},
+                units,
+                part.at_least,
+                part.at_most,
                 least,
-                most,
-                when_least,
-                when_full,
+                full,
             )
-            for member, counted in units.items()
+            for member, units in part.units.items()
         ]
 
 

@@ -1,6 +1,6 @@
 """What the records say: attributes, recodes, queries.
 
->>> from confide.schema import parse_schema
+>>> from confide.documents import parse_schema
 >>> sex = {"title": "Sex", "levels": [["1", "male"], ["2", "female"]]}
 >>> age = {"title": "Age", "range": [0, 99], "recodes": {"adult": {"groups": {"minor": "0..17", "adult": "18..99"}}}}
 >>> schema = parse_schema({"id": "demo", "provenance": "made up", "attributes": {"sex": sex, "age": age}})
@@ -21,4 +21,3 @@ from confide.schema.attribute import identity as identity
 from confide.schema.schema import TOTAL as TOTAL
 from confide.schema.schema import Query as Query
 from confide.schema.schema import Schema as Schema
-from confide.schema.schema import parse_schema as parse_schema

@@ -26,17 +26,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from confide.documents import line_of, load_shipped, read_toml, shipped
-from confide.errors import ConfideError, Finding, ParameterError, Place, SpecError
-from confide.releases.load_spec import dotted, form_finding
+from confide.documents import (
+    AttributePart,
+    FileKind,
+    KeyPath,
+    Loaded,
+    Part,
+    Problem,
+    RecodePart,
+    SchemaFile,
+    build_schema,
+    load,
+    load_named,
+    load_schema_file,
+    load_shipped,
+    shipped,
+)
+from confide.errors import ParameterError, Place, SpecError
 from confide.releases.published import ImpossibleCells
 from confide.releases.published_rows import codes_of, query_of
-from confide.releases.spec import ExactNumber, Part
-from confide.schema import Schema, parse_schema
+from confide.releases.spec import ExactNumber
+from confide.schema import Schema
 
 DESCRIPTION = "tables.toml"
 BLOCK = "block"
@@ -100,17 +114,20 @@ class TablesDescription(Part):
     title: str = ""
     provenance: str = ""
     schema_: Annotated[str | None, Field(alias="schema")] = None
-    attributes: dict[str, Any] = Field(default_factory=dict)
-    recodes: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    attributes: dict[str, AttributePart] = Field(default_factory=dict)
+    recodes: dict[str, dict[str, RecodePart]] = Field(default_factory=dict)
     geography: TablesGeographyPart | None = None
     tables: Annotated[list[TableFilePart], Field(min_length=1)]
     zeros: list[ImpossiblePart] = Field(default_factory=list)
 
 
+DESCRIBED = FileKind("description", code="bad-description", own_codes=False)
+
+
 def load_description(name: str) -> tuple[TablesDescription, Schema]:
     """A list of tables that ships, such as ``sf1-2010``."""
-    description = parse_description(load_shipped(SHIPPED, name), f"{name}.toml")
-    return description, schema_of(description, Path(), f"{name}.toml")
+    loaded = load_named(name, Path(), TablesDescription, kind=replace(DESCRIBED, shipped=SHIPPED))
+    return loaded.value, schema_of(loaded)
 
 
 def zeros_of(zeros: Sequence[ImpossiblePart], schema: Schema) -> tuple[ImpossibleCells, ...]:
@@ -122,50 +139,38 @@ def zeros_of(zeros: Sequence[ImpossiblePart], schema: Schema) -> tuple[Impossibl
     )
 
 
-def parse_description(values: dict[str, Any], file: str, text: str = "") -> TablesDescription:
-    """The description in the values of a TOML file; ``text`` is the file itself, for the lines of findings."""
-    try:
-        return TablesDescription.model_validate(values)
-    except ValidationError as error:
-        found = [form_finding(file, text, TablesDescription, dict(problem)) for problem in error.errors()]
-        raise SpecError(replace(finding, code="bad-description") for finding in found) from None
-
-
-def schema_of(description: TablesDescription, base: Path, file: str) -> Schema:
-    """The schema of a description in the folder ``base``, with the recodes of the description added."""
-    document: dict[str, Any]
+def schema_of(loaded: Loaded[TablesDescription]) -> Schema:
+    """The schema of a description, with the recodes of the description added."""
+    description = loaded.value
     name = description.schema_
+    if description.attributes and name is not None:
+        raise loaded.error(
+            _problem(("schema",), "there is a schema and there are attributes", "both", "one of the two")
+        )
     if description.attributes:
-        if name is not None:
-            raise _wrong(file, "schema", "there is a schema and there are attributes", "both", "one of the two")
-        document = {"id": description.id, "provenance": description.provenance or file}
-        document["attributes"] = {
-            key: dict(body) if isinstance(body, dict) else body for key, body in description.attributes.items()
-        }
+        file = SchemaFile(
+            id=description.id,
+            provenance=description.provenance or loaded.file,
+            attributes=description.attributes,
+        )
+        _, problems = build_schema(file)
+        loaded.refuse(problems)
     elif name is None:
         expected = 'schema = "...", or [attributes.NAME]'
-        raise _wrong(file, "schema", "nothing says what the tables count", "neither schema nor attributes", expected)
+        what, found = "nothing says what the tables count", "neither schema nor attributes"
+        raise loaded.error(_problem(("schema",), what, found, expected))
     else:
-        document = _document(name, base, file)
-    _parsed(document, file)  # the attributes by themselves first: recodes are added to what is known to be right
-    for attribute, recodes in description.recodes.items():
-        if attribute not in document["attributes"]:
-            known = "one of " + ", ".join(document["attributes"])
-            raise _wrong(file, f"recodes.{attribute}", "the schema has no such attribute", attribute, known)
-        body = document["attributes"][attribute]
-        body["recodes"] = dict(body.get("recodes", {})) | recodes
-    return _parsed(document, file)
-
-
-def _parsed(document: dict[str, Any], file: str) -> Schema:
-    """The schema of a document that ``file`` has, or adds recodes to."""
-    try:
-        return parse_schema(document)
-    except ConfideError as error:
-        raise SpecError(
-            replace(finding, where=replace(finding.where, file=finding.where.file or file))
-            for finding in error.findings
-        ) from None
+        file = _schema_file(name, loaded.path.parent, loaded.place("schema"))
+    known = "one of " + ", ".join(file.attributes)
+    loaded.refuse(
+        _problem(("recodes", attribute), "the schema has no such attribute", attribute, known)
+        for attribute in description.recodes
+        if attribute not in file.attributes
+    )
+    schema, problems = build_schema(file.with_recodes(description.recodes))
+    # Attributes are right by now: what is wrong is a recode, in the description's own table of them.
+    loaded.refuse(replace(problem, path=("recodes", problem.path[1], *problem.path[3:])) for problem in problems)
+    return schema
 
 
 def _lists() -> list[str]:
@@ -173,36 +178,25 @@ def _lists() -> list[str]:
     return [name for name in shipped(SHIPPED) if "tables" in load_shipped(SHIPPED, name)]
 
 
-def _document(name: str, base: Path, file: str) -> dict[str, Any]:
-    """The plain values of a schema: one that ships, that of a list of tables that ships, or a file."""
-    if name in shipped("schemas"):
-        return load_shipped("schemas", name)
+def _schema_file(name: str, base: Path, where: Place) -> SchemaFile:
+    """A schema as it is written: one that ships, that of a list of tables that ships, or a file."""
     if name in _lists():
-        values = load_shipped(SHIPPED, name)
-        document = _document(values["schema"], base, file)
-        for attribute, recodes in values.get("recodes", {}).items():
-            body = document["attributes"][attribute]
-            body["recodes"] = dict(body.get("recodes", {})) | recodes
-        return document
-    try:
-        document = read_toml(base / name, kind="schema", known=[*shipped("schemas"), *_lists()])
-    except SpecError as error:
-        place = Place(file=file, path="schema")
-        raise SpecError(
-            finding if finding.where.file else replace(finding, where=place) for finding in error.findings
-        ) from None
-    _parsed(document, Path(name).name)
-    return document
+        listed = load_named(name, base, TablesDescription, kind=replace(DESCRIBED, shipped=SHIPPED)).value
+        return _schema_file(str(listed.schema_), base, where).with_recodes(listed.recodes)
+    loaded = load_schema_file(name, base, where)
+    _, problems = build_schema(loaded.value)
+    loaded.refuse(problems)
+    return loaded.value
 
 
-def _wrong(file: str, path: str, what: str, found: str, expected: str) -> SpecError:
-    return SpecError("bad-description", what, Place(file=file, path=path), found, expected, "correct the file")
+def _problem(at: KeyPath, what: str, found: str, expected: str) -> Problem:
+    return Problem(at, "bad-description", what, expected, found, "correct the file")
 
 
 # A description of the user's own, read from ``tables.toml`` and checked as a whole, every problem at once.
 
 
-_At = tuple[str | int, ...]
+_At = KeyPath
 _Problem = tuple[_At, str, str, str]
 """Where, what, found, expected."""
 
@@ -212,24 +206,14 @@ def read_description(path: Path) -> tuple[TablesDescription, Schema]:
 
     :raises SpecError: with a finding for each problem of the description.
     """
-    values = read_toml(path, kind="description", known=[])
-    text = path.read_text(encoding="utf-8-sig")
-    description = parse_description(values, path.name, text)
-    schema = schema_of(description, path.parent, path.name)
-    findings = [
-        Finding(
-            "bad-description",
-            what,
-            Place(path.name, line_of(text, at), path=dotted(at)),
-            found,
-            expected,
-            "correct the file; its format is in docs/concepts/reconstruction.md",
-        )
-        for at, what, found, expected in _problems(description, schema)
-    ]
-    if findings:
-        raise SpecError(findings)
-    return description, schema
+    loaded = load(path, TablesDescription, kind=DESCRIBED)
+    schema = schema_of(loaded)
+    remedy = "correct the file; its format is in docs/concepts/reconstruction.md"
+    loaded.refuse(
+        Problem(at, "bad-description", what, expected, found, remedy)
+        for at, what, found, expected in _problems(loaded.value, schema)
+    )
+    return loaded.value, schema
 
 
 def _problems(description: TablesDescription, schema: Schema) -> Iterator[_Problem]:

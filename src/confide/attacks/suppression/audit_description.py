@@ -5,13 +5,13 @@ It is a TOML file; ``docs/concepts/suppression.md`` has all of its keys.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
+from confide.documents import FileKind, Part, load
 from confide.errors import Finding, InputError, ParameterError, Place
 
 MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
@@ -20,18 +20,19 @@ MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
 NAMES = ("table.toml", "tables.toml", "suppression.toml")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+AUDIT = FileKind(
+    "description", code="table-description", own_codes=False, remedy="correct the description", error=InputError
+)
 
 
-class VariableText(_Part):
+class VariableText(Part):
     """A variable: what its total is called, and which codes have parts."""
 
     total: str = "_T"
     parts: dict[str, list[str]] = Field(default_factory=dict)
 
 
-class TableText(_Part):
+class TableText(Part):
     """A table in a file."""
 
     file: str | None = None
@@ -45,7 +46,7 @@ class TableText(_Part):
     missing: Literal["refuse", "zero", "hidden"] = "refuse"
 
 
-class AttackerText(_Part):
+class AttackerText(Part):
     """What an attacker knows beforehand of a hidden cell."""
 
     low: float = Field(0.0, allow_inf_nan=False)
@@ -60,7 +61,7 @@ class AttackerText(_Part):
         return self
 
 
-class ProtectionText(_Part):
+class ProtectionText(Part):
     """What is required of intervals: of all, or, with true figures, of small counts or in percent."""
 
     width: float = Field(0.0, ge=0, allow_inf_nan=False)
@@ -68,7 +69,7 @@ class ProtectionText(_Part):
     percent: float | None = Field(None, gt=0, le=100)
 
 
-class SuppressionDescription(_Part):
+class SuppressionDescription(Part):
     """The whole description."""
 
     variables: dict[str, VariableText]
@@ -109,19 +110,7 @@ def describe(path: Path) -> AuditInput:
             expected=f"{NAMES[0]} in the folder, or a TOML file beside the data that bears its name",
             remedy="write one: [variables.NAME] for each variable and [[tables]] with file and value",
         )
-    try:
-        plain = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        description = SuppressionDescription.model_validate(plain)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(wrong(file, "the description is not TOML", str(error), "a TOML file")) from None
-    except ValidationError as error:
-        raise InputError(
-            [
-                wrong(file, f"{'.'.join(map(str, each['loc']))}: {each['msg']}", None, "the keys of a description")
-                for each in error.errors()
-            ]
-        ) from None
-    return AuditInput(description, file.parent, file, data)
+    return AuditInput(load(file, SuppressionDescription, kind=AUDIT).value, file.parent, file, data)
 
 
 def wrong(path: Path, what: str, found: str | None, expected: str) -> Finding:

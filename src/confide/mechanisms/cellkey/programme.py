@@ -154,7 +154,7 @@ def prepare(loaded: LoadedSpec) -> CellKeyProblem:
         findings.append(records)
     schema = ptable = None
     try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent)
+        schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
     except ConfideError as error:
         findings += error.findings
     try:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
@@ -43,7 +44,7 @@ from confide.mechanisms.safetab.output.verify import KINDS, Fits, Planned, read_
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_release import NOISE, release_title
-from confide.schema import Query, Schema, parse_schema
+from confide.schema import Query, Schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.
 #

@@ -360,7 +360,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
         findings.append(records)
     schema, frame = None, None
     try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent)
+        schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
     except ConfideError as error:
         findings += error.findings
     if any(table.levels for table in spec.tables):

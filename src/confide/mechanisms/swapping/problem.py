@@ -131,7 +131,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     sources, findings = find_sources(loaded)
     schema = frame = settings = None
     try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent)
+        schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
     except ConfideError as error:
         findings += error.findings
     if "blocks" in sources:
@@ -173,7 +173,9 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
 
 def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
     part = spec.swapping
-    values: dict[str, Any] = {} if part.settings is None else settings_values(part.settings, loaded.path.parent)
+    where, values = loaded.place("swapping", "settings"), dict[str, Any]()
+    if part.settings is not None:
+        values = settings_values(part.settings, loaded.path.parent, where)
     values |= part.given()
     missing = [name for name in ("variant", "rate") if name not in values]
     if missing:

@@ -13,15 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from confide.documents import load_shipped, read_toml, shipped
-from confide.errors import Finding, ParameterError, Place
+from confide.documents import FileKind, Part, Problem, load_named
+from confide.errors import NOWHERE, Finding, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.mechanisms.swapping.people import ADULTS, SIZE
+from confide.mechanisms.swapping.spec import SwappingPart
 
 Variant = Literal["targeted", "enhanced"]
-KIND = "swapping"
+SETTINGS = FileKind("swapping", code="swapping-settings", unreadable="bad-swapping", shipped="swapping")
 OF_VARIANT: dict[str, tuple[str, ...]] = {
     "targeted": ("risk", "k_anonymity", "profiles", "near", "within"),
     "enhanced": ("key_noise", "groups"),
@@ -130,6 +131,22 @@ def swap_settings(
     return settings
 
 
+class SwapSettingsPart(SwappingPart):
+    """``[swapping]`` in a settings file: what decides a swap, and nothing about its release."""
+
+    settings: ClassVar[None] = None  # type: ignore[misc]
+    publish_rate: ClassVar[bool] = False  # type: ignore[misc]
+
+
+class SwapSettingsFile(Part):
+    """A settings file."""
+
+    id: str = ""
+    title: str = ""
+    provenance: str = ""
+    swapping: SwapSettingsPart
+
+
 def load_settings(name: str, base: Path | None = None, **changes: Any) -> SwapSettings:
     """The settings shipped under a name, or those of a TOML file.
 
@@ -141,22 +158,21 @@ def load_settings(name: str, base: Path | None = None, **changes: Any) -> SwapSe
     >>> load_settings("light", rate="0.01").rate
     Fraction(1, 100)
     """
-    return swap_settings(**settings_values(name, base) | changes)
+    loaded = load_named(name, base or Path(), SwapSettingsFile, kind=SETTINGS)
+    values = loaded.value.swapping.given() | changes
+    loaded.refuse(
+        Problem(
+            ("swapping", key), "missing-key", f"{key!r} is missing", f"a value for swapping.{key}", "nothing", "add it"
+        )
+        for key in ("variant", "rate")
+        if key not in values
+    )
+    return swap_settings(**values)
 
 
-def settings_values(name: str, base: Path | None = None) -> dict[str, Any]:
-    """The same, as the values that stand in the file."""
-    if name in shipped(KIND):
-        values = load_shipped(KIND, name)
-    else:
-        values = read_toml((base or Path()) / name, kind=KIND, known=shipped(KIND))
-    names = {field.name for field in fields(SwapSettings)}
-    body = values.get("swapping", {})
-    unknown = sorted(set(body) - names) if isinstance(body, dict) else ["swapping"]
-    if unknown:
-        what = f"the settings have an unknown key {unknown[0]!r}"
-        raise ParameterError(_wrong("settings", what, unknown[0], "one of " + ", ".join(sorted(names))))
-    return dict(body)
+def settings_values(name: str, base: Path | None = None, where: Place = NOWHERE) -> dict[str, Any]:
+    """The values that stand in the file; ``where`` is the place that names it."""
+    return load_named(name, base or Path(), SwapSettingsFile, kind=SETTINGS, where=where).value.swapping.given()
 
 
 def _problems(settings: SwapSettings) -> Iterable[Finding]:

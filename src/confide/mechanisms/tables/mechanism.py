@@ -9,7 +9,7 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confide.documents import line_of, load_schema
+from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.engines.atomic_files import private_folder
 from confide.engines.expressions import cell_index
@@ -129,9 +129,9 @@ class Tables(Mechanism[TablesProblem]):
         sources, findings = find_sources(loaded)
         schema, spine = None, None
         try:
-            schema = load_schema(spec.data.schema_, loaded.path.parent)
+            schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
         except ConfideError as error:
-            findings += _placed(error, loaded, spec.data.schema_)
+            findings += error.findings
         levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
         areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
         if "blocks" in sources:
@@ -294,17 +294,3 @@ def _columns(engine: Engine, records: Source, spec: TablesSpec, schema: Schema) 
         return check_columns(engine, records, attributes, spec.geography.block)
     except ConfideError as error:
         return list(error.findings)
-
-
-def _placed(error: ConfideError, loaded: LoadedSpec, schema: str) -> list[Finding]:
-    """A problem of the schema file at its line there; of its name, at the line of the spec that names it."""
-    findings = []
-    for finding in error.findings:
-        place = finding.where
-        if place.file is None:
-            place = loaded.place("data", "schema")
-        elif place.path is not None:
-            text = loaded.resolve(schema).read_text(encoding="utf-8-sig")
-            place = replace(place, line=line_of(text, place.path.split(".")))
-        findings.append(replace(finding, where=place))
-    return findings

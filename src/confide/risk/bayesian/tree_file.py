@@ -29,20 +29,53 @@ The node without a parent is the root. Leaves have priors: ``flat``, ``flat:LAST
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from confide.errors import ConfideError, Finding, InputError, Place, SpecError
+from pydantic import Field
+
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load, load_values
+from confide.errors import ConfideError, InputError
 from confide.risk.bayesian.priors import CountPrior, Given, parse_count_prior
 from confide.risk.bayesian.tree import Node, Tree, target
 
-_KEYS = {"name", "parent", "rho", "released", "prior", "known", "number", "first"}
 _MOST = 10**4
+
+TREE = FileKind(
+    "tree",
+    code="bad-tree",
+    own_codes=False,
+    absent="bad-tree",
+    remedy="correct the file of the tree",
+    form="by name",
+    decimals=True,
+    unreadable_error=InputError,
+)
+
+Number = str | int | Decimal
+"""An exact number as it is written."""
+
+
+class NodePart(Part):
+    """One of ``[[nodes]]``."""
+
+    name: str = Field(min_length=1)
+    parent: str | None = None
+    rho: Number | None = None
+    released: int | list[int] | None = None
+    prior: Number | list[Number] | None = None
+    known: int = 0
+    number: int = Field(1, ge=1, le=_MOST)
+    first: int = 0
+
+
+class TreeFile(Part):
+    """The whole file."""
+
+    target: str
+    nodes: list[NodePart] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
@@ -58,22 +91,17 @@ class TreeQuestion:
 def load_tree(path: Path) -> TreeQuestion:
     """Read a tree from a TOML or JSON file.
 
-    :raises SpecError: with every finding.
+    Args:
+        path: The path of the file; it is JSON if its name ends so.
+
+    Returns:
+        The tree and its target.
+
+    Raises:
+        SpecError: with every finding, each at its line.
+        InputError: if the file cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        values = (
-            json.loads(text, parse_float=Decimal)
-            if path.suffix.lower() == ".json"
-            else tomllib.loads(text, parse_float=Decimal)
-        )
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(_finding(path.name, "", "the file cannot be read", type(problem).__name__, "a file")) from None
-    except (ValueError, RecursionError) as problem:
-        raise SpecError(
-            _finding(path.name, "", "the file is neither TOML nor JSON", str(problem)[:80], "TOML, or JSON in *.json")
-        ) from None
-    return parse_tree(values, path.name)
+    return _question(load(path, TreeFile, kind=TREE))
 
 
 def parse_tree(values: Any, file: str = "tree") -> TreeQuestion:
@@ -81,116 +109,105 @@ def parse_tree(values: Any, file: str = "tree") -> TreeQuestion:
 
     :raises SpecError: with every finding.
     """
-    reader = _Reader(file)
-    if not isinstance(values, Mapping) or not isinstance(values.get("nodes"), list) or not values["nodes"]:
-        raise SpecError(_finding(file, "nodes", "a tree has nodes", None, "tables [[nodes]], and target = NAME"))
-    for key in sorted(set(map(str, values)) - {"target", "nodes"}):
-        reader.wrong(key, "this key is not part of a tree", key, "target and nodes")
-    wanted = values.get("target")
-    entries = reader.entries(values["nodes"])
-    if wanted not in entries:
-        reader.wrong("target", "the target is not one of the nodes", wanted, f"one of {', '.join(entries)[:80]}")
-    reader.finish()
-    below: dict[str | None, list[str]] = {}
-    for name, entry in entries.items():
-        below.setdefault(entry.get("parent"), []).append(name)
-    for parent, names in below.items():
-        if parent is not None and parent not in entries:
-            reader.wrong(f"nodes.{names[0]}.parent", "no node has this name", parent, "the name of a node")
-    if len(below.get(None, [])) != 1:
-        found = ", ".join(below.get(None, [])) or "none"
-        reader.wrong("nodes", "exactly one node has no parent: the root", found, "one node without a parent")
-    reader.finish()
-    built: list[Node] = reader.build(below[None][0], entries, below, str(wanted))
-    for name in sorted(set(entries) - reader.reached):
-        reader.wrong(f"nodes.{name}.parent", "this node does not hang from the root", name, "parents up to the root")
-    reader.finish()
-    return TreeQuestion(Tree(built[0]), str(wanted), str(entries[str(wanted)].get("prior", "1/2")))
+    return _question(load_values(values, file, TreeFile, kind=TREE))
 
 
-class _Reader:
-    """Collects findings while it reads."""
+def _question(loaded: Loaded[TreeFile]) -> TreeQuestion:
+    builder = _Builder(loaded.value)
+    loaded.refuse(builder.problems)
+    root = builder.root()
+    loaded.refuse(builder.problems)
+    nodes = builder.nodes(root)
+    builder.check_reached()
+    loaded.refuse(builder.problems)
+    prior = builder.parts[loaded.value.target].prior
+    return TreeQuestion(Tree(nodes[0]), loaded.value.target, "1/2" if prior is None else str(prior))
 
-    def __init__(self, file: str):
-        self._file = file
-        self._findings: list[Finding] = []
-        self.reached: set[str] = set()
 
-    def wrong(self, path: str, what: str, found: object, expected: str) -> None:
-        self._findings.append(_finding(self._file, path, what, found, expected))
+class _Builder:
+    """Makes nodes and collects what is wrong."""
 
-    def finish(self) -> None:
-        if self._findings:
-            raise SpecError(self._findings)
+    def __init__(self, file: TreeFile):
+        self.problems: list[Problem] = []
+        self.parts: dict[str, NodePart] = {}
+        self._target = file.target
+        self._places: dict[str, int] = {}
+        self._below: dict[str | None, list[str]] = {}
+        self._reached: set[str] = set()
+        for place, part in enumerate(file.nodes):
+            if part.name in self.parts:
+                expected = "names that are all different"
+                self._wrong(("nodes", place, "name"), "several nodes have the same name", part.name, expected)
+            self.parts[part.name] = part
+            self._places[part.name] = place
+        if file.target not in self.parts:
+            expected = f"one of {', '.join(self.parts)[:80]}"
+            self._wrong(("target",), "the target is not one of the nodes", file.target, expected)
+        for name, part in self.parts.items():
+            self._below.setdefault(part.parent, []).append(name)
 
-    def entries(self, listed: list[Any]) -> dict[str, dict[str, Any]]:
-        """The nodes by name."""
-        found: dict[str, dict[str, Any]] = {}
-        for place, entry in enumerate(listed, start=1):
-            path = f"nodes, {place}"
-            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"]:
-                self.wrong(path, "a node has a name", entry if isinstance(entry, str) else None, 'name = "…"')
-                continue
-            for key in sorted(set(entry) - _KEYS):
-                self.wrong(path, "this key is not part of a node", key, ", ".join(sorted(_KEYS)))
-            if entry["name"] in found:
-                self.wrong(path, "several nodes have the same name", entry["name"], "names that are all different")
-            found[entry["name"]] = entry
-        return found
+    def root(self) -> str:
+        """The one node without a parent."""
+        for parent, names in self._below.items():
+            if parent is not None and parent not in self.parts:
+                self._wrong(self._at(names[0], "parent"), "no node has this name", parent, "the name of a node")
+        roots = self._below.get(None, [])
+        if len(roots) != 1:
+            found, expected = ", ".join(roots) or "none", "one node without a parent"
+            self._wrong(("nodes",), "exactly one node has no parent: the root", found, expected)
+        return roots[0] if roots else ""
 
-    def build(
-        self, name: str, entries: Mapping[str, dict[str, Any]], below: Mapping[str | None, list[str]], wanted: str
-    ) -> list[Node]:
-        """The node of an entry with all below it; several leaves if several counts were released."""
-        entry = entries[name]
-        self.reached.add(name)
-        children = [node for child in below.get(name, ()) for node in self.build(child, entries, below, wanted)]
-        released = entry.get("released")
+    def check_reached(self) -> None:
+        """Every node hangs from the root."""
+        for name in sorted(set(self.parts) - self._reached):
+            expected = "parents up to the root"
+            self._wrong(self._at(name, "parent"), "this node does not hang from the root", name, expected)
+
+    def nodes(self, name: str) -> list[Node]:
+        """The node of that name with all below it; several leaves if several counts were released."""
+        part = self.parts[name]
+        self._reached.add(name)
+        children = [node for child in self._below.get(name, ()) for node in self.nodes(child)]
         try:
-            if name == wanted:
+            if name == self._target:
                 if children:
-                    self.wrong(f"nodes.{name}", "the target has nodes below it", name, "a leaf")
+                    self._wrong(self._at(name), "the target has nodes below it", name, "a leaf")
                     return []
-                known = entry.get("known", 0)
-                return [target(name, entry.get("prior", "1/2"), known=known, rho=entry.get("rho"), released=released)]
+                prior = "1/2" if part.prior is None else part.prior
+                return [target(name, prior, known=part.known, rho=part.rho, released=part.released)]  # type: ignore[arg-type]
             if children:
-                return [Node(name, *children, rho=entry.get("rho"), released=released)]
-            prior = self._prior(entry)
-            counts = self._copies(name, entry)
+                return [Node(name, *children, rho=part.rho, released=part.released)]  # type: ignore[arg-type]
+            prior_of_count = self._prior(part)
+            counts = self._copies(name, part)
             names = [name] if len(counts) == 1 else [f"{name}.{place}" for place in range(1, len(counts) + 1)]
             return [
-                Node(each, rho=entry.get("rho"), released=count, prior=prior)
-                for each, count in zip(names, counts, strict=True)
+                Node(leaf, rho=part.rho, released=count, prior=prior_of_count)
+                for leaf, count in zip(names, counts, strict=True)
             ]
-        except ConfideError as problem:
-            for finding in problem.findings:
-                self.wrong(f"nodes.{name}", finding.what, finding.found, finding.expected or "")
+        except ConfideError as error:
+            for finding in error.findings:
+                self._wrong(self._at(name), finding.what, finding.found or name, finding.expected or "another value")
             return []
 
-    def _copies(self, name: str, entry: Mapping[str, Any]) -> list[int | None]:
-        released, number = entry.get("released"), entry.get("number", 1)
-        if isinstance(released, list):
-            if released:
-                return released
-            self.wrong(f"nodes.{name}.released", "the list is empty", None, "released counts")
-        if type(number) is not int or not 1 <= number <= _MOST or (number > 1 and released is not None):
-            self.wrong(f"nodes.{name}.number", "this is not a number of leaves", number, f"1 to {_MOST}, not measured")
-            return [released]
-        return [released] * number
+    def _copies(self, name: str, part: NodePart) -> list[int | None]:
+        if isinstance(part.released, list):
+            if part.released:
+                return list(part.released)
+            self._wrong(self._at(name, "released"), "the list is empty", "nothing", "released counts")
+            return [None]
+        if part.number > 1 and part.released is not None:
+            what, expected = "this is not a number of leaves", f"1 to {_MOST}, not measured"
+            self._wrong(self._at(name, "number"), what, str(part.number), expected)
+            return [part.released]
+        return [part.released] * part.number
 
-    def _prior(self, entry: Mapping[str, Any]) -> CountPrior:
-        prior = entry.get("prior", "")
-        if isinstance(prior, list):
-            return Given(prior, entry.get("first", 0))
-        return parse_count_prior(prior if isinstance(prior, str) else repr(prior))
+    def _prior(self, part: NodePart) -> CountPrior:
+        if isinstance(part.prior, list):
+            return Given(part.prior, part.first)
+        return parse_count_prior("" if part.prior is None else str(part.prior))
 
+    def _at(self, name: str, *key: str) -> KeyPath:
+        return ("nodes", self._places[name], *key)
 
-def _finding(file: str, path: str, what: str, found: object, expected: str) -> Finding:
-    return Finding(
-        code="bad-tree",
-        what=what,
-        where=Place(file=file, path=path or None),
-        found=None if found is None else str(found)[:80],
-        expected=expected,
-        remedy="correct the file of the tree",
-    )
+    def _wrong(self, path: KeyPath, what: str, found: str, expected: str) -> None:
+        self.problems.append(Problem(path, "bad-tree", what, expected, found[:80], TREE.remedy))

@@ -15,159 +15,21 @@ The form of the file: ``docs/concepts/bounded-noise.md``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from confide.documents import CollectingReader, load_shipped, read_toml, shipped
+from pydantic import BeforeValidator, Field
+
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_values
 from confide.errors import ParameterError, Place
 
-# The TOML form of a programme, read with every mistake reported at once.
-
-
-_NUMBER = re.compile(r"\d{1,9}")
-_AREA = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+\d{1,9})?")
-_KEYS = {
-    "id",
-    "title",
-    "provenance",
-    "geography",
-    "unit",
-    "country",
-    "countries",
-    "with_inner_levels",
-    "breakdowns",
-    "tables",
-}
-
-
-def parse_programme(values: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """The parts of a programme: breakdowns as (title, categories, inner), tables by unit and number.
-
-    :raises SpecError: with every finding.
-    """
-    reader = _Reader(file)
-    for key in sorted(set(values) - _KEYS):
-        reader.wrong(key, "this key is not part of a programme", key, f"keys among {', '.join(sorted(_KEYS))}")
-    geography = reader.names(values.get("geography", []), "geography")
-    breakdowns = reader.breakdowns(values.get("breakdowns"), geography)
-    tables = reader.tables(values.get("tables"), breakdowns)
-    countries = reader.countries(values.get("countries", {}), geography)
-    inner = reader.names(values.get("with_inner_levels", []), "with_inner_levels")
-    for name in inner:
-        if name not in breakdowns:
-            reader.wrong("with_inner_levels", "no breakdown has this name", name, "names of breakdowns")
-    unit = values.get("unit", next(iter(tables), ""))
-    if tables and unit not in tables:
-        reader.wrong("unit", "there are no tables of this unit", unit, f"one of {', '.join(tables)}")
-    country = values.get("country")
-    if country is not None and country not in countries:
-        reader.wrong("country", "the programme does not know this country", country, "a key of [countries]")
-    texts = {key: reader.text(values.get(key, ""), key) for key in ("id", "title", "provenance")}
-    reader.finish()
-    return texts | {
-        "geography": tuple(geography),
-        "breakdowns": breakdowns,
-        "tables": tables,
-        "countries": countries,
-        "country": country,
-        "unit": unit,
-        "with_inner_levels": frozenset(inner),
-    }
-
-
-class _Reader(CollectingReader):
-    def __init__(self, file: str):
-        super().__init__(file, code="bad-programme", remedy="correct the programme file")
-
-    def text(self, value: Any, path: str) -> str:
-        if not isinstance(value, str):
-            self.wrong(path, "this is not a text", value, "a text")
-            return ""
-        return value.strip()
-
-    def names(self, value: Any, path: str) -> list[str]:
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            self.wrong(path, "this is not a list of names", value, "a list of texts")
-            return []
-        return value
-
-    def breakdowns(self, value: Any, geography: list[str]) -> dict[str, tuple[str, str, tuple[str, ...]]]:
-        if not isinstance(value, dict) or not value:
-            self.wrong("breakdowns", "a programme has breakdowns", value, "a table [breakdowns] with at least one")
-            return {}
-        found = {}
-        for name, written in value.items():
-            path = f"breakdowns.{name}"
-            entry = written if isinstance(written, dict) else {"categories": written}
-            if bad := sorted(set(entry) - {"title", "categories", "inner"}):
-                self.wrong(path, "this key is not part of a breakdown", bad[0], "title, categories, inner")
-            categories = self._size(entry.get("categories"), path, geography, {})
-            inner = entry.get("inner", [])
-            if not isinstance(inner, list):
-                self.wrong(path, "inner levels are a list", inner, "a list of sizes or names of breakdowns")
-                inner = []
-            sizes = tuple(self._size(item, f"{path}.inner", geography, value) for item in inner)
-            found[name] = (self.text(entry.get("title", name), f"{path}.title"), categories, sizes)
-        return found
-
-    def _size(self, value: Any, path: str, geography: list[str], breakdowns: Mapping[str, Any]) -> str:
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if isinstance(text, str):
-            match = _AREA.fullmatch(text)
-            if text in breakdowns or _NUMBER.fullmatch(text) or (match and match["area"] in geography):
-                return text
-        self.wrong(path, "this is not a number of categories", value, "a number, a geography, or such as NUTS2+5")
-        return "0"
-
-    def tables(self, value: Any, breakdowns: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
-        if not isinstance(value, dict) or not value:
-            self.wrong("tables", "a programme has tables", value, "a table [tables.UNIT] with groups of tables")
-            return {}
-        found: dict[str, dict[str, tuple[str, ...]]] = {}
-        for unit, groups in value.items():
-            if not isinstance(groups, dict):
-                self.wrong(f"tables.{unit}", "tables are listed by group", groups, 'lines such as 1 = ["SEX AGE"]')
-                continue
-            of_unit: dict[str, tuple[str, ...]] = {}
-            for group, texts in groups.items():
-                path = f"tables.{unit}.{group}"
-                for place, text in enumerate(self.names(texts, path), start=1):
-                    of_unit[f"{group}.{place}"] = self._table(text, path, breakdowns)
-            found[unit] = of_unit
-        return found
-
-    def _table(self, text: str, path: str, breakdowns: Mapping[str, Any]) -> tuple[str, ...]:
-        chosen = []
-        for word in text.split():
-            names = word.split("|")
-            for name in names:
-                if name not in breakdowns:
-                    self.wrong(path, "no breakdown has this name", name, "names of [breakdowns]")
-            chosen.append(names[0])
-        if len(set(chosen)) < len(chosen):
-            self.wrong(path, "a table has a breakdown twice", text, "each breakdown once")
-        return tuple(chosen)
-
-    def countries(self, value: Any, geography: list[str]) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
-        if not isinstance(value, dict):
-            self.wrong("countries", "countries are listed by code", value, "lines such as MT = [1, 1, 2, 68]")
-            return found
-        for code, numbers in value.items():
-            right = isinstance(numbers, list) and len(numbers) == len(geography)
-            if not right or not all(type(number) is int and number > 0 for number in numbers):
-                expected = f"numbers of {', '.join(geography)}"
-                self.wrong(f"countries.{code}", "these are not the areas of a country", numbers, expected)
-            else:
-                found[code] = dict(zip(geography, numbers, strict=True))
-        return found
-
-
-KIND = "programmes"
+PROGRAMME = FileKind(
+    "programme", code="bad-programme", own_codes=False, shipped="programmes", remedy="correct the programme file"
+)
 _SIZE = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+(?P<more>\d+))?|(?P<number>\d+)")
 
 
@@ -285,20 +147,143 @@ class Programme:
         return areas[match["area"]] + int(match["more"] or 0)
 
 
+# The TOML form of a programme, read with every mistake reported at once.
+
+
+_NUMBER = re.compile(r"\d{1,9}")
+_AREA = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+\d{1,9})?")
+
+
+def _whole_breakdown(value: Any) -> Any:
+    """``SEX = 2`` is short for ``SEX = { categories = 2 }``."""
+    return {"categories": value} if isinstance(value, int | str) and not isinstance(value, bool) else value
+
+
+class BreakdownPart(Part):
+    """A breakdown: its title, and its sizes as they are written."""
+
+    title: str | None = None
+    categories: int | str
+    inner: list[int | str] = Field(default_factory=list)
+
+
+class ProgrammeFile(Part):
+    """The whole file."""
+
+    id: str = ""
+    title: str = ""
+    provenance: str = ""
+    geography: list[str] = Field(default_factory=list)
+    unit: str | None = None
+    country: str | None = None
+    countries: dict[str, list[Annotated[int, Field(ge=1)]]] = Field(default_factory=dict)
+    with_inner_levels: list[str] = Field(default_factory=list)
+    breakdowns: dict[str, Annotated[BreakdownPart, BeforeValidator(_whole_breakdown)]] = Field(min_length=1)
+    tables: dict[str, dict[str, list[str]]] = Field(min_length=1)
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong although each value by itself is right."""
+
+        def wrong(path: KeyPath, what: str, found: object, expected: str) -> Problem:
+            return Problem(path, "bad-programme", what, expected, str(found)[:80], PROGRAMME.remedy)
+
+        for name, part in self.breakdowns.items():
+            at: KeyPath = ("breakdowns", name)
+            sizes = [(at, part.categories, False), *(((*at, "inner"), size, True) for size in part.inner)]
+            for path, size, may_be_breakdown in sizes:
+                if not self._is_size(str(size)) and not (may_be_breakdown and size in self.breakdowns):
+                    expected = "a number, a geography, or such as NUTS2+5"
+                    yield wrong(path, "this is not a number of categories", size, expected)
+        for unit, groups in self.tables.items():
+            for group, texts in groups.items():
+                for text in texts:
+                    names = [name for word in text.split() for name in word.split("|")]
+                    path = ("tables", unit, group)
+                    for name in (name for name in names if name not in self.breakdowns):
+                        yield wrong(path, "no breakdown has this name", name, "names of [breakdowns]")
+                    table = breakdowns_of(text)
+                    if len(set(table)) < len(table):
+                        yield wrong(path, "a table has a breakdown twice", text, "each breakdown once")
+        for code, numbers in self.countries.items():
+            if len(numbers) != len(self.geography):
+                expected = f"numbers of {', '.join(self.geography)}"
+                yield wrong(("countries", code), "these are not the areas of a country", numbers, expected)
+        for name in (name for name in self.with_inner_levels if name not in self.breakdowns):
+            yield wrong(("with_inner_levels",), "no breakdown has this name", name, "names of breakdowns")
+        if self.unit is not None and self.unit not in self.tables:
+            expected = f"one of {', '.join(self.tables)}"
+            yield wrong(("unit",), "there are no tables of this unit", self.unit, expected)
+        if self.country is not None and self.country not in self.countries:
+            what, expected = "the programme does not know this country", "a key of [countries]"
+            yield wrong(("country",), what, self.country, expected)
+
+    def _is_size(self, text: str) -> bool:
+        match = _AREA.fullmatch(text)
+        return bool(_NUMBER.fullmatch(text) or (match and match["area"] in self.geography))
+
+    def programme(self) -> Programme:
+        """The programme. The file must have no :meth:`problems`."""
+        return Programme(
+            self.id.strip(),
+            self.title.strip(),
+            self.provenance.strip(),
+            {
+                name: Breakdown(
+                    name,
+                    (name if part.title is None else part.title).strip(),
+                    str(part.categories),
+                    tuple(str(size) for size in part.inner),
+                )
+                for name, part in self.breakdowns.items()
+            },
+            {
+                unit: {
+                    f"{group}.{place}": breakdowns_of(text)
+                    for group, texts in groups.items()
+                    for place, text in enumerate(texts, start=1)
+                }
+                for unit, groups in self.tables.items()
+            },
+            next(iter(self.tables)) if self.unit is None else self.unit,
+            tuple(self.geography),
+            {code: dict(zip(self.geography, numbers, strict=True)) for code, numbers in self.countries.items()},
+            self.country,
+            frozenset(self.with_inner_levels),
+        )
+
+
+def breakdowns_of(text: str) -> tuple[str, ...]:
+    """The breakdowns that a table crosses: ``"SEX AGE.L|AGE.M"`` has two, of the second the first choice."""
+    return tuple(word.split("|")[0] for word in text.split())
+
+
 def load_programme(name: str, base: Path | None = None) -> Programme:
-    """The programme shipped under ``name``, or read from the path ``name``."""
-    known = shipped(KIND)
-    if name in known:
-        return _made(load_shipped(KIND, name), f"{name}.toml")
-    path = (base or Path()) / name
-    return _made(read_toml(path, kind="programme", known=known), path.name)
+    """The programme that ships under a name, or that of a file.
+
+    Args:
+        name: A shipped name (``eu-2021``), or the path of a TOML file.
+        base: The folder that the path is relative to; default: where we are.
+
+    Returns:
+        The programme.
+
+    Raises:
+        SpecError: with every finding, each at its line.
+
+    >>> load_programme("eu-2021").unit
+    'persons'
+    """
+    return _programme(load_named(name, base or Path(), ProgrammeFile, kind=PROGRAMME))
 
 
-def _made(values: Mapping[str, Any], file: str) -> Programme:
-    parsed = parse_programme(values, file)
-    parts: dict[str, Any] = dict(parsed)
-    parts["breakdowns"] = {name: Breakdown(name, *rest) for name, rest in parsed["breakdowns"].items()}
-    return Programme(**parts)
+def parse_programme(values: Mapping[str, Any], file: str) -> Programme:
+    """The programme in the plain values of a file; ``file`` is what findings call it."""
+    return _programme(load_values(values, file, ProgrammeFile, kind=PROGRAMME))
+
+
+def _programme(loaded: Loaded[ProgrammeFile]) -> Programme:
+    loaded.refuse(loaded.value.problems())
+    return loaded.value.programme()
 
 
 def _unknown(what: str, found: str, known: Iterable[str], path: str) -> ParameterError:

@@ -7,16 +7,19 @@ than three thresholds; a key that nobody knows is a warning, because it may be a
 
 from __future__ import annotations
 
-import json
+import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from confide.errors import Finding, InputError, Place
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema, create_model
+
+from confide.documents import Document, FileKind, Part, Problem, read
+from confide.errors import Finding, InputError, ParameterError
 from confide.mechanisms.safetab.settings import (
     LARGEST_THRESHOLD,
     MOST_RACE_CODES,
@@ -30,126 +33,92 @@ from confide.mechanisms.safetab.settings import (
 )
 from confide.privacy import Definition
 
-# Takes values out of a ``config.json`` and notes what is wrong with them, instead of stopping at the first.
-
-
+CONFIG = FileKind(
+    "configuration",
+    absent="config-unreadable",
+    unreadable="config-unreadable",
+    unknown_key="config-unknown-key",
+    missing_key="config-missing-key",
+    error=InputError,
+    form="json",
+    decimals=True,
+    unknown_keys="warning",
+)
 MOST_DIGITS = 100
-
-
-@dataclass
-class ConfigReader:
-    """The values of a file, and the findings so far."""
-
-    file: str
-    values: dict[str, Any]
-    findings: list[Finding] = field(default_factory=list)
-
-    def problem(self, key: str, code: str, what: str, found: object, expected: str, remedy: str = "") -> None:
-        shown = found if isinstance(found, str) else shown_value(found)
-        where = Place(file=self.file, path=key)
-        self.findings.append(Finding(code, what, where, shown, expected, remedy or f"correct {key} in {self.file}"))
-
-    def number(self, key: str, value: Any) -> Decimal | None:
-        """A finite or infinite number of reasonable length, or None with a finding."""
-        if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            self.problem(key, "config-number", f"{key} is not a number", value, "a number")
-            return None
-        number = Decimal(value)
-        if number.is_nan():
-            self.problem(key, "config-number", f"{key} is not a number", "NaN", "a number")
-            return None
-        if number.is_finite() and (abs(number.adjusted()) > MOST_DIGITS or len(number.as_tuple().digits) > MOST_DIGITS):
-            self.problem(
-                key, "config-number", f"{key} is out of all proportion", "a number of very many digits", "a number"
-            )
-            return None
-        return number
-
-
-def shown_value(value: object) -> str:
-    """A value of the file, which is public, cut short."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-# Budgets and thresholds in a ``config.json``: twenty keys, and lists under keys such as ``(STATE, 2)``.
-
-
 INFINITE = Fraction(10**12)
 """What stands for an infinite budget. A cell is then off by one with probability below exp(-10**9): no noise at all, in
 numbers that can be priced, planned and refused by a ledger like any other."""
-
+LARGEST_NUMBER = 10**11
+"""Beyond this a finite budget is a slip of the pen."""
 THRESHOLDS = "thresholds_p"
 BUDGETS = {
     (region, level): f"privacy_budget_p_level_{level}_{region.lower().replace('-', '_')}"
     for region in REGION_TYPES
     for level in (1, 2)
 }
-LARGEST_NUMBER = 10**11
-"""Beyond this a finite budget is a slip of the pen."""
+LEVELS = {f"({region}, {level})": (region, level) for region, level in BUDGETS}
+"""The keys of the thresholds, such as ``(STATE, 2)``."""
+DEFINITIONS = {"zcdp": Definition.ZCDP, "puredp": Definition.PURE}
 
 
-def levels_of(reader: ConfigReader, values: dict[str, Any], run_us: bool, run_pr: bool) -> Iterator[LevelSettings]:
-    """The levels of the passes that run and have a budget. Those of the other pass are looked at, too."""
-    thresholds = values.get(THRESHOLDS, {})
-    if not isinstance(thresholds, dict):
-        reader.problem(
-            THRESHOLDS, "config-thresholds", "the thresholds are no object", thresholds, "an object of lists"
-        )
-        thresholds = {}
-    taken = {key: _thresholds(reader, key, value) for key, value in thresholds.items()}
-    known = {f"({region}, {level})" for region, level in BUDGETS}
-    for key in sorted(set(taken) - known):
-        what, expected = "there is no such population group level", "a key such as (STATE, 2)"
-        reader.problem(f"{THRESHOLDS}.{key}", "config-thresholds", what, key, expected)
-    for (region, level), key in BUDGETS.items():
-        budget = _budget(reader, key, values[key]) if key in values else Fraction(0)
-        runs = (run_us and region in US_REGIONS) or (run_pr and region in PR_REGIONS)
-        name = f"({region}, {level})"
-        if runs and name not in taken and THRESHOLDS in values:
-            what, remedy = (
-                "a population group level has no thresholds",
-                "add them; the level needs them also at budget 0",
-            )
-            reader.problem(f"{THRESHOLDS}.{name}", "config-thresholds", what, "no such key", "three numbers", remedy)
-        if runs and budget and taken.get(name):
-            yield LevelSettings(region, level, budget, taken[name])  # type: ignore[arg-type]
+# The rules for single values. What breaks one is told with the code of the rule.
 
 
-def _budget(reader: ConfigReader, key: str, value: Any) -> Fraction:
-    number = reader.number(key, value)
-    if number is None:
-        return Fraction(0)
+def _wrong(code: str, what: str, expected: str, remedy: str = "") -> ParameterError:
+    return ParameterError(code, what, expected=expected, remedy=remedy or "correct the value in the configuration")
+
+
+def _number(value: Any, key: str) -> Decimal:
+    """A finite or infinite number of reasonable length."""
+    number = Decimal("NaN") if isinstance(value, bool) or not isinstance(value, int | Decimal) else Decimal(value)
+    if number.is_nan():
+        raise _wrong("config-number", f"{key} is not a number", "a number")
+    if number.is_finite() and (abs(number.adjusted()) > MOST_DIGITS or len(number.as_tuple().digits) > MOST_DIGITS):
+        raise _wrong("config-number", f"{key} is out of all proportion", "a number that somebody could have meant")
+    return number
+
+
+def _budget(value: Any, info: ValidationInfo) -> Fraction:
+    number = _number(value, str(info.field_name))
     if number < 0:
-        reader.problem(key, "config-budget", "a budget is negative", str(number), "0 or more; 0: not tabulated")
-        return Fraction(0)
+        raise _wrong("config-budget", "a budget is negative", "0 or more; 0: not tabulated")
     if number.is_infinite():
         return INFINITE
     if number > LARGEST_NUMBER:
-        what, expected = "a budget this large promises nobody anything", f"at most {LARGEST_NUMBER:,}, or Infinity"
-        reader.problem(key, "config-budget", what, str(number), expected)
+        expected = f"at most {LARGEST_NUMBER:,}, or Infinity"
+        raise _wrong("config-budget", "a budget this large promises nobody anything", expected)
     return Fraction(number)
 
 
-def _thresholds(reader: ConfigReader, key: str, value: Any) -> tuple[int, int, int] | None:
-    path, expected = f"{THRESHOLDS}.{key}", "exactly three numbers, none less than the one before"
+def _probability(value: Any, info: ValidationInfo) -> Fraction:
+    key = str(info.field_name)
+    number, zero = _number(value, key), key == "zero_suppression_chance"
+    if not number.is_finite() or number >= 1 or number < 0 or (number == 0 and not zero):
+        expected = "0 or more, and less than 1" if zero else "more than 0 and less than 1"
+        raise _wrong("config-probability", f"{key} is out of range", expected)
+    return Fraction(number)
+
+
+def _level(key: Any) -> Any:
+    if key not in LEVELS:
+        close = difflib.get_close_matches(str(key), LEVELS, 1)
+        remedy = f'did you mean "{close[0]}"?' if close else "remove it"
+        what, expected = "there is no such population group level", "a key such as (STATE, 2)"
+        raise _wrong("config-thresholds", what, expected, remedy)
+    return key
+
+
+def _thresholds(value: Any) -> tuple[int, ...]:
+    expected = "exactly three numbers, none less than the one before"
     if not isinstance(value, list):
-        reader.problem(path, "config-thresholds", "the thresholds are no list", value, expected)
-        return None
+        raise _wrong("config-thresholds", "the thresholds are no list", expected)
     if len(value) != 3:
-        what = f"there are {len(value)} thresholds"
         remedy = "give three: with a fourth, the largest groups would lose all their tables"
-        reader.problem(path, "config-thresholds", what, shown_value(value), expected, remedy)
-        return None
-    numbers = [reader.number(path, number) for number in value]
-    whole = [_whole(number) for number in numbers if number is not None]
-    if len(whole) != 3:
-        return None
-    first, second, third = whole
-    if not first <= second <= third:
-        reader.problem(path, "config-thresholds", "the thresholds are not in order", shown_value(value), expected)
-        return None
-    return first, second, third
+        raise _wrong("config-thresholds", f"there are {len(value)} thresholds", expected, remedy)
+    numbers = tuple(_whole(_number(number, "a threshold")) for number in value)
+    if list(numbers) != sorted(numbers):
+        raise _wrong("config-thresholds", "the thresholds are not in order", expected)
+    return numbers
 
 
 def _whole(number: Decimal) -> int:
@@ -159,19 +128,119 @@ def _whole(number: Decimal) -> int:
     return ceil(number)
 
 
-DEFINITIONS = {"zcdp": Definition.ZCDP, "puredp": Definition.PURE}
-SWITCHES = ("allow_negative_counts", "run_us", "run_pr")
-FRACTION, SUPPRESSION = "privacy_budget_p_stage_1_fraction", "zero_suppression_chance"
-REQUIRED = (
-    "max_race_codes",
-    *BUDGETS.values(),
-    FRACTION,
-    THRESHOLDS,
-    *SWITCHES,
-    "reader",
-    "state_filter_us",
-    "privacy_defn",
-)
+def _object(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise _wrong("config-thresholds", "the thresholds are no object", "an object of lists")
+    return value
+
+
+def _definition(value: Any) -> Definition:
+    if not isinstance(value, str) or value not in DEFINITIONS:
+        raise _wrong("config-definition", "unknown privacy definition", "zcdp or puredp")
+    return DEFINITIONS[value]
+
+
+def _switch(value: Any, info: ValidationInfo) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong("config-switch", f"{info.field_name} is neither true nor false", "true or false")
+    return value
+
+
+def _race_codes(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_RACE_CODES:
+        expected = f"a whole number from 1 to {MOST_RACE_CODES}"
+        raise _wrong("config-race-codes", "max_race_codes is out of range", expected)
+    return value
+
+
+def _states(value: Any) -> list[str]:
+    expected = "a list of different two-digit codes of states, as text"
+    if not isinstance(value, list) or not value:
+        raise _wrong("config-states", "the state filter is no list of states", expected)
+    for position, code in enumerate(value):
+        if code == PUERTO_RICO:
+            what, remedy = "Puerto Rico is not a state of the US pass", "remove it: Puerto Rico has a pass, run_pr"
+            raise _wrong("config-states", what, expected, remedy)
+        if not isinstance(code, str) or code not in STATES:
+            raise _wrong("config-states", "a code of the filter is not that of a state", expected)
+        if code in value[:position]:
+            raise _wrong("config-states", "a state is named twice", expected)
+    return value
+
+
+def _reader(value: Any) -> str:
+    if value not in ("csv", "cef"):
+        raise _wrong("config-reader", "unknown reader", "csv")
+    return str(value)
+
+
+Budget = Annotated[
+    Fraction, BeforeValidator(_budget), PlainSerializer(str), WithJsonSchema({"type": "number", "minimum": 0})
+]
+Probability = Annotated[
+    Fraction, BeforeValidator(_probability), PlainSerializer(str), WithJsonSchema({"type": "number", "minimum": 0})
+]
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Level = Annotated[str, BeforeValidator(_level)]
+Three = Annotated[tuple[int, int, int], BeforeValidator(_thresholds)]
+
+
+class ConfigPart(Part):
+    """``config.json`` without its budgets."""
+
+    privacy_defn: Annotated[Definition, BeforeValidator(_definition)]
+    privacy_budget_p_stage_1_fraction: Probability
+    zero_suppression_chance: Probability = Fraction(0)
+    thresholds_p: Annotated[dict[Level, Three], BeforeValidator(_object)]
+    max_race_codes: Annotated[int, BeforeValidator(_race_codes)]
+    allow_negative_counts: Switch
+    run_us: Switch
+    run_pr: Switch
+    reader: Annotated[str, BeforeValidator(_reader)]
+    state_filter_us: Any = None
+
+    def runs(self, region: str) -> bool:
+        """Whether a pass that has the regions of a type is asked for."""
+        return (self.run_us and region in US_REGIONS) or (self.run_pr and region in PR_REGIONS)
+
+    @property
+    def levels(self) -> tuple[LevelSettings, ...]:
+        """The levels of the passes that run and have a budget."""
+        return tuple(
+            LevelSettings(region, level, getattr(self, key), self.thresholds_p[f"({region}, {level})"])
+            for (region, level), key in BUDGETS.items()
+            if self.runs(region) and getattr(self, key)
+        )
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states of the US pass."""
+        return tuple(sorted(self.state_filter_us)) if self.run_us else ()
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong although each value by itself is right."""
+        if not self.run_us and not self.run_pr:
+            found, remedy = "run_us and run_pr are false", "correct run_us or run_pr"
+            yield Problem(("run_us",), "config-no-pass", "neither pass is asked for", "one true", found, remedy)
+        missing = [name for name, (region, _) in LEVELS.items() if self.runs(region) and name not in self.thresholds_p]
+        for name in missing:
+            what = "a population group level has no thresholds"
+            remedy = "add them; the level needs them also at budget 0"
+            yield Problem((THRESHOLDS, name), "config-thresholds", what, "three numbers", "no such key", remedy)
+        if (self.run_us or self.run_pr) and not missing and not self.levels:
+            what, key = "no level of a pass that runs has a budget", BUDGETS["USA", 1]
+            yield Problem((key,), "config-no-budget", what, "one above zero", "0 everywhere", f"correct {key}")
+
+
+ConfigFile: type[ConfigPart] = create_model(
+    "ConfigFile", __base__=ConfigPart, **dict.fromkeys(BUDGETS.values(), (Budget, ...))
+)  # type: ignore[call-overload]
+
+
+class UsConfigFile(ConfigFile):
+    """``config.json`` with a US pass, which needs its states."""
+
+    state_filter_us: Annotated[list[str], BeforeValidator(_states)]
 
 
 @dataclass(frozen=True)
@@ -186,49 +255,34 @@ class OfficialConfig:
 
 def read_config(path: Path) -> OfficialConfig:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
-    values, repeated = _values(path)
-    reader = ConfigReader(path.name, values)
-    for key in repeated:
-        where, remedy = Place(file=path.name, path=key), "leave it once; the last one counts"
-        what = "a key is there more than once"
-        reader.findings.append(Finding("config-key-twice", what, where, key, "each key once", remedy, "warning"))
-    needed = set(REQUIRED) - (set() if reader.values.get("run_us") is True else {"state_filter_us"})
-    missing = [key for key in REQUIRED if key in needed and key not in reader.values]
-    for key in missing:
-        what, remedy = "a required key is missing", "add it; there are no defaults"
-        reader.problem(key, "config-missing-key", what, "no such key", f"a value for {key}", remedy)
-    values = {key: value for key, value in reader.values.items() if key not in missing}
-    definition = _definition(reader, values)
-    switches = {key: _switch(reader, key, values.get(key)) for key in SWITCHES if key in values}
-    passes = switches.get("run_us", False), switches.get("run_pr", False)
-    if "run_us" in switches and "run_pr" in switches and not any(passes):
-        reader.problem(
-            "run_us", "config-no-pass", "neither pass is asked for", "run_us and run_pr are false", "one true"
-        )
-    states = _states(reader, values.get("state_filter_us")) if passes[0] and "state_filter_us" in values else ()
-    race_codes = _race_codes(reader, values.get("max_race_codes", MOST_RACE_CODES))
-    fraction = _probability(reader, FRACTION, values.get(FRACTION, Decimal("0.1")), zero=False)
-    suppression = _probability(reader, SUPPRESSION, values.get(SUPPRESSION, 0), zero=True)
-    levels = list(levels_of(reader, values, *passes))
-    _check_reader(reader, values.get("reader", "csv"))
-    if not levels and all(finding.severity == "warning" for finding in reader.findings):
-        what = "no level of a pass that runs has a budget"
-        reader.problem("privacy_budget_p_level_1_usa", "config-no-budget", what, "0 everywhere", "one above zero")
-    errors = [finding for finding in reader.findings if finding.severity == "error"]
-    if errors:
-        raise InputError(reader.findings)
+    document = read(path, kind=CONFIG)
+    document = replace(document, warnings=tuple(_warnings(document)))
+    loaded = document.check(UsConfigFile if document.values.get("run_us") is True else ConfigFile)
+    config = loaded.value
+    loaded.refuse(config.problems())
     settings = Settings(
-        definition=definition,
-        levels=tuple(levels),
-        stage_1_fraction=fraction,
-        max_race_codes=race_codes,
-        zero_suppression=suppression,
-        negative_counts=switches["allow_negative_counts"],
-        states=states,
-        puerto_rico=passes[1],
+        definition=config.privacy_defn,
+        levels=config.levels,
+        stage_1_fraction=config.privacy_budget_p_stage_1_fraction,
+        max_race_codes=config.max_race_codes,
+        zero_suppression=config.zero_suppression_chance,
+        negative_counts=config.allow_negative_counts,
+        states=config.states,
+        puerto_rico=config.run_pr,
     )
-    infinite = any(level.budget == INFINITE for level in levels)
-    return OfficialConfig(settings, infinite, (*reader.findings, *_unknown(reader)))
+    return OfficialConfig(settings, any(level.budget == INFINITE for level in settings.levels), loaded.warnings)
+
+
+def _warnings(document: Document) -> Iterator[Finding]:
+    """What is odd, but harmless."""
+    for key in document.repeated:
+        what, remedy = "a key is there more than once", "leave it once; the last one counts"
+        where = replace(document.place(), path=key)
+        yield Finding("config-key-twice", what, where, key, "each key once", remedy, severity="warning")
+    if document.values.get("reader") == "cef":
+        what = "the reader cef reads the Census Edited File, which exists in the Census Bureau alone"
+        remedy = "none needed, if the data folder has person-records and GRF-C: these are read, as by the reader csv"
+        yield Finding("config-reader", what, document.place("reader"), "cef", "csv", remedy, severity="warning")
 
 
 def filter_of(path: Path) -> tuple[tuple[str, ...], bool]:
@@ -237,7 +291,7 @@ def filter_of(path: Path) -> tuple[tuple[str, ...], bool]:
     With it the other files can be looked at although the configuration has to be corrected.
     """
     try:
-        values, _ = _values(path)
+        values = read(path, kind=CONFIG).values
     except InputError:
         return STATES, False
     listed = values.get("state_filter_us")
@@ -245,101 +299,3 @@ def filter_of(path: Path) -> tuple[tuple[str, ...], bool]:
     run_us = values.get("run_us") is not False
     run_pr = values.get("run_pr") is True
     return ((states or STATES) if run_us or not run_pr else ()), run_pr
-
-
-def _values(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What the file says, and the keys that it says it for more than once."""
-    repeated: list[str] = []
-
-    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        repeated.extend(name for name in dict.fromkeys(names) if names.count(name) > 1)
-        return dict(pairs)
-
-    try:
-        values = json.loads(
-            path.read_text(encoding="utf-8-sig"),
-            parse_float=Decimal,
-            parse_constant=Decimal,
-            object_pairs_hook=read_object,
-        )
-    except OSError as error:
-        raise _unreadable(path, error.strerror or type(error).__name__) from None
-    except (ValueError, RecursionError) as error:
-        found = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "no JSON text"
-        raise _unreadable(path, found) from None
-    if not isinstance(values, dict):
-        raise _unreadable(path, "JSON that is no object")
-    return values, repeated
-
-
-def _unreadable(path: Path, found: str) -> InputError:
-    what, expected = "the configuration cannot be read", "a JSON object in UTF-8"
-    return InputError("config-unreadable", what, Place(file=path.name), found, expected, "write it again")
-
-
-def _definition(reader: ConfigReader, values: dict[str, Any]) -> Definition:
-    name = values.get("privacy_defn", "zcdp")
-    if not isinstance(name, str) or name not in DEFINITIONS:
-        reader.problem("privacy_defn", "config-definition", "unknown privacy definition", name, "zcdp or puredp")
-        return Definition.ZCDP
-    return DEFINITIONS[name]
-
-
-def _switch(reader: ConfigReader, key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        reader.problem(key, "config-switch", f"{key} is neither true nor false", value, "true or false")
-        return False
-    return value
-
-
-def _race_codes(reader: ConfigReader, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_RACE_CODES:
-        what, expected = "max_race_codes is out of range", f"a whole number from 1 to {MOST_RACE_CODES}"
-        reader.problem("max_race_codes", "config-race-codes", what, value, expected)
-        return MOST_RACE_CODES
-    return value
-
-
-def _probability(reader: ConfigReader, key: str, value: Any, *, zero: bool) -> Fraction:
-    number = reader.number(key, value)
-    if number is None:
-        return Fraction(1, 2)
-    if not number.is_finite() or number >= 1 or number < 0 or (number == 0 and not zero):
-        expected = "0 or more, and less than 1" if zero else "more than 0 and less than 1"
-        reader.problem(key, "config-probability", f"{key} is out of range", str(number), expected)
-        return Fraction(1, 2)
-    return Fraction(number)
-
-
-def _states(reader: ConfigReader, value: Any) -> tuple[str, ...]:
-    key, expected = "state_filter_us", "a list of different two-digit codes of states, as text"
-    if not isinstance(value, list) or not value:
-        reader.problem(key, "config-states", "the state filter is no list of states", value, expected)
-        return ()
-    for position, code in enumerate(value):
-        if code == PUERTO_RICO:
-            remedy = "remove it: Puerto Rico has a pass of its own, run_pr"
-            reader.problem(key, "config-states", "Puerto Rico is not a state of the US pass", code, expected, remedy)
-        elif not isinstance(code, str) or code not in STATES:
-            reader.problem(key, "config-states", "a code of the filter is not that of a state", code, expected)
-        elif code in value[:position]:
-            reader.problem(key, "config-states", "a state is named twice", code, expected)
-    return tuple(sorted({code for code in value if isinstance(code, str)}))
-
-
-def _check_reader(reader: ConfigReader, name: Any) -> None:
-    if name == "cef":
-        where = Place(file=reader.file, path="reader")
-        what = "the reader cef reads the Census Edited File, which exists in the Census Bureau alone"
-        remedy = "none needed, if the data folder has person-records and GRF-C: these are read, as by the reader csv"
-        reader.findings.append(Finding("config-reader", what, where, "cef", "csv", remedy, severity="warning"))
-    elif name != "csv":
-        reader.problem("reader", "config-reader", "unknown reader", name, "csv")
-
-
-def _unknown(reader: ConfigReader) -> Iterator[Finding]:
-    for key in sorted(set(reader.values) - set(REQUIRED) - {SUPPRESSION}):
-        where, expected = Place(file=reader.file, path=key), "a key that SafeTab-P knows"
-        remedy = "remove it; if it is a misspelt key, correct it"
-        yield Finding("config-unknown-key", "the key has no meaning", where, key, expected, remedy, severity="warning")

@@ -7,25 +7,25 @@ question, whole, so that the plan hash binds them and a release can be checked f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
 
-from confide import documents
-from confide.documents import FOLDER, expected_in_words, read_toml, shipped
-from confide.errors import Finding, Place, SpecError
+from confide.documents import FileKind, load_named
+from confide.errors import Finding, SpecError
 from confide.geography import Spine
 from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
 from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategies.strategy import Strategy
-from confide.releases.load_spec import LoadedSpec, dotted
+from confide.releases.load_spec import LoadedSpec
 from confide.releases.spec import Part, Problem
 
-LAYOUTS, TABULATIONS = "layouts", "tabulations"
+LAYOUT, TABULATION = (
+    FileKind(name, code=f"bad-{name}", own_codes=False, shipped=f"{name}s", remedy=f"correct the {name} file")
+    for name in ("layout", "tabulation")
+)
 RECORDS, UNITS, MDF = RESERVED
 """The tables of a release that count nothing: protected records, what the frame says of the blocks, and the layout."""
 
@@ -83,9 +83,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
         must = asked.microdata is not None or asked.layout is not None
         name = asked.layout or f"mdf-{strategy.id}"
         columns = strategy.constraints.frame_columns
-        layout, wrong = _load(
-            loaded, LAYOUTS, name, LayoutFile, lambda file: file.problems(axes, columns), "layout", must
-        )
+        layout, wrong = _load(loaded, LAYOUT, name, LayoutFile, lambda file: file.problems(axes, columns), must)
         if layout is not None and not _fits(layout, spine):
             wrong = [_digits(loaded, layout)] if must else []
             layout = None
@@ -93,9 +91,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
     if asked.tables is None or asked.tables:
         must = asked.tabulation is not None or asked.tables is not None
         name = asked.tabulation or strategy.id
-        tabulation, wrong = _load(
-            loaded, TABULATIONS, name, TabulationFile, lambda file: file.problems(axes), "tabulation", must
-        )
+        tabulation, wrong = _load(loaded, TABULATION, name, TabulationFile, lambda file: file.problems(axes), must)
         findings += wrong
     if tabulation is not None and asked.tables is not None:
         known = [table.name for table in tabulation.tables]
@@ -114,56 +110,23 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
 
 def _load(
     loaded: LoadedSpec,
-    kind: str,
+    kind: FileKind,
     name: str,
     model: type[Model],
     problems: Callable[[Model], Iterable[Problem]],
-    key: str,
     must: bool,
 ) -> tuple[Model | None, list[Finding]]:
     """A definition, shipped or the user's; or none, and why. One that nobody asked for may be absent or not fit."""
-    place = loaded.place("output", key)
-    if name in shipped(kind):
-        file, text = f"{name}.toml", (FOLDER / kind / f"{name}.toml").read_text(encoding="utf-8")
-    elif must:
-        path = Path(loaded.resolve(name))
-        try:
-            read_toml(path, kind=key, known=shipped(kind))  # for its findings
-        except SpecError as error:
-            return None, [_placed(finding, place) for finding in error.findings]
-        file, text = path.name, path.read_text(encoding="utf-8-sig")
-    else:
+    if name not in kind.names and not must:
         return None, []
+    key = kind.name
     try:
-        values = model.model_validate(documents.parse(text))
-    except ValidationError as error:
-        return None, [_form(dict(problem), file, text, key) for problem in error.errors()]
-    wrong = [
-        Finding(
-            problem.code,
-            problem.what,
-            Place(file, documents.line_of(text, problem.path), path=dotted(problem.path)),
-            problem.found,
-            problem.expected,
-            f"correct the {key}, or name another under [output] {key}",
-        )
-        for problem in problems(values)
-    ]
-    return (None, wrong if must else []) if wrong else (values, [])
-
-
-def _placed(finding: Finding, place: Place) -> Finding:
-    where = finding.where if finding.where.file else place
-    return Finding(finding.code, finding.what, where, finding.found, finding.expected, finding.remedy)
-
-
-def _form(problem: dict[str, Any], file: str, text: str, key: str) -> Finding:
-    path = tuple(part for part in problem["loc"] if part not in ("[key]", "str", "int"))
-    place = Place(file, documents.line_of(text, path), path=dotted(path))
-    found = "nothing" if problem["type"] == "missing" else repr(problem.get("input"))[:80]
-    what = f"this part of the {key} is not of the right form"
-    expected = "a value" if problem["type"] == "missing" else expected_in_words(problem)
-    return Finding(f"bad-{key}", what, place, found, expected, f"correct the {key} file")
+        read = load_named(name, loaded.path.parent, model, kind=kind, where=loaded.place("output", key))
+    except SpecError as error:
+        return None, list(error.findings)
+    remedy = f"correct the {key}, or name another under [output] {key}"
+    wrong = [read.finding(replace(problem, remedy=remedy)) for problem in problems(read.value)]
+    return (None, wrong if must else []) if wrong else (read.value, [])
 
 
 def _fits(layout: LayoutFile, spine: Spine) -> bool:

@@ -5,20 +5,16 @@ One file says everything of a product: schema, levels, shares, passes, constrain
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
-
-from confide import documents
-from confide.documents import FOLDER, expected_in_words, load_schema, read_toml, shipped
-from confide.errors import ConfideError, Finding, ParameterError, Place, SpecError
+from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
+from confide.errors import ConfideError, ParameterError, Place
 from confide.exact import Exact
 from confide.mechanisms.topdown.strategies.form import (
     BLOCK,
@@ -43,10 +39,9 @@ from confide.mechanisms.topdown.strategies.strategy import (
 )
 from confide.privacy import Definition, Neighbours
 from confide.releases.draft import LEDGER
-from confide.releases.load_spec import dotted
-from confide.releases.spec import PATTERNS_IN_WORDS, KeyPath, Problem
+from confide.releases.spec import KeyPath, Problem
 from confide.report.render import render
-from confide.schema import Query, Schema, parse_schema
+from confide.schema import Query, Schema
 
 # From a strategy file whose values are each of the right form to strategies, with all that is wrong with them.
 
@@ -283,6 +278,7 @@ class _Maker:
 
 
 KIND = "strategies"
+STRATEGY = FileKind("strategy", unreadable="bad-strategy", shipped=KIND)
 
 
 def load_strategy(
@@ -317,72 +313,31 @@ def load_strategies(
     name: str, base: Path = Path(), *, renormalise: bool | None = None
 ) -> tuple[dict[str, Strategy], str]:
     """Every root of a strategy file, and the name of the default one."""
-    if name in shipped(KIND):
-        text, file = (FOLDER / KIND / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml"
-    else:
-        path = base / name
-        read_toml(path, kind="strategy", known=shipped(KIND))  # for its findings
-        text, file = path.read_text(encoding="utf-8-sig"), path.name
-    return parse_strategies(text, file, base, renormalise=renormalise)
+    return _strategies(load_named(name, base, StrategyFile, kind=STRATEGY), base, renormalise)
 
 
 def parse_strategies(
     text: str, file: str, base: Path = Path(), *, renormalise: bool | None = None
 ) -> tuple[dict[str, Strategy], str]:
     """Every root of the strategy in the text of a TOML file, and the name of the default one."""
-    try:
-        values = StrategyFile.model_validate(documents.parse(text))
-    except ValidationError as error:
-        raise SpecError(_form(problem, text, file) for problem in error.errors()) from None
-    try:
-        schema = _schema(values.schema_, base)
-    except ConfideError as error:
-        place = Place(file, documents.line_of(text, ("schema",)), path="schema")
-        raise SpecError(
-            Finding(f.code, f.what, _inside(place, f.where), f.found, f.expected, f.remedy) for f in error.findings
-        ) from None
-    strategies, problems = build(values, schema, renormalise=renormalise)
-    if problems:
-        raise SpecError(_finding(problem, text, file) for problem in dict.fromkeys(problems))
-    return strategies, values.root
+    return _strategies(load_text(text, file, StrategyFile, kind=STRATEGY), base, renormalise)
 
 
-def _schema(given: str | dict[str, Any], base: Path) -> Schema:
-    return load_schema(given, base) if isinstance(given, str) else parse_schema(given)
+def _strategies(loaded: Loaded[StrategyFile], base: Path, renormalise: bool | None) -> tuple[dict[str, Strategy], str]:
+    schema = _schema(loaded, base)
+    strategies, problems = build(loaded.value, schema, renormalise=renormalise)
+    loaded.refuse(problems)
+    return strategies, loaded.value.root
 
 
-def _inside(place: Place, inner: Place) -> Place:
-    path = f"{place.path}.{inner.path}" if inner.path else place.path
-    return Place(place.file, place.line, path=path)
-
-
-def _finding(problem: Problem, text: str, file: str) -> Finding:
-    place = Place(file, documents.line_of(text, problem.path), path=dotted(problem.path))
-    return Finding(problem.code, problem.what, place, problem.found, problem.expected, problem.remedy)
-
-
-def _form(problem: Any, text: str, file: str) -> Finding:
-    """A finding about a value that is not of the right form."""
-    path = tuple(part for part in problem["loc"] if part not in ("[key]", "str", "int") and "[" not in str(part))
-    place = Place(file, documents.line_of(text, path), path=dotted(path))
-    key = str(path[-1]) if path else "file"
-    found = "nothing" if problem["type"] == "missing" else repr(problem.get("input"))[:80]
-    if problem["type"] == "missing":
-        return Finding("missing-key", f"{key!r} is missing", place, found, f"a value for {place.path}", "add it")
-    if problem["type"] == "extra_forbidden":
-        known = [field.alias or name for name, field in StrategyFile.model_fields.items()] if len(path) == 1 else []
-        close = difflib.get_close_matches(key, known, 1)
-        remedy = f'did you mean "{close[0]}"?' if close else "remove it"
-        return Finding("unknown-key", f"unknown key {key!r}", place, found, "a key of a strategy file", remedy)
-    context = problem.get("ctx", {})
-    raised = context.get("error")
-    if isinstance(raised, ParameterError):
-        reason = raised.findings[0]
-        what = reason.what.replace("shares", "the share").replace("queries", "the share")
-        remedy = f'write "{problem["input"]!r}" if that is meant' if reason.code == "float-refused" else "correct it"
-        return Finding(reason.code, what, place, found, reason.expected, remedy)
-    expected = PATTERNS_IN_WORDS.get(context.get("pattern", ""), expected_in_words(problem))
-    return Finding("bad-value", f"{key!r} is not of the right form", place, found, expected, "correct the value")
+def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
+    """The schema that the file names, or has in itself."""
+    given = loaded.value.schema_
+    if isinstance(given, SchemaFile):
+        schema, problems = build_schema(given)
+        loaded.refuse(replace(problem, path=("schema", *problem.path)) for problem in problems)
+        return schema
+    return load_schema(given, base, loaded.place("schema"))
 
 
 # The draft of a spec for a strategy that ships.

@@ -1,4 +1,4 @@
-"""The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``strategy_checks``.
+"""The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``file``.
 
 ``[roots.NAME]`` is a table of shares, a column for each level and a row for each query; ``[derived.NAME]`` cuts a root
 at a lower level. See ``docs/concepts/strategy.md``.
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from confide.documents import SchemaFile
 from confide.errors import ConfideError
 from confide.mechanisms.topdown.strategies.constraints import Bound, Constraints, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategies.strategy import resolve
@@ -96,7 +97,7 @@ class StrategyFile(Part):
     title: str = Field(min_length=1, max_length=200)
     provenance: str = Field(min_length=1, description="One sentence: where the settings come from.")
     record: str = Field("person", pattern=r"^[a-z][a-z -]{0,40}$", description="What one record describes, in words.")
-    schema_: str | dict[str, Any] = Field(alias="schema", description="A shipped name, a path, or the schema itself.")
+    schema_: str | SchemaFile = Field(alias="schema", description="A shipped name, a path, or the schema itself.")
     blocks_with: list[str] = Field(
         default_factory=list,
         description="Columns of the block table: where all are zero nobody is, and the block is not on the spine.",

@@ -1,0 +1,185 @@
+"""Schema files: the form in which people write a schema, and what it is for the rest of the system.
+
+An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers. A recode lists ``groups``, each a
+label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first code of each group
+in ``starts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from confide.documents.settings_file import FileKind, Loaded, Part, Problem, load_named, load_values
+from confide.errors import NOWHERE, Place, SpecError
+from confide.schema import Attribute, Code, Group, Level, Recode, Schema
+
+SCHEMA = FileKind("schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct the schema file")
+LONGEST_RANGE = 100_000
+"""How many levels a range may stand for."""
+
+T = TypeVar("T")
+Label = str | int
+LevelPair = Annotated[tuple[Code, Label], Field(strict=False)]
+Bounds = Annotated[tuple[int, int], Field(strict=False)]
+
+
+class RecodePart(Part):
+    """Groups of the levels of an attribute, or where they start."""
+
+    groups: dict[str, Code | list[Code]] | None = Field(None, description="Label = code, range of codes, or a list.")
+    starts: list[int] | None = Field(None, description="Or: the first code of each group of a range.")
+
+
+class AttributePart(Part):
+    """An attribute: its levels, or a range of whole numbers."""
+
+    title: str | None = Field(None, description="What people read; default: the name.")
+    levels: list[LevelPair] | None = Field(None, description="Pairs of a code and its label.")
+    range: Bounds | None = Field(None, description="Or: the first and the last of whole numbers.")
+    recodes: dict[str, RecodePart] = Field(default_factory=dict)
+
+
+class SchemaFile(Part):
+    """The whole file."""
+
+    id: str
+    provenance: str = Field(description="One sentence: where the codes come from.")
+    attributes: dict[str, AttributePart] = Field(min_length=1)
+
+    def with_recodes(self, recodes: Mapping[str, Mapping[str, RecodePart]]) -> SchemaFile:
+        """The same with further recodes of its attributes."""
+        attributes = dict(self.attributes)
+        for name, further in recodes.items():
+            part = attributes[name]
+            attributes[name] = part.model_copy(update={"recodes": {**part.recodes, **further}})
+        return self.model_copy(update={"attributes": attributes})
+
+
+def load_schema(name: str, base: Path, where: Place = NOWHERE) -> Schema:
+    """The schema that ships under a name, or that of a file.
+
+    Args:
+        name: A shipped name (``persons``), or the path of a TOML file.
+        base: The folder that the path is relative to.
+        where: Where the name stands, such as a line of a spec.
+
+    Returns:
+        The schema.
+
+    Raises:
+        SpecError: with every finding, each at its line.
+
+    >>> load_schema("persons", Path()).attributes[0].name
+    'sex'
+    """
+    return _built(load_schema_file(name, base, where))
+
+
+def load_schema_file(name: str, base: Path, where: Place = NOWHERE) -> Loaded[SchemaFile]:
+    """The same as it is written."""
+    return load_named(name, base, SchemaFile, kind=SCHEMA, where=where)
+
+
+def parse_schema(values: Mapping[str, Any], file: str = "") -> Schema:
+    """The schema in the plain values of a schema file; ``file`` is what findings call it.
+
+    >>> sex = {"levels": [[1, "male"], [2, "female"]]}
+    >>> parse_schema({"id": "s", "provenance": "an example", "attributes": {"sex": sex}}).query("sex").cells
+    2
+    """
+    return _built(load_values(values, file, SchemaFile, kind=SCHEMA))
+
+
+def _built(loaded: Loaded[SchemaFile]) -> Schema:
+    schema, problems = build_schema(loaded.value)
+    loaded.refuse(problems)
+    return schema
+
+
+def build_schema(file: SchemaFile) -> tuple[Schema, list[Problem]]:
+    """The schema of a file, and every problem. With a problem, the schema is not to be used."""
+    problems: list[Problem] = []
+    attributes: list[Attribute] = []
+    recodes: list[Recode] = []
+    for name, part in file.attributes.items():
+        path = ("attributes", name)
+        attribute = _gathered(problems, path, "levels as [code, label] pairs, or a range", _attribute, name, part)
+        if attribute is None:
+            continue
+        attributes.append(attribute)
+        for recode_name, recode_part in part.recodes.items():
+            place, expected = (*path, "recodes", recode_name), "groups, each a label with codes, or starts"
+            recode = _gathered(problems, place, expected, _recode, attribute, recode_name, recode_part)
+            recodes += [] if recode is None else [recode]
+    return Schema(file.id, file.provenance, tuple(attributes), tuple(recodes)), problems
+
+
+def _gathered(
+    problems: list[Problem], path: tuple[str, ...], expected: str, make: Callable[..., T], *values: Any
+) -> T | None:
+    """What ``make`` makes of a part of the file; or nothing, and a problem at ``path``."""
+    try:
+        return make(*values)
+    except SpecError as error:
+        problems += [
+            Problem(path, each.code, each.what, each.expected or expected, each.found, SCHEMA.remedy)
+            for each in error.findings
+        ]
+    except ValueError:
+        what = "this part of the schema is not of the right form"
+        problems.append(Problem(path, "schema", what, expected, "another form", SCHEMA.remedy))
+    return None
+
+
+def _attribute(name: str, part: AttributePart) -> Attribute:
+    if part.range is not None:
+        levels = tuple(Level(code, str(code)) for code in _counted(*part.range))
+    elif part.levels is not None:
+        levels = tuple(Level(code, str(label)) for code, label in part.levels)
+    else:
+        raise ValueError
+    return Attribute(name, name if part.title is None else part.title, levels)
+
+
+def _recode(attribute: Attribute, name: str, part: RecodePart) -> Recode:
+    full_name = f"{attribute.name}:{name}"
+    if part.starts is not None:
+        return Recode(full_name, attribute, _cut(attribute, part.starts))
+    if part.groups is None:
+        raise ValueError
+    groups = tuple(Group(label, tuple(_codes(attribute, member))) for label, member in part.groups.items())
+    return Recode(full_name, attribute, groups)
+
+
+def _cut(attribute: Attribute, starts: list[int]) -> tuple[Group, ...]:
+    codes = [int(level.code) for level in attribute.levels]
+    groups = []
+    for first, end in pairwise([*starts, codes[-1] + 1]):
+        if end == first + 1:
+            label = f"{first}"
+        elif end > codes[-1]:
+            label = f"{first} and over"
+        else:
+            label = f"{first} to {end - 1}"
+        groups.append(Group(label, tuple(code for code in codes if first <= code < end)))
+    return tuple(groups)
+
+
+def _codes(attribute: Attribute, member: Code | list[Code]) -> list[Code]:
+    if isinstance(member, list):
+        return [code for part in member for code in _codes(attribute, part)]
+    if isinstance(member, str) and ".." in member and attribute.is_integer:
+        first, last = (int(bound) for bound in member.split(".."))
+        return list(_counted(first, last))
+    return [member]
+
+
+def _counted(first: int, last: int) -> range:
+    if last - first >= LONGEST_RANGE:
+        raise ValueError
+    return range(first, last + 1)
