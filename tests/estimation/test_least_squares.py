@@ -16,7 +16,7 @@ from least_squares_kit import Assembled, made_up, made_up_root, random_problem
 
 from confide.arrays import Floats
 from confide.errors import ParameterError
-from confide.estimation import solve as solving
+from confide.estimation import least_squares as solving
 from confide.estimation.active_set import active_set
 from confide.estimation.least_squares import (
     SolveOutcome,
