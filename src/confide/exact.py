@@ -69,7 +69,15 @@ def rounded_up(number: Fraction, digits: int = 12) -> Fraction:
 
 
 def positive(value: Exact, name: str = "number") -> Fraction:
-    """``value`` as an exact number greater than zero."""
+    """``value`` as an exact number greater than zero.
+
+    Args:
+        value: Text, an integer, a fraction or a decimal.
+        name: What it is called in the message.
+
+    >>> positive("2.5")
+    Fraction(5, 2)
+    """
     number = exact(value, name)
     if number <= 0:
         raise ParameterError(
@@ -83,7 +91,15 @@ def positive(value: Exact, name: str = "number") -> Fraction:
 
 
 def probability(value: Exact, name: str = "probability") -> Fraction:
-    """``value`` as an exact number strictly between zero and one."""
+    """``value`` as an exact number strictly between zero and one.
+
+    Args:
+        value: Text, an integer, a fraction or a decimal.
+        name: What it is called in the message.
+
+    >>> probability("95/100")
+    Fraction(19, 20)
+    """
     number = exact(value, name)
     if not 0 < number < 1:
         raise ParameterError(
@@ -97,7 +113,12 @@ def probability(value: Exact, name: str = "probability") -> Fraction:
 
 
 def nonnegative(value: Exact, name: str) -> Fraction:
-    """``value`` as an exact number that is zero or more."""
+    """``value`` as an exact number that is zero or more.
+
+    Args:
+        value: Text, an integer, a fraction or a decimal.
+        name: What it is called in the message.
+    """
     number = exact(value, name)
     if number < 0:
         raise ParameterError(
@@ -111,7 +132,16 @@ def nonnegative(value: Exact, name: str) -> Fraction:
 
 
 def integer(value: object, name: str, least: int = 1) -> int:
-    """``value`` if it is an integer of at least ``least``: a number of cells, copies or repetitions."""
+    """``value`` if it is an integer of at least ``least``: a number of cells, copies or repetitions.
+
+    Args:
+        value: Anything; a float or a truth value is refused, whatever it is equal to.
+        name: What it is called in the message.
+        least: The smallest that is accepted.
+
+    >>> integer(3, "degree")
+    3
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ParameterError(
             "not-a-whole-number",
@@ -124,7 +154,14 @@ def integer(value: object, name: str, least: int = 1) -> int:
 
 
 def as_delta(delta: Exact) -> Fraction:
-    """δ as an exact number strictly between 0 and 1."""
+    """δ as an exact number strictly between 0 and 1.
+
+    Args:
+        delta: Text such as ``"1e-10"``, a fraction or a decimal.
+
+    >>> as_delta("1e-3")
+    Fraction(1, 1000)
+    """
     number = exact(delta, "delta")
     if not 0 < number < 1:
         raise ParameterError(

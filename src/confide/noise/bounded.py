@@ -128,6 +128,10 @@ class BoundedDistribution(ABC):
 class FiniteDistribution(BoundedDistribution):
     """Any finite list of values with rational probabilities and mean zero, such as a row of a perturbation table.
 
+    Args:
+        values: Whole numbers, each once, in any order.
+        probabilities: One exact number for each, zero or more, with the sum 1.
+
     >>> FiniteDistribution([-1, 0, 1], ["1/4", "1/2", "1/4"]).variance()
     0.5
     """

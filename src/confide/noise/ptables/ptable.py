@@ -171,7 +171,23 @@ class LookupRow:
 
 @dataclass(frozen=True)
 class PTable:
-    """A perturbation table: rows of ascending count, the first of them zero, over the keys ``0 .. modulus - 1``."""
+    """A perturbation table: rows of ascending count, the first of them zero, over the keys ``0 .. modulus - 1``.
+
+    Args:
+        rows: The intervals of each count; every row divides all keys.
+        modulus: How many keys there are: cell keys are sums of record keys modulo it.
+        step: Noise is held in units of ``1 / step``; one for counts.
+        kind: ``all``, ``even`` or ``odd``.
+        cycle: How many of the last rows counts above them use in turn.
+
+    Raises:
+        ParameterError: With everything that is wrong with the table.
+
+    >>> row = LookupRow(1, noise=(-1, 0, 1), bounds=(25, 75, 100))
+    >>> table = PTable((LookupRow(0, (0,), (100,)), row), modulus=100)
+    >>> table.lookup([1, 1, 1, 0], [0, 50, 99, 99]), table.variance(1)
+    (array([-1,  0,  1,  0]), Fraction(1, 2))
+    """
 
     rows: tuple[LookupRow, ...]
     modulus: int = DECIMAL
@@ -284,8 +300,16 @@ class PTable:
 def cumulated(probabilities: Iterable[Fraction | float], modulus: int) -> tuple[int, ...]:
     """Upper bounds of intervals with these probabilities: cumulated exactly, divided by their sum, then rounded.
 
-    The last is ``modulus``, so the lengths sum to it; each bound is within a half of where it would be without
-    rounding.
+    Args:
+        probabilities: Of the intervals, in their order.
+        modulus: How many keys there are.
+
+    Returns:
+        One bound for each interval. The last is ``modulus``, so the lengths sum to it; each bound is within a half of
+        where it would be without rounding.
+
+    >>> cumulated([0.25, 0.5, 0.25], 100)
+    (25, 75, 100)
     """
     parts = [Fraction(p) for p in probabilities]
     total = sum(parts, Fraction(0))

@@ -1,0 +1,27 @@
+"""The room exports its nouns and verbs, and loads a solver only when it is used."""
+
+from __future__ import annotations
+
+import pytest
+
+import confide.estimation
+from confide.estimation import least_squares, node_problem, rounding
+
+
+def test_every_name_that_is_listed_is_there() -> None:
+    names = dir(confide.estimation)
+    assert {"NodeProblem", "MeasuredQuery", "solve", "RoundingProblem", "round_counts", "HierarchicalBlue"} <= set(
+        names
+    )
+    assert all(getattr(confide.estimation, name).__name__ == name for name in names)
+
+
+def test_the_names_are_those_of_the_modules() -> None:
+    assert confide.estimation.solve is least_squares.solve
+    assert confide.estimation.NodeProblem is node_problem.NodeProblem
+    assert confide.estimation.round_counts is rounding.round_counts
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'guess'"):
+        confide.estimation.guess  # noqa: B018
