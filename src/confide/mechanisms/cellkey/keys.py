@@ -28,7 +28,17 @@ _CHUNK = 1 << 20
 def draw_keys(number: int, keys: int, secret: ReleaseKey | None = None) -> Integers:
     """Independent keys, uniform on ``0 .. keys - 1``: bits that are not below ``keys`` are passed over.
 
-    They are made from the randomness of the operating system; a chosen ``secret`` is for tests.
+    Args:
+        number: How many.
+        keys: How many different keys there are.
+        secret: A key that the draws follow from, for tests; None: the randomness of the operating system.
+
+    Returns:
+        ``number`` whole numbers.
+
+    >>> drawn = draw_keys(1000, 256)
+    >>> len(drawn), bool(((0 <= drawn) & (drawn < 256)).all())
+    (1000, True)
     """
     stream = derive_stream(
         secret or ReleaseKey.from_system(),
@@ -79,9 +89,22 @@ def write_keyed(
     first: int = 0,
     secret: ReleaseKey | None = None,
 ) -> int:
-    """Writes the records with a key each, as Parquet, for the curator alone. Returns how many there are.
+    """Writes the records with a key each, as Parquet, for the curator alone.
 
-    There are ``keys`` different keys, the smallest of them ``first``.
+    Args:
+        engine: What reads the records.
+        records: The records, without keys.
+        into: The new file; there must be none of this name.
+        column: What the column of keys is to be called.
+        keys: How many different keys there are.
+        first: The smallest of them.
+        secret: A key that the draws follow from, for tests; None: the randomness of the operating system.
+
+    Returns:
+        How many records there are.
+
+    Raises:
+        InputError: The records have such a column, or the file is there already.
     """
     if column in engine.kinds(records):
         raise InputError(_found(records, column, "the records have keys already, which must never change"))

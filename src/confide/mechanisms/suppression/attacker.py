@@ -124,20 +124,34 @@ class Attacker:
     """Whether the attacker knows that all figures are whole numbers."""
 
     def intervals(self, *, wanted: Flags | None = None) -> Intervals:
-        """The interval of every hidden cell, or of those wanted; the others have bounds that hold, but may be wide.
+        """The interval of every suppressed cell, or of those wanted.
 
-        Raises where no figures could stand in the hidden cells: the table does not add up.
+        Args:
+            wanted: A flag for each cell; others have bounds that hold, but may be wide. None: all.
+
+        Returns:
+            The least and the largest value of each cell; of a published one its value twice.
+
+        Raises:
+            DoesNotAddUpError: No figures could stand in the suppressed cells: the table does not add up.
+
+        >>> from confide.mechanisms.suppression.structure import TableDimensions, flat, link
+        >>> row = link([TableDimensions("row", (flat("sex", ["f", "m"]),))]).structure
+        >>> total, parts = np.array([7.0, 0, 0]), np.array([False, True, True])
+        >>> Attacker(row, total, parts, np.zeros(3), np.full(3, np.inf)).intervals().high.tolist()
+        [7.0, 7.0, 7.0]
         """
         low, high = self.value.copy(), self.value.copy()
         solved = 0
-        small: list[tuple[_Part, _PartBounds]] = []
+        parts: list[tuple[_Part, _PartBounds]] = []
+        # Bounds that are carried and pushed settle most cells; what is open then gets programmes of its own.
         for part in self.parts():
             bounds = _PartBounds(part, self.integer)
             bounds.open &= True if wanted is None else wanted[part.cells]
             solved += bounds.push()
-            small.append((part, bounds))
-        solved += _one_by_one([bounds for _, bounds in small])
-        for part, bounds in small:
+            parts.append((part, bounds))
+        solved += _one_by_one([bounds for _, bounds in parts])
+        for part, bounds in parts:
             low[part.cells], high[part.cells] = bounds.result()
         return Intervals(low, high, solved)
 

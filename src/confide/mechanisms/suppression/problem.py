@@ -206,7 +206,10 @@ LARGEST = 1 << 40
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PatternProblem:
-    """The cell suppression problem of a structure. All values are whole numbers of at least ``low``. Confidential."""
+    """The cell suppression problem (CSP) of a structure: which pattern is safe and costs least. Confidential.
+
+    All values are whole numbers of at least ``low``.
+    """
 
     structure: Structure
     value: Integers
@@ -317,7 +320,11 @@ class ProtectionNeed:
 
 
 def weights(value: Integers, kind: Weights) -> Floats:
-    """What it costs to hide a cell: 1, its value, or log(1 + value). A zero costs as much as a one."""
+    """What it costs to suppress a cell: 1, its value, or log(1 + value). A zero costs as much as a one.
+
+    >>> weights(np.array([0, 5]), "value").tolist()
+    [1.0, 5.0]
+    """
     at_least_one = np.maximum(np.abs(value), 1).astype(np.float64)
     if kind == "constant":
         return np.ones(len(value))
