@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attacks.reconstruct_kit import (
+from tests.kits.reconstruction import (
     CELLS,
     SMALL,
     all_histograms,

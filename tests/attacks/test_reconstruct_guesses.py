@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.attacks.reconstruct_kit import CELLS, SHAPE, SMALL, answers, geography, marginal
+from tests.kits.reconstruction import CELLS, SHAPE, SMALL, answers, geography, marginal
 
 from confide.attacks.reconstruction import Published, reconstruct
 from confide.attacks.reconstruction.space import layer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.attacks.reconstruct_kit import CELLS, SMALL, all_histograms, answers, geography, marginal
+from tests.kits.reconstruction import CELLS, SMALL, all_histograms, answers, geography, marginal
 
 from confide.attacks.reconstruction import Bound, Published, read_tables, reconstruct
 from confide.errors import ConfideError

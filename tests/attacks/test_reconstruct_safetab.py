@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.command_kit import codes, run_json
-from tests.safetab.released_kit import read, write_people
+from tests.kits.commands import codes, run_json
+from tests.kits.safetab_releases import read, write_people
 
 from confide import api, official_safetab
 from confide.attacks.reconstruction import read_source, reconstruct

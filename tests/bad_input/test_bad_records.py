@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     BLOCKS,
     KEY,
     SPEC,

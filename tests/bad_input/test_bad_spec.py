@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     SPEC,
     Bad,
     assert_refused,

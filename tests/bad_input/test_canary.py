@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bad_input_kit import KEY, confide, csv, make_project, persons, records, run_first, spec, with_one, write_csv
-from canary_kit import (
+from tests.kits.bad_input import KEY, confide, csv, make_project, persons, records, run_first, spec, with_one, write_csv
+from tests.kits.canary import (
     BLOCK,
     CANARIES,
     NUMBER,

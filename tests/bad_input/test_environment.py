@@ -21,7 +21,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     KEY,
     SPEC,
     Outcome,

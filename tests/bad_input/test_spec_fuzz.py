@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input_kit import SCHEMA, SPEC
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.kits.bad_input import SCHEMA, SPEC
 
 from confide import api
 from confide.documents import line_of, load_schema

@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cellkey.cellkey_kit import (
+from tests.kits.cellkey import (
     KEYS,
     SCHEMA,
     SECRET,

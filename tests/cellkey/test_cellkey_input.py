@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cellkey.cellkey_kit import KEYS, SCHEMA, people, tree, write_project
+from tests.kits.cellkey import KEYS, SCHEMA, people, tree, write_project
 from typer.testing import CliRunner
 
 import confide

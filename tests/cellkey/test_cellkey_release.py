@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.cellkey.cellkey_kit import (
+from tests.kits.cellkey import (
     KEYS,
     TABLES,
     figures,

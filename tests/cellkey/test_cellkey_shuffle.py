@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cellkey.cellkey_kit import figures, people, question_of, write_project
+from tests.kits.cellkey import figures, people, question_of, write_project
 
 import confide
 from confide.errors import SpecError

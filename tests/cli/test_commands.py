@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pyarrow.parquet as pq
 import pytest
-from tests.conftest import KEY
+from tests.kits.small import KEY
 from typer.testing import CliRunner
 
 from confide import api, starting

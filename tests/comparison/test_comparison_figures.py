@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from comparison_kit import BLOCKS, DIGITS, areas, people, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
 
 from confide.comparison.figures import read_release, tabulate
 from confide.comparison.programme import LEVELS, programme, schema_text

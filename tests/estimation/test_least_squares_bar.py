@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from least_squares_kit import Assembled, random_problem
+from tests.kits.least_squares import Assembled, random_problem
 
 from confide.estimation.prepare import prepare, reference_point
 from confide.estimation.solve import Outcome, interior_point, solve

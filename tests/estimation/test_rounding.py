@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding_kit import FREE, brute_force, by_milp, keeps, random_problem, value
+from tests.kits.rounding import FREE, brute_force, by_milp, keeps, random_problem, value
 
 from confide.errors import RunError
 from confide.estimation import rounding

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from ledger_kit import new_ledger, reserve, rows, tamper
+from tests.kits.ledger import new_ledger, reserve, rows, tamper
 
 from confide.errors import Finding, LedgerError
 from confide.releases.ledger import Ledger, store
@@ -239,7 +239,7 @@ import resource, sys
 sys.path.insert(0, sys.argv[2])
 from confide.errors import LedgerError
 from confide.releases.ledger import Ledger
-from ledger_kit import reserve
+from tests.kits.ledger import reserve
 ledger = Ledger(sys.argv[1])
 for limit in (*range(0, 24_000, 500), resource.RLIM_INFINITY):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -258,7 +258,7 @@ for limit in (*range(0, 24_000, 500), resource.RLIM_INFINITY):
 
 def test_a_disk_that_is_full_at_any_byte(ledger: Ledger) -> None:
     """The operating system refuses to let any file grow beyond a limit: the journal first, the ledger later."""
-    command = [sys.executable, "-W", "error", "-c", FILE_SIZE_LIMIT, str(ledger.path), str(Path(__file__).parent)]
+    command = [sys.executable, "-W", "error", "-c", FILE_SIZE_LIMIT, str(ledger.path), str(Path(__file__).parents[2])]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 0, result.stderr
     outcomes = result.stdout.split()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_kit import SIX_LAWS, STREAM, PlantedSource, integer_thresholds, named
+from tests.kits.noise import SIX_LAWS, STREAM, PlantedSource, integer_thresholds, named
 
 from confide.errors import ParameterError
 from confide.noise import (

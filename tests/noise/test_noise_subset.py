@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from noise_kit import STREAM
-from sparse_kit import ALARM, PlantedExtensions, chi_square
+from tests.kits.noise import STREAM
+from tests.kits.sparse_noise import ALARM, PlantedExtensions, chi_square
 
 from confide.errors import ParameterError
 from confide.noise import draw_subset, rank_to_place

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_kit import as_mpf
+from tests.kits.noise import as_mpf
 
 from confide.errors import ParameterError
 from confide.exact import Exact

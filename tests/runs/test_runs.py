@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from tests.conftest import KEY
+from tests.kits.small import KEY
 
 import confide
 from confide.confidential import Confidential

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bad_input.bad_input_kit import confide as command_line
-from tests.safetab.safetab_kit import (
+from tests.kits.bad_input import confide as command_line
+from tests.kits.safetab import (
     INFINITY,
     KEY,
     MEMORY,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.safetab.safetab_kit import (
+from tests.kits.safetab import (
     KEY,
     MEMORY,
     Rows,

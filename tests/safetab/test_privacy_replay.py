@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.safetab.safetab_kit import (
+from tests.kits.safetab import (
     GEOGRAPHY,
     KEY,
     MEMORY,

@@ -1,7 +1,7 @@
 """SafeTab-P as a whole: without noise the tables of a plain reference, and a plan that costs what was asked for.
 
 With infinite budgets nothing is random, so tables are compared row by row: with those that the Census Bureau's own
-program made of its toy input, and with a reference that goes through persons one by one (``safetab_kit``).
+program made of its toy input, and with a reference that goes through persons one by one (``tests/kits/safetab.py``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.safetab.code_kit import TEXTS
-from tests.safetab.safetab_kit import (
+from tests.kits.safetab import (
     ALL,
     GEOGRAPHY,
     GOLDEN,
@@ -42,6 +41,7 @@ from tests.safetab.safetab_kit import (
     thresholds,
     write_input,
 )
+from tests.kits.safetab_codes import TEXTS
 
 from confide import api
 from confide.engines import LocalEngine

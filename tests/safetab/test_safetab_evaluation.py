@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.safetab.released_kit import read, release_of, write_people
+from tests.kits.safetab_releases import read, release_of, write_people
 from typer.testing import CliRunner
 
 from confide import api, official_safetab

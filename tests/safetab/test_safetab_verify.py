@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.safetab.released_kit import (
+from tests.kits.safetab_releases import (
     also,
     drop,
     failed,

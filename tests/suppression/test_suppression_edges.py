@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
-from tests.suppression.suppression_kit import plain_interval, random_table, table
+from tests.kits.suppression import plain_interval, random_table, table
 from typer.testing import CliRunner
 
 from confide import api

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from suppression_kit import is_safe, two_way
+from tests.kits.suppression import is_safe, two_way
 
 from confide import api
 from confide.mechanisms.suppression import evaluate as suppression_figures

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.swapping.swapping_kit import KEY, TARGETED, town, write_project
+from tests.kits.swapping import KEY, TARGETED, town, write_project
 
 import confide
 from confide.errors import ConfideError, RunError

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.swapping.swapping_kit import KEY, TARGETED, block_table, release_of, town, tree, write_project
+from tests.kits.swapping import KEY, TARGETED, block_table, release_of, town, tree, write_project
 from typer.testing import CliRunner
 
 import confide

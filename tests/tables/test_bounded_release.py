@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.conftest import KEY
+from tests.kits.small import KEY
 
 import confide
 from confide import api

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.conftest import KEY
+from tests.kits.small import KEY
 
 import confide
 from confide import api

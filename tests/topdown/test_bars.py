@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.topdown.topdown_kit import KEY, charges, write_small_state, write_spec
+from tests.kits.topdown import KEY, charges, write_small_state, write_spec
 
 from confide import api
 from confide.releases.replay import compare

@@ -15,7 +15,7 @@ import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.test_topdown import PRODUCTION, lay_out
+from tests.kits.descent import PRODUCTION, lay_out
 from typer.testing import CliRunner
 
 import confide.mechanisms.topdown.node

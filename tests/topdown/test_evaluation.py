@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from tests.topdown.evaluation_kit import KEYS, lay_out, numbers, release, row, square, write_squares
+from tests.kits.topdown_evaluation import KEYS, lay_out, numbers, release, row, square, write_squares
 from typer.testing import CliRunner
 
 from confide import api

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.evaluation_kit import KEYS, numbers, row
-from tests.topdown.topdown_kit import COUNTED, QUARTERS, sql, write_spec
+from tests.kits.topdown import COUNTED, QUARTERS, sql, write_spec
+from tests.kits.topdown_evaluation import KEYS, numbers, row
 
 from confide import api
 from confide.population import Population, write_population

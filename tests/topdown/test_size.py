@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from tests.topdown.test_topdown import lay_out
+from tests.kits.descent import lay_out
 
 from confide import api
 from confide.inputs.frame import _shared

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.topdown.topdown_kit import (
+from tests.kits.topdown import (
     COUNTED,
     ENDLESS,
     KEY,
