@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -292,10 +293,21 @@ def test_a_reader_that_stays_stops_the_commit_and_nothing_is_written(ledger: Led
 def test_a_lock_is_waited_for(ledger: Ledger) -> None:
     holder = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN EXCLUSIVE")
-    timer = threading.Timer(0.2, holder.close)
+    freed: list[float] = []
+
+    def free() -> None:
+        freed.append(time.monotonic())
+        holder.close()
+
+    timer = threading.Timer(0.2, free)
+    began = time.monotonic()
     timer.start()
     reserve(ledger)
+    done = time.monotonic()
+    assert freed, "the entry was written while another held the ledger"
+    assert done >= freed[0] >= began + 0.2
     timer.join()
+    assert len(rows(ledger.path)) == 2
 
 
 def test_one_handle_in_many_threads(ledger: Ledger) -> None:
