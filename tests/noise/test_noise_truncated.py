@@ -28,12 +28,10 @@ from confide.noise import (
     TruncatedGeometric,
     TwoSidedGeometric,
     any_of,
-    bounded,
     delta_bounds,
     epsilon_delta,
     outside_mass,
 )
-from confide.noise import bounded as truncated
 from confide.noise.bounded import log_up
 
 QUARTERS = FiniteLaw([-1, 0, 1], ["1/4", "1/2", "1/4"])
@@ -317,8 +315,3 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "distributions.md"
 def test_the_examples_of_the_page_are_true() -> None:
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert (failed, tried > 8) == (0, True)
-
-
-def test_the_examples_in_docstrings_are_true() -> None:
-    assert doctest.testmod(truncated) == (0, 2)
-    assert doctest.testmod(bounded) == (0, 1)
