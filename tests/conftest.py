@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from tests.kits.small import SPEC
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("confide", deadline=None)
 settings.load_profile("confide")
+
+
+def pytest_configure() -> None:
+    """One process unless a test asks for more: the bytes are the same, and to begin a pool costs seconds."""
+    os.cpu_count = lambda: 1
 
 
 @pytest.fixture(scope="session")
