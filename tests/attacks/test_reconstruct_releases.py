@@ -19,6 +19,8 @@ from confide import starting
 from confide.attacks.reconstruction import Bound, read_source, reconstruct
 from confide.errors import ConfideError
 
+pytestmark = pytest.mark.costly
+
 
 def test_tables_are_fitted(project: Path) -> None:
     release = confide.run(project / "spec.toml", processes=1, insecure_key=KEY).release

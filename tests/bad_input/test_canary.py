@@ -36,6 +36,8 @@ from confide.engines import LocalEngine, Source, local
 from confide.errors import ConfideError, InputError
 from confide.releases.workspace import Workspace
 
+pytestmark = pytest.mark.costly
+
 EXTRA: dict[str, list[Any]] = {
     "name": [TEXT] * 40,
     "household": [NUMBER] * 40,
@@ -203,6 +205,7 @@ main()
 """
 
 
+@pytest.mark.process
 def test_a_killed_run_leaves_no_value_in_names_or_outside_the_confidential_folder(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     records(**EXTRA)(project)

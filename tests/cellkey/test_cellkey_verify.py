@@ -14,6 +14,8 @@ from tests.kits.cellkey import correct, failed, forge, release_of, with_count
 
 from confide.releases.plan import read_plan
 
+pytestmark = pytest.mark.costly
+
 WORK = "work: "
 
 

@@ -24,6 +24,7 @@ from confide.population import Population, write_official, write_population
 from confide.releases.ledger import Ledger
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.slow,
     pytest.mark.usefixtures("spark"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),

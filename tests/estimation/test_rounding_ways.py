@@ -179,6 +179,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
+@pytest.mark.process
 def test_the_same_input_gives_the_same_bytes_in_another_process() -> None:
     program = "from tests.estimation.test_rounding_ways import digest; print(digest())"
     other = subprocess.run(

@@ -257,6 +257,7 @@ for limit in (*range(0, 24_000, 500), resource.RLIM_INFINITY):
 """
 
 
+@pytest.mark.process
 def test_a_disk_that_is_full_at_any_byte(ledger: Ledger) -> None:
     """The operating system refuses to let any file grow beyond a limit: the journal first, the ledger later."""
     command = [sys.executable, "-W", "error", "-c", FILE_SIZE_LIMIT, str(ledger.path), str(Path(__file__).parents[2])]

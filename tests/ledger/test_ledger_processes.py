@@ -17,6 +17,8 @@ from tests.kits.ledger import new_ledger
 
 from confide.releases.ledger import Ledger
 
+pytestmark = pytest.mark.process
+
 ROOT = str(Path(__file__).parents[2])
 START_UP = """
 import os, sys

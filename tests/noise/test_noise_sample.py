@@ -157,6 +157,7 @@ def _child(start: int) -> list[int]:
     return draw(DiscreteGaussian(289), STREAM, start, 50_000).tolist()
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_four_forked_children_never_share_a_draw() -> None:
     """The children inherit one stream object. Each has its own coordinates, and nobody else's noise."""

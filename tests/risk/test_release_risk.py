@@ -35,6 +35,8 @@ from confide.risk.release_risk import Effective, ReadRelease, expected_posterior
 from confide.risk.release_risk.effective import rho_from_covariance
 from confide.risk.release_risk.report import weighted_median
 
+pytestmark = pytest.mark.costly
+
 STRATEGY = strategy_text(
     "hamlets",
     "A few hamlets",

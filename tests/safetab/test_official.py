@@ -495,6 +495,8 @@ api.run(sys.argv[1], processes=1, memory="1GiB", insecure_key=sys.argv[3])
 """
 
 
+@pytest.mark.costly
+@pytest.mark.process
 @pytest.mark.parametrize(
     "moment",
     [
@@ -527,6 +529,7 @@ official_safetab.execute(*map(Path, sys.argv[1:]), processes=1, memory="1GiB")
 """
 
 
+@pytest.mark.process
 def test_killed_before_the_release_was_copied_execute_goes_on(tmp_path: Path) -> None:
     parameters, data = write_input(tmp_path, config(**NOISY, run_pr=False))
     out = tmp_path / "out"

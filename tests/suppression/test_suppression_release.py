@@ -23,6 +23,8 @@ from confide.mechanisms.suppression.mechanism import Suppression
 from confide.mechanisms.suppression.problem import contributions_of, dominance, threshold
 from confide.releases.folder import sha256_of
 
+pytestmark = pytest.mark.costly
+
 SCHEMA = """
 id = "town"
 provenance = "made up for tests"

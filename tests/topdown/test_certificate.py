@@ -36,6 +36,8 @@ from confide.releases.manifest import privacy_of
 from confide.releases.plan import Measure, Plan, read_plan
 from confide.report.certificate import certificate, levels
 
+pytestmark = pytest.mark.costly
+
 KEY = "3c" * 32
 DELTA = Fraction(1, 10**10)
 

@@ -14,7 +14,7 @@ from confide.estimation.prepare import prepare, reference_point
 from confide.estimation.solve import Outcome, SolveReport, interior_point, projected_gradient, solve
 from confide.mechanisms.topdown import node
 
-pytestmark = NEEDED
+pytestmark = [*NEEDED, pytest.mark.costly]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,8 @@ from tests.kits.topdown import KEY, charges, write_small_state, write_spec
 from confide import api
 from confide.releases.replay import compare
 
+pytestmark = pytest.mark.process
+
 LEVELS = ["state", "county", "tract", "block_group", "block"]
 CHILDREN = 2
 """So few children in a group that every level with several parents has several groups."""

@@ -31,6 +31,8 @@ from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
 
+pytestmark = pytest.mark.costly
+
 KEY = "3c" * 32
 STATE = "90"
 PERSONS = """
@@ -325,6 +327,7 @@ def test_stopped_while_everything_is_measured_it_goes_on_to_the_same_bytes(
     assert compare(measured.release, api.run(spec, insecure_key=KEY, processes=1).release).ok
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_plain_spine_too(tmp_path: Path, few: Path) -> None:
     text = PERSONS.format(levels=LEVELS, areas=AREAS, budget=STATE_BUDGET, root="state")

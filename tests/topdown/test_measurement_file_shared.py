@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.kits.descent import PRODUCTION
 from tests.kits.measurement_file import again, table
 from tests.kits.rhode_island import NEEDED, lay_out_with_presence
 
 from confide import api
 
-pytestmark = NEEDED
+pytestmark = [*NEEDED, pytest.mark.process]
 
 
 def test_a_real_state_comes_out_of_its_measurements_byte_by_byte(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ PUBLISHED = FOLDER / "ri2010_pl94_all_levels.parquet"
 PERRY = FOLDER.parent / "ppmf2010_perry_al" / "ppmf_20210428_eps12-2_perry_al.parquet"
 
 pytestmark = [
+    pytest.mark.costly,
     pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.skipif(not PUBLISHED.exists() or not PERRY.exists(), reason="../shared/data is not there"),
@@ -38,6 +39,7 @@ LEVELS = {
 }
 
 
+@pytest.mark.process
 def test_without_noise_the_tables_are_those_that_were_published(tmp_path: Path) -> None:
     result = run(lay_out_with_presence(tmp_path, ENDLESS), processes=2)
     verified = verify(result.release, lambda _: TopDown())

@@ -25,7 +25,7 @@ from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.releases.load_spec import load_spec
 
-pytestmark = NEEDED
+pytestmark = [*NEEDED, pytest.mark.process]
 
 
 def prepared(folder: Path, around: list[str] | None) -> Question:

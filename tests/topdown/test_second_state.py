@@ -63,6 +63,7 @@ def lay_out(folder: Path, second: Path, product: str, form: str) -> Path:
     return spec
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("product", "form"),
     [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.kits.descent import COLUMNS, ENDLESS, PRODUCTION, released, run, sql
 from tests.kits.rhode_island import NEEDED, lay_out_with_presence
 
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.releases.verify import verify
 
-pytestmark = NEEDED
+pytestmark = [*NEEDED, pytest.mark.process]
 
 
 def test_with_an_endless_budget_a_real_state_comes_out_as_it_went_in(tmp_path: Path) -> None:
