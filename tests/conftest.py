@@ -16,6 +16,8 @@ from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 from tests.kits.small import SPEC
 
+CONTRACT = Path(__file__).parent / "contract"
+
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("confide", deadline=None)
 settings.load_profile("confide")
@@ -24,6 +26,14 @@ settings.load_profile("confide")
 def pytest_configure() -> None:
     """One process unless a test asks for more: the bytes are the same, and to begin a pool costs seconds."""
     os.cpu_count = lambda: 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The contract works with whole releases, all of it."""
+    for item in items:
+        if CONTRACT in item.path.parents:
+            item.add_marker("costly")
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,7 @@ def test_two_releases_have_different_keys_and_different_noise(project: Path) -> 
     assert second.account.left == 0
 
 
+@pytest.mark.process
 def test_the_number_of_processes_does_not_change_a_byte(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -189,6 +189,7 @@ def test_the_certificate_states_both_numbers(bounded: Path) -> None:
     assert "approximate differential privacy" in page
 
 
+@pytest.mark.process
 @pytest.mark.costly
 def test_one_process_and_two_draw_the_same_noise(bounded: Path) -> None:
     add(bounded, 'law = "truncated-discrete-gaussian"')

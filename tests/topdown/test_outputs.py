@@ -58,11 +58,6 @@ def few(people: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
-    return run(lay_out(tmp_path_factory.mktemp("sealed"), few))
-
-
-@pytest.fixture(scope="module")
 def sealed_units(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
     folder = tmp_path_factory.mktemp("units")
     spec = lay_out(folder, few, budget="1/100")
