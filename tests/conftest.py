@@ -16,6 +16,9 @@ from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 from tests.kits.small import SPEC
 
+# No examples are in them, and folders of tests have one of the same name each.
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+
 CONTRACT = Path(__file__).parent / "contract"
 
 # How long an example takes says how busy the machine is, and nothing about the code.
