@@ -1,22 +1,28 @@
 # Two commands do everything on a fresh machine with python3 and make:
 #   make demo   sets up and runs a whole release on made-up people
 #   make test   sets up, checks the code and passes the tests
+# While working: make quick (a minute), make fix (style). Before a release: make test-all.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo
+PIP    := -m pip install --quiet --disable-pip-version-check
+# The lowest versions that pyproject.toml allows, in an environment of their own.
+MINIMUM ?= .venv-minimum
+
+QUICK := not slow and not costly and not statistical and not process
 
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all bench check setup setup-bench clean
+.PHONY: demo quick test test-all test-minimum coverage bench check fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group test --group lint -e '.[plots]'
+	$(BIN)/python $(PIP) --upgrade -c constraints.txt pip
+	$(BIN)/python $(PIP) -c constraints.txt --group test --group lint -e '.[plots]'
 	touch $@
 
 demo: setup
@@ -28,17 +34,39 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+fix: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
-test-all: check
-	$(BIN)/python -m pytest -n 2
+quick: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
+
+test: check
+	$(BIN)/python -m pytest -n 2 -m "not slow" --durations=20
+
+test-all: check coverage
+	$(BIN)/python -m pytest -n 2 -m "slow"
+
+# The tests of make test once more, under a tracer, with the floor of pyproject.toml.
+coverage: setup
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" --cov --cov-report=term:skip-covered
+
+test-minimum: $(MINIMUM)/.ready
+	$(MINIMUM)/bin/python -m pytest -q -n 2 -m "$(QUICK)"
+
+$(MINIMUM)/.ready: pyproject.toml constraints-minimum.txt
+	$(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/python $(PIP) --upgrade -c constraints.txt pip
+	$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt --group test -e '.[plots]'
+	touch $@
 
 setup-bench: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
+	$(BIN)/python $(PIP) -c constraints.txt --group bench
 
 bench: setup-bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MINIMUM) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

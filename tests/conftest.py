@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+import confide
 from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
+from tests.kits.small import SPEC
 
-SPEC = """
-[release]
-name = "small"
-mechanism = "tables"
-title = "A small release"
+# No examples are in them, and folders of tests have one of the same name each.
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
-[data]
-records = "persons.parquet"
-blocks = "blocks.parquet"
-schema = "persons"
-
-[geography]
-block = "geocode"
-levels = [{ name = "state", digits = 2 }, { name = "county", digits = 5 }, { name = "tract", digits = 11 }]
-areas = [{ name = "place", column = "place", none = "99999" }]
-
-[privacy]
-ledger = "people.ledger"
-budget = "1/2"
-
-[[tables]]
-name = "age-by-sex"
-variables = ["sex", "age:broad"]
-levels = ["state", "tract", "place"]
-weight = 2
-
-[[tables]]
-name = "sex"
-variables = ["sex"]
-levels = ["county", "block"]
-"""
-
-KEY = "0f" * 32
+CONTRACT = Path(__file__).parent / "contract"
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("confide", deadline=None)
 settings.load_profile("confide")
+
+
+def pytest_configure() -> None:
+    """One process unless a test asks for more: the bytes are the same, and to begin a pool costs seconds."""
+    os.cpu_count = lambda: 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The contract works with whole releases, all of it."""
+    for item in items:
+        if CONTRACT in item.path.parents:
+            item.add_marker("costly")
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +50,40 @@ def population_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(population_folder: Path, tmp_path: Path) -> Path:
     """A folder with records, blocks, a spec and an open ledger with a budget of one."""
+    return _lay_out(population_folder, tmp_path)
+
+
+def _lay_out(population: Path, folder: Path) -> Path:
     for name in ("persons.parquet", "blocks.parquet"):
-        shutil.copy(population_folder / name, tmp_path / name)
-    (tmp_path / "spec.toml").write_text(SPEC)
-    Ledger.open_new(tmp_path / "people.ledger", data_set="people", definition="zcdp", neighbours="change-one", budget=1)
-    return tmp_path
+        shutil.copy(population / name, folder / name)
+    (folder / "spec.toml").write_text(SPEC)
+    Ledger.open_new(folder / "people.ledger", data_set="people", definition="zcdp", neighbours="change-one", budget=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sealed_project(population_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a folder after its run, made once: to look at and not to touch. The release is ``small/release``."""
+    folder = _lay_out(population_folder, tmp_path_factory.mktemp("sealed"))
+    confide.run(folder / "spec.toml")
+    return folder
+
+
+@pytest.fixture
+def sealed_copy(sealed_project: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return shutil.copytree(sealed_project, tmp_path / "copy")
+
+
+@pytest.fixture(scope="session")
+def seal(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Makes the release of a mechanism's example when it is first asked for: to look at and not to touch."""
+    from tests.contract.kit import lay_out
+
+    @cache
+    def sealed(mechanism: str) -> Path:
+        example = lay_out(mechanism, tmp_path_factory.mktemp("sealed") / mechanism)
+        example.run()
+        return example.release
+
+    return sealed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.command_kit import run_json
+from tests.kits.commands import run_json
 
 import confide.attacks
 from confide.attacks import Published, attacker_settings, audit_suppression, reconstruct, reidentify_files, tabulate_sf1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.attacks.reconstruct_kit import SMALL
+from tests.kits.reconstruction import SMALL
 
 from confide.attacks import NoiseBound, Published, reconstruct
 from confide.errors import ConfideError

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests import command_kit
+from tests.kits import commands
 
 from confide.attacks.reconstruction import write_sf1_tables
 
-run = partial(command_kit.run, "attack", "reconstruct")
-run_json = partial(command_kit.run_json, "attack", "reconstruct")
-codes = partial(command_kit.codes, "attack", "reconstruct")
+run = partial(commands.run, "attack", "reconstruct")
+run_json = partial(commands.run_json, "attack", "reconstruct")
+codes = partial(commands.codes, "attack", "reconstruct")
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,7 @@ def folder(population_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return write_sf1_tables(people, tmp_path_factory.mktemp("command") / "tables")
 
 
+@pytest.mark.costly
 def test_json_and_a_file(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "people.parquet"
     result = run_json(folder, "--out", file, "--processes", 1)
@@ -41,6 +42,7 @@ def test_json_and_a_file(folder: Path, tmp_path: Path) -> None:
     assert result["mean_solution_variability"] == pytest.approx(mean)
 
 
+@pytest.mark.costly
 def test_text_csv_and_repeats(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
     options = ("--out", file, "--processes", 1, "--level", "block", "--repeats", 3, "--seed", 5)
@@ -61,7 +63,7 @@ def test_tables_of_records_that_somebody_has(population_folder: Path, tmp_path: 
     people = pq.read_table(population_folder / "persons.parquet").slice(0, 60)
     pyarrow.csv.write_csv(people, tmp_path / "people.csv")
     wanted = ["--out", tmp_path / "t", "--table", "P1", "--table", "P12", "--table", "PCT12H"]
-    written = command_kit.run_json("attack", "tabulate", tmp_path / "people.csv", *wanted)
+    written = commands.run_json("attack", "tabulate", tmp_path / "people.csv", *wanted)
     assert written["files"] == ["p1.parquet", "p12.parquet", "pct12h.parquet", "tables.toml"]
     assert run_json(tmp_path / "t", "--processes", 1)["persons"] == 60
 
@@ -69,7 +71,7 @@ def test_tables_of_records_that_somebody_has(population_folder: Path, tmp_path: 
 def test_refusals(folder: Path, tmp_path: Path) -> None:
     assert codes(tmp_path) == ["no-tables"]
     assert codes(folder, "--level", "county") == ["no-level"]
-    assert "a name that ends in" in command_kit.usage("attack", "reconstruct", folder, "--out", tmp_path / "x.xlsx")
+    assert "a name that ends in" in commands.usage("attack", "reconstruct", folder, "--out", tmp_path / "x.xlsx")
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Pat
 def tabulated(tmp_path: Path, people: pa.Table) -> list[str]:
     """The findings about records to be tabulated."""
     pq.write_table(people, tmp_path / "people.parquet")
-    return command_kit.codes("attack", "tabulate", tmp_path / "people.parquet", "--out", tmp_path / "tables")
+    return commands.codes("attack", "tabulate", tmp_path / "people.parquet", "--out", tmp_path / "tables")
 
 
 def test_records_that_cannot_be_tabulated(population_folder: Path, tmp_path: Path) -> None:
@@ -107,9 +109,9 @@ def test_tables_go_to_a_folder_of_their_own(population_folder: Path, tmp_path: P
     full, new = tmp_path / "full", tmp_path / "new"
     full.mkdir(mode=0o755)
     (full / "something").write_text("")
-    assert command_kit.codes("attack", "tabulate", records, "--out", full, "--table", "P1") == ["folder"]
+    assert commands.codes("attack", "tabulate", records, "--out", full, "--table", "P1") == ["folder"]
     assert full.stat().st_mode & 0o777 == 0o755
-    assert command_kit.codes("attack", "tabulate", records, "--out", full / "something", "--table", "P1") == ["folder"]
+    assert commands.codes("attack", "tabulate", records, "--out", full / "something", "--table", "P1") == ["folder"]
     for _ in range(2):
-        command_kit.run("attack", "tabulate", records, "--out", new, "--table", "P1")
+        commands.run("attack", "tabulate", records, "--out", new, "--table", "P1")
     assert new.stat().st_mode & 0o777 == 0o700

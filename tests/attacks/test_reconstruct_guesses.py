@@ -6,12 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.attacks.reconstruct_kit import CELLS, SHAPE, SMALL, answers, geography, marginal
+from tests.kits.reconstruction import CELLS, SHAPE, SMALL, answers, geography, marginal
 
 from confide.attacks.reconstruction import Published, reconstruct
 from confide.attacks.reconstruction.space import layer
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("noisy", [False, True])
 def test_a_guess_is_what_can_be_exchanged(noisy: bool) -> None:
     rng = np.random.default_rng(3)

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.cellkey.cellkey_kit import release_of
-from tests.conftest import KEY
-from tests.swapping.swapping_kit import release_of as swapped
-from tests.topdown.topdown_kit import write_small_state, write_spec
+from tests.kits.cellkey import release_of
+from tests.kits.small import KEY
+from tests.kits.swapping import release_of as swapped
+from tests.kits.topdown import write_small_state, write_spec
 
 import confide
 from confide import api
 from confide.attacks.reconstruction import NoiseBound, read_source, reconstruct
 from confide.errors import ConfideError
+
+pytestmark = pytest.mark.costly
 
 
 def test_tables_are_fitted(project: Path) -> None:

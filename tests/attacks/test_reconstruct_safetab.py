@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.command_kit import codes, run_json
-from tests.safetab.released_kit import read, write_people
+from tests.kits.commands import codes, run_json
+from tests.kits.safetab_releases import read, write_people
 
 from confide import api, official_safetab
 from confide.attacks.reconstruction import read_source, reconstruct
@@ -25,6 +25,8 @@ from confide.mechanisms.safetab.published import GroupAreas, levels_of
 from confide.mechanisms.safetab.settings import REGION_TYPES
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger
+
+pytestmark = pytest.mark.costly
 
 KEY = "31" * 32
 NEST = {"USA": 0, "STATE": 2, "COUNTY": 5, "TRACT": 11}

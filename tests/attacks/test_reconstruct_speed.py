@@ -6,6 +6,7 @@ import pytest
 from benchmarks.reconstruction import measure
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_thousand_blocks_in_a_minute() -> None:
     result = measure(blocks=1_000, people=30_000, processes=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.attacks.reconstruct_kit import CELLS, published
+from tests.kits.reconstruction import CELLS, published
 
 from confide.attacks.reconstruction import reconstruct
 from confide.attacks.reconstruction import unit as variability

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-from tests import command_kit
+from tests.kits import commands
 
 from confide.attacks.reidentification import AttackerSettings, Role, make_attacker, read_people, reidentification_rates
 from confide.errors import ConfideError, Finding
@@ -198,19 +198,20 @@ def test_columns_that_are_there_twice_or_by_half(tmp_path):
 def test_the_command_refuses_before_it_writes(tmp_path):
     truth = write(tmp_path, "truth.parquet", people())
     words = ["attack", "reidentify", truth, truth, "--truth", truth]
-    assert command_kit.run_json(*words)["ok"] is True
-    assert "ends in" in command_kit.usage(*words, "--matches", tmp_path / "m.xlsx")
+    assert commands.run_json(*words)["ok"] is True
+    assert "ends in" in commands.usage(*words, "--matches", tmp_path / "m.xlsx")
     (tmp_path / "m.csv").mkdir()
-    assert command_kit.codes(*words, "--matches", tmp_path / "m.csv") == ["matches-file"]
+    assert commands.codes(*words, "--matches", tmp_path / "m.csv") == ["matches-file"]
     made = ["attack", "reidentify", truth, "--truth", truth, "--attacker-from-truth"]
     for settings in ("coverage=nan", "coverage=1e400", "age_error="):
-        (code,) = command_kit.codes(*made, settings)
+        (code,) = commands.codes(*made, settings)
         assert code in ("not-a-number", "bad-attacker")
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder where nothing can be written")
 def test_a_file_system_that_refuses(tmp_path):
     truth = write(tmp_path, "truth.parquet", people())
     words = ["attack", "reidentify", truth, truth, "--truth", truth]
-    assert command_kit.codes(*words, "--matches", "/proc/m.csv") == ["matches-file"]
-    assert command_kit.codes(*words, "--plots", truth)[0] in ("plots-folder", "no-plots")
+    assert commands.codes(*words, "--matches", "/proc/m.csv") == ["matches-file"]
+    assert commands.codes(*words, "--plots", truth)[0] in ("plots-folder", "no-plots")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     BLOCKS,
     KEY,
     SPEC,
@@ -32,6 +32,8 @@ from bad_input_kit import (
 )
 
 from confide.errors import CONFIDENTIAL
+
+pytestmark = pytest.mark.costly
 
 HEADER = "geocode,sex,age,kind,household\n"
 ROW = "10100,1,3,household,1\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     KEY,
     OTHER_KEY,
     Bad,
@@ -30,6 +30,8 @@ from bad_input_kit import (
 )
 
 from confide.releases.ledger import Ledger
+
+pytestmark = pytest.mark.costly
 
 SYSTEM_RUN = (("run", "@spec.toml"),)
 CHOSEN_RUN = (("run", "@spec.toml", "--insecure-key", KEY),)
@@ -466,6 +468,7 @@ def test_a_command_that_is_not_understood_says_how_it_is_used(arguments: list[st
     assert tree(project) == before
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
     [(["check", "spec.toml", "--json"], 1), (["run", "missing.toml"], 1), (["seal", "spec.toml"], 2), (["schema"], 0)],

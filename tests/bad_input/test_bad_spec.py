@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     SPEC,
     Bad,
     assert_refused,
@@ -216,6 +216,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("bad", KINDS, ids=lambda bad: bad.name)
 def test_a_bad_spec_is_refused_with_its_line_and_a_remedy(bad: Bad, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bad_input_kit import KEY, confide, csv, make_project, persons, records, run_first, spec, with_one, write_csv
-from canary_kit import (
+from tests.kits.bad_input import KEY, confide, csv, make_project, persons, records, run_first, spec, with_one, write_csv
+from tests.kits.canary import (
     BLOCK,
     CANARIES,
     NUMBER,
@@ -35,6 +35,8 @@ from confide.confidential import Confidential
 from confide.engines import LocalEngine, Source, local
 from confide.errors import ConfideError, InputError
 from confide.releases.workspace import Workspace
+
+pytestmark = pytest.mark.costly
 
 EXTRA: dict[str, list[Any]] = {
     "name": [TEXT] * 40,
@@ -203,6 +205,7 @@ main()
 """
 
 
+@pytest.mark.process
 def test_a_killed_run_leaves_no_value_in_names_or_outside_the_confidential_folder(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     records(**EXTRA)(project)

@@ -21,7 +21,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from bad_input_kit import (
+from tests.kits.bad_input import (
     KEY,
     SPEC,
     Outcome,
@@ -44,6 +44,8 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.workspace import Workspace
+
+pytestmark = pytest.mark.costly
 
 SEALED = ["open", "reserve", "measured", "sealed"]
 
@@ -112,6 +114,7 @@ def on_small_disk(project: Path, disk: Path) -> Path:
     return disk / "tiny"
 
 
+@pytest.mark.process
 def test_a_disk_that_is_full_before_the_run_costs_nothing(project: Path, small_disk: Path) -> None:
     on_small_disk(project, small_disk)
     fill(small_disk)
@@ -140,6 +143,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.step)
 def test_a_disk_that_fills_up_on_the_way_is_charged_once_and_the_run_goes_on(
     moment: Moment, project: Path, small_disk: Path, undisturbed: Path
@@ -180,6 +184,7 @@ for limit in (0, 200, 2000, 6000, 12_000, 20_000, 40_000, resource.RLIM_INFINITY
 """
 
 
+@pytest.mark.process
 def test_no_file_may_grow_beyond_any_limit(project: Path, undisturbed: Path) -> None:
     """What a quota does, and what a user without the right to mount can try: every write fails somewhere else."""
     command = [sys.executable, "-c", LIMITED, str(project / "spec.toml"), KEY]
@@ -404,6 +409,7 @@ def test_a_second_run_of_one_spec_is_refused_while_the_first_works(project: Path
     assert run(project).exit_code == 0
 
 
+@pytest.mark.process
 def test_two_processes_at_once_make_one_release_at_one_charge(project: Path) -> None:
     command = [sys.executable, "-m", "confide", "run", str(project / "spec.toml"), "--processes", "1", "--json"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -421,6 +427,7 @@ def die(group: int, rows: pa.Table) -> pa.Table:
     return rows
 
 
+@pytest.mark.process
 def test_a_worker_that_is_killed_is_a_clear_error(tmp_path: Path) -> None:
     write_parquet(tmp_path / "rows.parquet", {"part": [0, 1]})
     with pytest.raises(RunError) as caught:

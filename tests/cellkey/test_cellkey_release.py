@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.cellkey.cellkey_kit import (
+from tests.kits.cellkey import (
     KEYS,
     TABLES,
     figures,
@@ -31,6 +31,8 @@ from confide.cli.main import app
 from confide.errors import ConfideError
 from confide.mechanisms.cellkey import counting
 from confide.noise.ptables import count_settings, generate
+
+pytestmark = pytest.mark.costly
 
 PTABLE = generate(count_settings(5, "2")).table(KEYS)
 
@@ -120,6 +122,7 @@ def test_the_size_of_batches_does_not_change_a_byte(
     assert tree(again(tmp_path)) == tree(release)
 
 
+@pytest.mark.process
 def test_neither_does_another_run_with_other_processes_or_from_a_csv(release: Path, tmp_path: Path) -> None:
     spec = write_project(tmp_path / "processes", data='weight = "weight"')
     assert tree(confide.run(spec, processes=3, memory="500MB").release) == tree(release)
@@ -162,6 +165,7 @@ api.run(sys.argv[1], processes=1)
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("moment", ["perturbing", "writing"])
 def test_killed_and_run_again_it_is_the_same_release(release: Path, tmp_path: Path, moment: str) -> None:
     spec = write_project(tmp_path, data='weight = "weight"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cellkey.cellkey_kit import figures, people, question_of, write_project
+from tests.kits.cellkey import figures, people, question_of, write_project
 
 import confide
 from confide.errors import SpecError
@@ -30,6 +30,7 @@ def test_the_laws_are_the_same_and_the_order_is_another(tmp_path: Path) -> None:
     assert list(last) != sorted(last), "noise does not rise with the key"
 
 
+@pytest.mark.costly
 def test_figures_differ_by_the_order_and_agree_with_themselves(tmp_path: Path) -> None:
     records = people()
     lines = {

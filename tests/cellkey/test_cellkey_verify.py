@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cellkey.cellkey_kit import correct, failed, forge, release_of, with_count
+from tests.kits.cellkey import correct, failed, forge, release_of, with_count
 
 from confide.releases.plan import read_plan
+
+pytestmark = pytest.mark.costly
 
 WORK = "work: "
 

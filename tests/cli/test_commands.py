@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pyarrow.parquet as pq
 import pytest
-from tests.conftest import KEY
+from tests.kits.small import KEY
 from typer.testing import CliRunner
 
 from confide import api
@@ -36,6 +36,7 @@ def process(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: Path) -> None:
     done = process("demo", "--out", tmp_path / "demo", "--persons", 20_000)
     assert done.returncode == 0, done.stderr
@@ -52,6 +53,7 @@ def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: P
     assert Fraction(account["left"]) == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("product", ["pl94-persons", "pl94-units"])
 def test_new_topdown_check_run_verify_evaluate(tmp_path: Path, product: str) -> None:
     confide("synthesize", "--persons", 3_000, "--out", tmp_path)
@@ -68,6 +70,7 @@ def test_new_topdown_check_run_verify_evaluate(tmp_path: Path, product: str) -> 
     assert root == "state"
 
 
+@pytest.mark.process
 def test_new_knows_its_products(tmp_path: Path) -> None:
     for arguments in (("topdown", tmp_path, "--product", "pl94-dogs"), ("tables", tmp_path, "--product", "pl94-units")):
         done = process("new", *arguments, "--json")
@@ -188,6 +191,7 @@ def test_new_writes_a_spec_that_checks(tmp_path: Path) -> None:
     assert confide_json("check", tmp_path / "spec.toml")["ok"] is True
 
 
+@pytest.mark.process
 def test_an_insecure_key_is_shown_as_such(project: Path) -> None:
     done = process("run", project / "spec.toml", "--insecure-key", KEY)
     assert done.returncode == 0
@@ -195,6 +199,7 @@ def test_an_insecure_key_is_shown_as_such(project: Path) -> None:
     assert confide_json("verify", project / "small/release")["stamp"] == "NOT FOR RELEASE"
 
 
+@pytest.mark.process
 def test_exit_codes() -> None:
     assert process("--version").returncode == 0
     assert process("check", "no-such-file.toml").returncode == 1
@@ -202,6 +207,7 @@ def test_exit_codes() -> None:
     assert process("no-such-command").returncode == 2
 
 
+@pytest.mark.process
 def test_an_internal_error_shows_no_stack_trace_unless_asked_for(project: Path) -> None:
     """A spec that makes our own code fail is simulated by a broken installation: the templates are gone."""
     script = (

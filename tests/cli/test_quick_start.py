@@ -54,10 +54,12 @@ def tree() -> dict[tuple[str, ...], tuple[Any, Any]]:
     return {path: (listed, real) for path, listed, real in commands(typer.main.get_command(app))}
 
 
+@pytest.mark.process
 def test_the_probe_sees_what_is_loaded() -> None:
     assert loaded_by("import duckdb, pyarrow.compute") >= {"duckdb", "pyarrow"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "script", ["import confide", "import confide.cli.main", "from confide.releases.ledger import Ledger"]
 )
@@ -65,6 +67,7 @@ def test_an_import_loads_nothing_slow(script: str) -> None:
     assert loaded_by(script) == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -81,11 +84,13 @@ def test_help_loads_nothing_slow(arguments: tuple[str, ...]) -> None:
     assert loaded_by(command(*arguments)) == set()
 
 
+@pytest.mark.process
 def test_a_ledger_is_shown_without_anything_slow(tmp_path: Path) -> None:
     Ledger.open_new(tmp_path / "l", data_set="people", definition="zcdp", neighbours="change-one", budget="1")
     assert loaded_by(command("ledger", "show", tmp_path / "l")) == set()
 
 
+@pytest.mark.process
 def test_a_spec_loads_its_own_mechanism_alone(tmp_path: Path) -> None:
     spec = tmp_path / "spec.toml"
     spec.write_text('[release]\nmechanism = "tables"\n', encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.command_kit import codes, run, run_json
+from tests.kits.commands import codes, run, run_json
 
 from confide.report import charts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_kit import areas, truth
+from tests.kits.comparison import areas, truth
 
 from confide.comparison.common_tables import LEVELS, common_tables
 from confide.comparison.figures import AreaFigures, cells_published, characteristics, errors, sums_agree

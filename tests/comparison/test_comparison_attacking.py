@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from comparison_kit import BLOCKS, DIGITS, areas, people, truth
+from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
 
 from confide.comparison.attacking import EXPOSED, attack, published, sample, with_ages
 from confide.comparison.common_tables import common_tables

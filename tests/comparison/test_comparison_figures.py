@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from comparison_kit import BLOCKS, DIGITS, areas, people, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
 
 from confide.comparison.common_tables import LEVELS, common_tables, schema_text
 from confide.comparison.figures import counts_by_area, tabulate

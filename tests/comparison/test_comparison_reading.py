@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from comparison_kit import BLOCKS, DIGITS, PEOPLE
+from tests.kits.comparison import BLOCKS, DIGITS, PEOPLE
 
 from confide.comparison.compared_people import BLOCK, CODED, COUNTS, HOUSEHOLD, read
 from confide.engines import Source

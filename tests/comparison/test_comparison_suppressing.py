@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from comparison_kit import truth
 from scipy.optimize import linprog
+from tests.kits.comparison import truth
 
 from confide.comparison.common_tables import common_tables
 from confide.comparison.suppressed_areas import area_structure

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.bad_input.bad_input_kit import SCHEMA, SPEC
-from tests.safetab.safetab_kit import config
+from tests.kits.bad_input import SCHEMA, SPEC
+from tests.kits.safetab import config
 
 from confide import api, starting
 from confide.attacks.reconstruction.description import read_description

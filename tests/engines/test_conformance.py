@@ -23,6 +23,8 @@ from confide.engines.expressions import cell_index, group_index
 from confide.errors import InputError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity
 
+pytestmark = pytest.mark.process
+
 ENGINES = {
     "local": lambda scratch: LocalEngine(scratch, processes=2),
     "spark": lambda scratch: SparkEngine(scratch, processes=2),

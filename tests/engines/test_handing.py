@@ -32,12 +32,14 @@ def test_every_worker_holds_it() -> None:
     assert os.getpid() not in {process for process, _ in found}
 
 
+@pytest.mark.process
 def test_a_worker_that_cannot_begin_breaks_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")  # the interpreter ends before it reads anything
     with pytest.raises(BrokenProcessPool), workers_with(bytes(SIZE), 2, hold) as pool:
         list(pool.map(held, range(4)))
 
 
+@pytest.mark.process
 def test_a_worker_that_dies_while_it_takes_hold_breaks_the_pool() -> None:
     with pytest.raises(BrokenProcessPool), workers_with(bytes(SIZE), 2, fall) as pool:
         list(pool.map(held, range(4)))

@@ -22,6 +22,7 @@ from confide.errors import Finding, InputError, RunError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.cellkey.cellkey_kit import people, tree, write_project
-from tests.conftest import KEY
-from tests.topdown.topdown_kit import COUNTED, write_spec
+from tests.kits.cellkey import people, tree, write_project
+from tests.kits.small import KEY
+from tests.kits.topdown import COUNTED, write_spec
 
 import confide
 from confide import api, official_safetab
@@ -24,6 +24,7 @@ from confide.population import Population, write_official, write_population
 from confide.releases.ledger import Ledger
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.slow,
     pytest.mark.usefixtures("spark"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),

@@ -43,6 +43,7 @@ def findings(engine: Engine, source: Source) -> dict[str, Finding]:
     return {finding.code: finding for finding in caught.value.findings}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "content",
     [
@@ -66,26 +67,31 @@ def test_the_same_rows_whatever_the_line_ends(engine: Engine, tmp_path: Path, co
     assert engine.first_rows(source, "b = '4'", 5) == [2]
 
 
+@pytest.mark.process
 def test_a_quotation_mark_is_a_character(engine: Engine, tmp_path: Path) -> None:
     source = unquoted(tmp_path, b'a|"b\n"1|2\n"3"|"\n')
     assert list(engine.kinds(source)) == ["a", '"b']
     assert rows(engine, source) == [('"1', "2"), ('"3"', '"')]
 
 
+@pytest.mark.process
 def test_a_mark_is_still_a_quote_where_a_source_is_quoted(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('a|b\n"1|x"|2\n')
     assert rows(engine, Source(tmp_path / "rows.csv", "csv", delimiter="|")) == [("1|x", "2")]
 
 
+@pytest.mark.process
 def test_null_and_na_are_texts(engine: Engine, tmp_path: Path) -> None:
     assert rows(engine, unquoted(tmp_path, b"a|b\nNull|NA\nNULL|nan\n")) == [("Null", "NA"), ("NULL", "nan")]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("content", [b"a|b", b"a|b\n", b"a|b\r\n\r\n"])
 def test_names_alone_are_no_rows(engine: Engine, tmp_path: Path, content: bytes) -> None:
     assert rows(engine, unquoted(tmp_path, content)) == []
 
 
+@pytest.mark.process
 def test_all_short_and_long_lines_are_told_at_once(engine: Engine, tmp_path: Path) -> None:
     found = findings(engine, unquoted(tmp_path, b"a|b\n1|2\nCANARY\n1|2|CANARY\n\n1|2|\n1|2\nCANARY"))
     assert sorted(found) == ["long-line", "short-line"]
@@ -98,12 +104,14 @@ def test_all_short_and_long_lines_are_told_at_once(engine: Engine, tmp_path: Pat
     )
 
 
+@pytest.mark.process
 def test_no_more_than_five_lines_are_named(engine: Engine, tmp_path: Path) -> None:
     found = findings(engine, unquoted(tmp_path, b"a|b\n" + b"CANARY\n" * 1000))
     assert found["short-line"].what.endswith("lines: 2, 3, 4, 5, 6)")
     assert found["short-line"].found == "1,000 such lines"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("verb", ["sql", "write", "count_by", "first_rows"])
 def test_every_verb_refuses_a_line_with_a_value_too_many(engine: Engine, tmp_path: Path, verb: str) -> None:
     source = unquoted(tmp_path, b"a|b\n1|2|\n")
@@ -118,12 +126,14 @@ def test_every_verb_refuses_a_line_with_a_value_too_many(engine: Engine, tmp_pat
     assert not (tmp_path / "out.parquet").exists()
 
 
+@pytest.mark.process
 def test_a_carriage_return_inside_a_line_is_refused(engine: Engine, tmp_path: Path) -> None:
     found = findings(engine, unquoted(tmp_path, b"a|b\n1|2\nCANARY\r|4\n"))
     assert found["lone-return"].where.line == 3
     assert "lone-return" in findings(engine, unquoted(tmp_path, b"a|b\r1|2\r3|CANARY\r"))
 
 
+@pytest.mark.process
 def test_lines_that_are_not_utf_8_are_told_by_number(engine: Engine, tmp_path: Path) -> None:
     content = "a|b\ncafé|1\n".encode() + "CANARY é|2\n".encode("latin-1") + b"1|2\n" + "é|CANARY\n".encode("latin-1")
     found = findings(engine, unquoted(tmp_path, content))
@@ -131,6 +141,7 @@ def test_lines_that_are_not_utf_8_are_told_by_number(engine: Engine, tmp_path: P
     assert rows(engine, unquoted(tmp_path, "a|b\ncafé|1\n".encode())) == [("café", "1")]
 
 
+@pytest.mark.process
 def test_a_file_that_changes_is_looked_at_again(engine: Engine, tmp_path: Path) -> None:
     assert rows(engine, unquoted(tmp_path, b"a|b\n1|2\n")) == [("1", "2")]
     findings(engine, unquoted(tmp_path, b"a|b\n1|2\n1|CANARY|\n"))
@@ -143,6 +154,7 @@ def test_a_file_without_line_ends_is_not_held_in_memory(tmp_path: Path) -> None:
     assert (finding.code, finding.where.line) == ("endless-line", 2)
 
 
+@pytest.mark.process
 def test_mixed_line_ends_and_empty_lines_over_many_buffers(engine: Engine, tmp_path: Path) -> None:
     """DuckDB's several threads would not read this one; it must come out whole and in order."""
     ends = (b"\n", b"\r\n", b"\r\n\r\n", b"\n\n", b"\r\n\n")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from least_squares_kit import Assembled, made_up, made_up_root, random_problem
+from tests.kits.least_squares import Assembled, made_up, made_up_root, random_problem
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
@@ -266,7 +266,7 @@ def test_the_same_input_gives_the_same_bits() -> None:
 _SCRIPT = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-from least_squares_kit import random_problem
+from tests.kits.least_squares import random_problem
 from confide.estimation.least_squares import quantised, solve
 bits, quanta = hashlib.sha256(), hashlib.sha256()
 for seed in range(12):
@@ -277,11 +277,12 @@ print(bits.hexdigest(), quanta.hexdigest())
 """
 
 
+@pytest.mark.process
 def test_other_processes_agree_to_the_bit_and_other_threads_to_the_quantum() -> None:
     found = []
     for threads in ("1", "1", "2"):
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
-        command = [sys.executable, "-c", _SCRIPT, str(Path(__file__).parent)]
+        command = [sys.executable, "-c", _SCRIPT, str(Path(__file__).parents[2])]
         found.append(
             subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from least_squares_kit import Assembled, random_problem
+from tests.kits.least_squares import Assembled, random_problem
 
 from confide.estimation.least_squares import SolveOutcome, interior_point, solve
 from confide.estimation.prepare import prepare, reference_point

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding_kit import FREE, brute_force, by_milp, keeps, random_problem, value
+from tests.kits.rounding import FREE, brute_force, by_milp, keeps, random_problem, value
 
 from confide.errors import RunError
-from confide.estimation import rounding
 from confide.estimation.rounding import Partition, RoundingOutcome, RoundingProblem, RoundingTally, round_counts
 
 
@@ -205,7 +203,3 @@ def test_tallies_add_up_in_any_order() -> None:
     shown = forwards.as_dict()
     assert shown["outcomes"] == {"whole": 0, "network": 4, "linear-program": 0, "widened": 0}
     assert 0 < shown["largest_gap"] < Fraction(1, 10_000)
-
-
-def test_the_example_of_the_module_is_true() -> None:
-    assert doctest.testmod(rounding).failed == 0

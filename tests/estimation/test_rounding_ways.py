@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rounding_kit import keeps, random_problem, value
 from scipy.optimize import linprog
+from tests.kits.rounding import keeps, random_problem, value
 
 from confide.errors import ParameterError
 from confide.estimation import network
@@ -188,9 +188,10 @@ def digest() -> str:
     return found.hexdigest()
 
 
+@pytest.mark.process
 def test_the_same_input_gives_the_same_bytes_in_another_process() -> None:
-    program = "from test_rounding_ways import digest; print(digest())"
+    program = "from tests.estimation.test_rounding_ways import digest; print(digest())"
     other = subprocess.run(
-        [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     )
     assert other.stdout.strip() == digest() == KNOWN

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ledger_kit import HandClock, new_ledger
+from tests.kits.ledger import HandClock, new_ledger
 
 from confide.releases.ledger import Ledger
 

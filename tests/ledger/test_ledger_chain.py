@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_kit import MANIFEST, PLAN, RECORDS, START, TRIGGERS, new_ledger, reserve, rows, sha, tamper
+from tests.kits.ledger import MANIFEST, PLAN, RECORDS, START, TRIGGERS, new_ledger, reserve, rows, sha, tamper
 
 from confide.errors import LedgerError
 from confide.releases.ledger import Ledger

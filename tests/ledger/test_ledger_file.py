@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from ledger_kit import new_ledger, reserve, rows, tamper
+from tests.kits.ledger import new_ledger, reserve, rows, tamper
 
 from confide.errors import Finding, LedgerError
 from confide.releases.ledger import Ledger, store
@@ -239,7 +240,7 @@ import resource, sys
 sys.path.insert(0, sys.argv[2])
 from confide.errors import LedgerError
 from confide.releases.ledger import Ledger
-from ledger_kit import reserve
+from tests.kits.ledger import reserve
 ledger = Ledger(sys.argv[1])
 for limit in (*range(0, 24_000, 500), resource.RLIM_INFINITY):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -256,9 +257,10 @@ for limit in (*range(0, 24_000, 500), resource.RLIM_INFINITY):
 """
 
 
+@pytest.mark.process
 def test_a_disk_that_is_full_at_any_byte(ledger: Ledger) -> None:
     """The operating system refuses to let any file grow beyond a limit: the journal first, the ledger later."""
-    command = [sys.executable, "-W", "error", "-c", FILE_SIZE_LIMIT, str(ledger.path), str(Path(__file__).parent)]
+    command = [sys.executable, "-W", "error", "-c", FILE_SIZE_LIMIT, str(ledger.path), str(Path(__file__).parents[2])]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 0, result.stderr
     outcomes = result.stdout.split()
@@ -292,10 +294,21 @@ def test_a_reader_that_stays_stops_the_commit_and_nothing_is_written(ledger: Led
 def test_a_lock_is_waited_for(ledger: Ledger) -> None:
     holder = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN EXCLUSIVE")
-    timer = threading.Timer(0.2, holder.close)
+    freed: list[float] = []
+
+    def free() -> None:
+        freed.append(time.monotonic())
+        holder.close()
+
+    timer = threading.Timer(0.2, free)
+    began = time.monotonic()
     timer.start()
     reserve(ledger)
+    done = time.monotonic()
+    assert freed, "the entry was written while another held the ledger"
+    assert done >= freed[0] >= began + 0.2
     timer.join()
+    assert len(rows(ledger.path)) == 2
 
 
 def test_one_handle_in_many_threads(ledger: Ledger) -> None:

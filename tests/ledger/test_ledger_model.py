@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from ledger_kit import MANIFEST, RECORDS, HandClock, new_ledger, reserve, sha
+from tests.kits.ledger import MANIFEST, RECORDS, HandClock, new_ledger, reserve, sha
 
 from confide.errors import BudgetExceededError, LedgerError
 from confide.releases.ledger import Ledger

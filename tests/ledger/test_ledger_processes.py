@@ -13,17 +13,19 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from ledger_kit import new_ledger
+from tests.kits.ledger import new_ledger
 
 from confide.releases.ledger import Ledger
 
-HERE = str(Path(__file__).parent)
+pytestmark = pytest.mark.process
+
+ROOT = str(Path(__file__).parents[2])
 START_UP = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from confide.errors import BudgetExceededError
 from confide.releases.ledger import Ledger
-from ledger_kit import MANIFEST, new_ledger, reserve
+from tests.kits.ledger import MANIFEST, new_ledger, reserve
 path = sys.argv[1]
 """
 
@@ -41,7 +43,7 @@ else:
 
 
 def start(path: Path, script: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", "-c", START_UP + script, str(path), HERE, *arguments]
+    command = [sys.executable, "-W", "error", "-c", START_UP + script, str(path), ROOT, *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -196,7 +198,7 @@ def killed_at_each(call: str, script: str, folder: Path) -> int:
         if script == RESERVING:
             new_ledger(path)
         strace = ["strace", "-f", "-o", os.devnull, "-e", f"inject={call}:signal=SIGKILL:when={number}"]
-        command = [*strace, sys.executable, "-B", "-c", START_UP + script, str(path), HERE]
+        command = [*strace, sys.executable, "-B", "-c", START_UP + script, str(path), ROOT]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         kept.append(len(Ledger(path).history()) if path.exists() else 0)
         assert path.exists() or script == OPENING

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_kit import MANIFEST, reserve, sha, tamper
+from tests.kits.ledger import MANIFEST, reserve, sha, tamper
 
 from confide.errors import Finding
 from confide.releases.ledger import Ledger, Reservation, RunRecord, RunState

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from ledger_kit import MANIFEST, PLAN, RECORDS, START, HandClock, new_ledger, reserve, rows, sha
+from tests.kits.ledger import MANIFEST, PLAN, RECORDS, START, HandClock, new_ledger, reserve, rows, sha
 
 from confide.errors import BudgetExceededError, LedgerError, ParameterError
 from confide.releases.ledger import Ledger

@@ -9,8 +9,8 @@ from math import comb
 import mpmath
 import numpy as np
 import pytest
-from noise_kit import STREAM
-from sparse_kit import ALARM, PlantedExtensions, around, chi_square, known
+from tests.kits.noise import STREAM
+from tests.kits.sparse_noise import ALARM, PlantedExtensions, around, chi_square, known
 
 from confide.errors import ParameterError
 from confide.noise.inversion import Inverse

@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from confide.noise import distributions as laws
-
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "noise.md"
 
 
 def test_the_examples_of_the_page_are_true() -> None:
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert (failed, tried > 15) == (0, True)
-
-
-def test_the_examples_in_docstrings_are_true() -> None:
-    assert doctest.testmod(laws) == (0, 2)
 
 
 @pytest.mark.parametrize("word", ["confidence interval", "error margin", "margin of error"])

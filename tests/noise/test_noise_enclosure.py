@@ -8,7 +8,7 @@ import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from noise_kit import as_mpf, folded_cdf, integer_thresholds, named
+from tests.kits.noise import as_mpf, folded_cdf, integer_thresholds, named
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.noise.enclosure import (

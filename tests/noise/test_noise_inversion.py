@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_kit import STREAM
-from sparse_kit import PlantedExtensions, around
+from tests.kits.noise import STREAM
+from tests.kits.sparse_noise import PlantedExtensions, around
 
 from confide.noise.inversion import Enclose, Inverse, Steps, draw_one
 

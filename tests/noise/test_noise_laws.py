@@ -10,7 +10,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_kit import as_mpf, folded_cdf, named, weight
+from tests.kits.noise import as_mpf, folded_cdf, named, weight
 
 from confide.errors import ParameterError
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_kit import SIX_LAWS, STREAM, PlantedSource, integer_thresholds, named
+from tests.kits.noise import SIX_LAWS, STREAM, PlantedSource, integer_thresholds, named
 
 from confide.errors import ParameterError
 from confide.noise import (
@@ -157,6 +157,7 @@ def _child(start: int) -> list[int]:
     return draw(DiscreteGaussian(289), STREAM, start, 50_000).tolist()
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_four_forked_children_never_share_a_draw() -> None:
     """The children inherit one stream object. Each has its own coordinates, and nobody else's noise."""

@@ -10,8 +10,8 @@ from math import comb
 
 import numpy as np
 import pytest
-from noise_kit import STREAM, named
-from sparse_kit import ALARM, PlantedExtensions, around, chi_square, two_samples
+from tests.kits.noise import STREAM, named
+from tests.kits.sparse_noise import ALARM, PlantedExtensions, around, chi_square, two_samples
 
 from confide.errors import ParameterError
 from confide.noise import (

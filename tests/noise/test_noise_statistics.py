@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from noise_kit import SIX_LAWS, STREAM, chi_square_p, named
+from tests.kits.noise import SIX_LAWS, STREAM, chi_square_p, named
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw
 from confide.noise.sample import UniformBits, sample

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
-from noise_kit import STREAM
+from tests.kits.noise import STREAM
 
 from confide.errors import ParameterError
 from confide.noise import COORDINATES, NoiseStream, ReleaseKey, derive_stream

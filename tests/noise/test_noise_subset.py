@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from itertools import combinations
 from math import comb
 
@@ -10,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from noise_kit import STREAM
-from sparse_kit import ALARM, PlantedExtensions, chi_square
+from tests.kits.noise import STREAM
+from tests.kits.sparse_noise import ALARM, PlantedExtensions, chi_square
 
 from confide.errors import ParameterError
 from confide.noise import draw_subset, rank_to_place
-from confide.noise import sparse as subset
 
 
 def planted(*integers: int, bits: int) -> PlantedExtensions:
@@ -73,10 +71,6 @@ def test_nothing_and_everything(universe: int) -> None:
 def test_what_is_no_subset_is_refused(universe: int, size: int) -> None:
     with pytest.raises(ParameterError, match="no subset of this size"):
         draw_subset(universe, size, STREAM, 0)
-
-
-def test_the_example_in_the_docstring_is_true() -> None:
-    assert doctest.testmod(subset) == (0, 1)
 
 
 @given(st.sets(st.integers(0, 29)), st.integers(30, 40))

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from noise_kit import SIX_LAWS, integer_thresholds, named, wrong_cells
+from tests.kits.noise import SIX_LAWS, integer_thresholds, named, wrong_cells
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, fits_table, table_for
 from confide.noise.enclosure import folded_thresholds

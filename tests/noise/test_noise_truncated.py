@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_kit import as_mpf
+from tests.kits.noise import as_mpf
 
 from confide.errors import ParameterError
 from confide.exact import Exact
@@ -28,7 +28,6 @@ from confide.noise import (
     TruncatedGeometric,
     TwoSidedGeometric,
     any_of,
-    bounded,
     delta_bounds,
     epsilon_delta,
     outside_mass,
@@ -324,8 +323,3 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "distributions.md"
 def test_the_examples_of_the_page_are_true() -> None:
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert (failed, tried > 8) == (0, True)
-
-
-def test_the_examples_in_docstrings_are_true() -> None:
-    failed, tried = doctest.testmod(bounded)
-    assert (failed, tried > 2) == (0, True)

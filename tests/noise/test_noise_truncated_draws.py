@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from noise_kit import STREAM, chi_square_p
+from tests.kits.noise import STREAM, chi_square_p
 
 from confide.errors import ParameterError
 from confide.noise import (

@@ -24,6 +24,8 @@ from confide.population import EuFiles, write_eu
 from confide.population.eu_settings import load_eu_settings, programme_tables, render_tables
 from confide.schema import Query
 
+pytestmark = pytest.mark.costly
+
 KEYS, LARGEST = 10**8, 5
 TOTAL = "_T"
 TABLES = programme_tables(load_eu_settings())
@@ -153,6 +155,7 @@ def test_the_order_of_records_changes_no_byte(release: Path, files: EuFiles, tmp
         assert table_file(again, name).read_bytes() == table_file(release, name).read_bytes()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_million_persons_within_two_minutes_and_four_gib(tmp_path: Path) -> None:
     lay_out(tmp_path, 1_000_000)

@@ -53,6 +53,7 @@ def test_the_same_population_gives_the_same_bytes(tmp_path: Path) -> None:
     assert digest(first.persons) != digest(other.persons)
 
 
+@pytest.mark.process
 def test_another_process_gives_the_same_bytes(tmp_path: Path) -> None:
     here = write_population(Population(20_000, 7), tmp_path / "here")
     code = (
@@ -142,6 +143,7 @@ def test_a_million_persons_take_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - start < 5
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_ten_million_persons_need_no_more_memory_than_one(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests import command_kit
+from tests.kits import commands
 
 from confide.report import charts
 
-run = partial(command_kit.run, "risk", "bayes")
-run_json = partial(command_kit.run_json, "risk", "bayes")
-codes = partial(command_kit.codes, "risk", "bayes")
+run = partial(commands.run, "risk", "bayes")
+run_json = partial(commands.run_json, "risk", "bayes")
+codes = partial(commands.codes, "risk", "bayes")
 
 
 def test_one_count() -> None:

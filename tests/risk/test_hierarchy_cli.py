@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests import command_kit
+from tests.kits import commands
 
 from confide.report import charts
 
-run = partial(command_kit.run, "risk", "hierarchy")
-ask = partial(command_kit.run_json, "risk", "hierarchy")
-codes = partial(command_kit.codes, "risk", "hierarchy")
+run = partial(commands.run, "risk", "hierarchy")
+ask = partial(commands.run_json, "risk", "hierarchy")
+codes = partial(commands.codes, "risk", "hierarchy")
 CENSUS = ["--rho1", "0.099226354", "--rho2", "0.24648451", "--siblings", "27"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import command_kit
+from tests.kits import commands
 
 from confide.mechanisms.topdown.statement import effective_privacy, translate
 from confide.mechanisms.topdown.strategies.accounting import plan_of
@@ -19,8 +19,8 @@ from confide.privacy import ZCDP, Definition, Neighbours, PureDP
 from confide.privacy.invariants import Status, single_record
 from confide.releases.plan import Plan, PlannedMeasurement
 
-run = partial(command_kit.run, "risk", "invariants")
-run_json = partial(command_kit.run_json, "risk", "invariants")
+run = partial(commands.run, "risk", "invariants")
+run_json = partial(commands.run_json, "risk", "invariants")
 
 
 def test_json_of_a_case() -> None:
@@ -60,7 +60,7 @@ def test_words_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_losses_are_one_too_many() -> None:
-    assert command_kit.codes("risk", "invariants", "C1", "--rho", "1", "--epsilon", "1") == ["two-losses"]
+    assert commands.codes("risk", "invariants", "C1", "--rho", "1", "--epsilon", "1") == ["two-losses"]
 
 
 # --- The certificate ---

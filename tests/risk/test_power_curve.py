@@ -10,7 +10,7 @@ from typing import Any
 
 import mpmath
 import pytest
-from tests import command_kit
+from tests.kits import commands
 
 from confide.errors import ParameterError
 from confide.mechanisms.topdown.strategies.accounting import plan_of
@@ -20,9 +20,9 @@ from confide.releases.plan import Plan
 from confide.report import charts
 from confide.risk.testing import Kind, LossTest, epsilon_curve, parts_of, power_curve
 
-run = partial(command_kit.run, "risk", "curve")
-run_json = partial(command_kit.run_json, "risk", "curve")
-codes = partial(command_kit.codes, "risk", "curve")
+run = partial(commands.run, "risk", "curve")
+run_json = partial(commands.run_json, "risk", "curve")
+codes = partial(commands.codes, "risk", "curve")
 
 WAYS = ("bun_steinke", "canonne_kamath_steinke", "gaussian_limit")
 EXPECTED = [

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import command_kit
-from tests.topdown.land_kit import strategy_text
+from tests.kits import commands
+from tests.kits.topdown_strategy import strategy_text
 
 from confide import api
 from confide.errors import ParameterError, ReleaseError
@@ -34,6 +34,8 @@ from confide.risk.bayesian import LawComparison, marginal
 from confide.risk.release_risk import Effective, ReadRelease, expected_posterior, open_release, release_risk
 from confide.risk.release_risk.effective import rho_from_covariance
 from confide.risk.release_risk.report import weighted_median
+
+pytestmark = pytest.mark.costly
 
 STRATEGY = strategy_text(
     "hamlets",
@@ -440,7 +442,7 @@ def test_a_release_alone_does_where_the_strategy_ships(tmp_path: Path, run_folde
 
 
 def test_a_shipped_strategy_needs_no_spec(tmp_path: Path) -> None:
-    from tests.topdown.topdown_kit import write_small_state, write_spec
+    from tests.kits.topdown import write_small_state, write_spec
 
     write_small_state(tmp_path, 400, 3)
     spec = write_spec(tmp_path, around=["place"], output='formats = ["csv"]')
@@ -462,10 +464,10 @@ def test_a_shipped_strategy_needs_no_spec(tmp_path: Path) -> None:
 
 
 def test_the_command(run_folder: Path, tmp_path: Path) -> None:
-    text = command_kit.run("risk", "release", run_folder, "--worst", 6)
+    text = commands.run("risk", "release", run_folder, "--worst", 6)
     for words in ("A few hamlets", "knows all others", "Effective rho", "at its parent", "No confidential record"):
         assert words in text
-    ask = partial(command_kit.run_json, "risk", "release", run_folder)
+    ask = partial(commands.run_json, "risk", "release", run_folder)
     found = ask("--prior", "1/3", "--worst", 1)
     assert found["priors"] == ["1/3"]
     without = ask("--without-public-zeros")
@@ -478,7 +480,7 @@ def test_the_command(run_folder: Path, tmp_path: Path) -> None:
 
 
 def test_other_folders_are_refused(tmp_path: Path, run_folder: Path) -> None:
-    assert command_kit.codes("risk", "release", tmp_path) == ["not-a-release"]
+    assert commands.codes("risk", "release", tmp_path) == ["not-a-release"]
     copied = tmp_path / "release"
     copied.mkdir()
     manifest = json.loads((run_folder / "release" / "manifest.json").read_text())

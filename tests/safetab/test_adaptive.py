@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.safetab.safetab_kit import counts, level_of, measured, noise_source, same_size, stream_of
+from tests.kits.safetab import counts, level_of, measured, noise_source, same_size, stream_of
 
 from confide.mechanisms.safetab import plan as empty_groups
 from confide.mechanisms.safetab import problem as question

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.safetab.code_kit import TEXTS, Change, add, swap, write_lists, write_parquet_lists
+from tests.kits.safetab_codes import TEXTS, Change, add, swap, write_lists, write_parquet_lists
 
 from confide.errors import ParameterError
 from confide.mechanisms.safetab.codes import CodeLists, Iteration, read_code_lists

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.safetab.code_kit import TEXTS, Change, add, swap, write_lists, write_parquet_lists
+from tests.kits.safetab_codes import TEXTS, Change, add, swap, write_lists, write_parquet_lists
 
 from confide.errors import Finding, InputError
 from confide.mechanisms.safetab.codes import CodeFiles, read_code_lists

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.safetab.code_kit import code_files
+from tests.kits.safetab_codes import code_files
 
 from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, iterations_of, read_code_lists, stability, worst_case
 

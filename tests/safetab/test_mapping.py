@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.safetab.code_kit import write_lists
+from tests.kits.safetab_codes import write_lists
 
 from confide.errors import InputError, ParameterError
 from confide.mechanisms.safetab.codes import CodeLists, Iteration, iterations_of, read_code_lists, stability, worst_case

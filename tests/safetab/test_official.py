@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bad_input.bad_input_kit import confide as command_line
-from tests.safetab.safetab_kit import (
+from tests.kits.bad_input import confide as command_line
+from tests.kits.safetab import (
     INFINITY,
     KEY,
     MEMORY,
@@ -496,6 +496,8 @@ api.run(sys.argv[1], processes=1, memory="1GiB", insecure_key=sys.argv[3])
 """
 
 
+@pytest.mark.costly
+@pytest.mark.process
 @pytest.mark.parametrize(
     "moment",
     [
@@ -528,6 +530,7 @@ official_safetab.execute(*map(Path, sys.argv[1:]), processes=1, memory="1GiB")
 """
 
 
+@pytest.mark.process
 def test_killed_before_the_release_was_copied_execute_goes_on(tmp_path: Path) -> None:
     parameters, data = write_input(tmp_path, config(**NOISY, run_pr=False))
     out = tmp_path / "out"

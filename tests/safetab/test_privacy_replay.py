@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.safetab.safetab_kit import (
+from tests.kits.safetab import (
     GEOGRAPHY,
     KEY,
     MEMORY,
@@ -33,6 +33,8 @@ from confide.mechanisms.safetab import measure as measuring
 from confide.noise import NoiseDistribution
 from confide.official_safetab import convert
 from confide.releases.mechanism import NoiseSource
+
+pytestmark = pytest.mark.costly
 
 # Both ways of drawing; the passes and levels of one setting are enough for the others.
 SPARSE = config(**budgets(0.05), **thresholds(400, 500, 600), zero_suppression_chance=0.9999)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.safetab.geo_kit import BLOCKS, GRFC, parquet, settings_for, text
+from tests.kits.safetab_geography import BLOCKS, GRFC, parquet, settings_for, text
 
 from confide.engines import Engine, LocalEngine, Source
 from confide.errors import CONFIDENTIAL, Finding

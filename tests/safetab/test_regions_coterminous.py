@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.safetab.geo_kit import BLOCKS, GRFC, text
+from tests.kits.safetab_geography import BLOCKS, GRFC, text
 
 from confide.engines import Engine, LocalEngine
 from confide.errors import Finding, InputError

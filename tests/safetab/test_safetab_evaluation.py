@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.safetab.released_kit import read, release_of, write_people
+from tests.kits.safetab_releases import read, release_of, write_people
 from typer.testing import CliRunner
 
 from confide import api, official_safetab
@@ -25,6 +25,8 @@ from confide.mechanisms.safetab.settings import GRIDS
 from confide.releases.check import throwaway_workspace
 from confide.releases.workspace import Workspace
 from confide.utility.metrics import bin_label
+
+pytestmark = pytest.mark.costly
 
 KEYS = ("11", "22", "33")
 NO_NEGATIVES = {"negative_counts": "false"}

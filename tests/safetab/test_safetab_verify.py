@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.safetab.released_kit import (
+from tests.kits.safetab_releases import (
     also,
     drop,
     failed,
@@ -22,6 +22,8 @@ from tests.safetab.released_kit import (
 )
 
 import confide
+
+pytestmark = pytest.mark.costly
 
 KEY = "5a" * 32
 VARIANTS = {

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import KEY
+from tests.kits.small import KEY
 
 from confide.mechanisms.safetab.tuning import production_question, tune
 from confide.mechanisms.safetab.tuning.accounting import law_of

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import sparse
-from suppression_kit import plain_interval, problem, random_table, shaped, two_way
+from tests.kits.suppression import plain_interval, problem, random_table, shaped, two_way
 
 from confide.errors import InputError
 from confide.mechanisms.suppression.attacker import Attacker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.command_kit import codes
+from tests.kits.commands import codes
 from typer.testing import CliRunner
 
 from confide.attacks.suppression.audit_files import read_suspect

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
-from tests.suppression.suppression_kit import plain_interval, random_table, table
+from tests.kits.suppression import plain_interval, random_table, table
 from typer.testing import CliRunner
 
 from confide import api
@@ -245,6 +245,7 @@ def three_tables(seed: int):
     return records, sizes
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [11, 38])
 def test_nobody_who_is_alone_in_cells_of_several_tables_knows_another_cell_by_all_of_them(
     tmp_path: Path, seed: int

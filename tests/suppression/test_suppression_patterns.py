@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from suppression_kit import is_safe, plain_interval, problem, random_table, shaped, table, two_way
+from tests.kits.suppression import is_safe, plain_interval, problem, random_table, shaped, table, two_way
 
 from confide.errors import ParameterError
 from confide.mechanisms.suppression import heuristic, modular, optimal, suppress_tables

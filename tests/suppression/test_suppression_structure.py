@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from suppression_kit import random_table, table
+from tests.kits.suppression import random_table, table
 
 from confide.errors import ParameterError
 from confide.mechanisms.suppression.structure import Dimension, TableDimensions, flat, link, simple_tables, tree

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.swapping.swapping_kit import (
+from tests.kits.swapping import (
     SCHEMA,
     SECRET,
     block_table,

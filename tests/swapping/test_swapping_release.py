@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.swapping.swapping_kit import KEY, TARGETED, block_table, release_of, town, tree, write_project
+from tests.kits.swapping import KEY, TARGETED, block_table, release_of, town, tree, write_project
 from typer.testing import CliRunner
 
 import confide
@@ -26,6 +26,8 @@ from confide.mechanisms.swapping import load_settings, swap_records, swap_settin
 from confide.mechanisms.swapping import mechanism as pipeline_module
 from confide.noise import ReleaseKey
 from confide.population import Population
+
+pytestmark = pytest.mark.costly
 
 HEAVY = 'settings = "heavy"\npublish_rate = true'
 
@@ -137,6 +139,7 @@ def test_the_order_of_records_does_not_change_a_byte(release: Path, tmp_path: Pa
     assert tree(release_of(tmp_path, town().take(order))) == tree(release)
 
 
+@pytest.mark.process
 def test_neither_do_processes_or_a_csv(release: Path, tmp_path: Path) -> None:
     spec = write_project(tmp_path)
     pyarrow.csv.write_csv(town(), tmp_path / "town.csv")
@@ -176,6 +179,7 @@ api.run(sys.argv[1], processes=1, insecure_key=sys.argv[4])
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("place", "when"),
     [

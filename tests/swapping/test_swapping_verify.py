@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.swapping.swapping_kit import correct, failed, release_of
+from tests.kits.swapping import correct, failed, release_of
+
+pytestmark = pytest.mark.costly
 
 Change = Callable[[pa.Table], pa.Table]
 

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.bad_input.bad_input_kit import make_project
+from tests.kits.bad_input import make_project
 
 from confide import api
 from confide.errors import ParameterError, RunError
+
+pytestmark = pytest.mark.costly
 
 
 def runs_of(project: Path, *keys: str) -> list[Path]:

@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.bad_input.bad_input_kit import Bad, assert_refused, both, confide, entries, removed, spec
-from tests.bad_input.canary_kit import leaks
-from tests.topdown.topdown_kit import COUNTED, KEY, LEVELS, QUARTERS, write_small_state, write_spec
+from tests.kits.bad_input import Bad, assert_refused, both, confide, entries, removed, spec
+from tests.kits.canary import leaks
+from tests.kits.topdown import COUNTED, KEY, LEVELS, QUARTERS, write_small_state, write_spec
 
 from confide.documents import FOLDER
+
+pytestmark = pytest.mark.costly
 
 Change = Callable[[Path], object]
 CANARY = 731_937

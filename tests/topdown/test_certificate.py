@@ -15,7 +15,7 @@ import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.test_topdown import PRODUCTION, lay_out
+from tests.kits.descent import PRODUCTION, lay_out
 from typer.testing import CliRunner
 
 import confide.mechanisms.topdown.node
@@ -35,6 +35,8 @@ from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event
 from confide.releases.manifest import privacy_of
 from confide.releases.plan import Plan, PlannedMeasurement, read_plan
 from confide.releases.summary import measured_levels
+
+pytestmark = pytest.mark.costly
 
 KEY = "3c" * 32
 DELTA = Fraction(1, 10**10)

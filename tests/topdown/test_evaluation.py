@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from tests.topdown.evaluation_kit import KEYS, lay_out, numbers, release, row, square, write_squares
+from tests.kits.topdown_evaluation import KEYS, lay_out, numbers, release, row, square, write_squares
 from typer.testing import CliRunner
 
 from confide import api
@@ -20,6 +20,8 @@ from confide.errors import InputError, ParameterError, ReleaseError, RunError
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.geometry import read_geometry
+
+pytestmark = pytest.mark.costly
 
 CODES = [f"{county:02}" for county in range(6)]
 

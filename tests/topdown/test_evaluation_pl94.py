@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.evaluation_kit import KEYS, numbers, row
-from tests.topdown.topdown_kit import COUNTED, QUARTERS, sql, write_spec
+from tests.kits.topdown import COUNTED, QUARTERS, sql, write_spec
+from tests.kits.topdown_evaluation import KEYS, numbers, row
 
 from confide import api
 from confide.population import Population, write_population
 from confide.report import charts
+
+pytestmark = pytest.mark.costly
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
 
@@ -36,6 +38,7 @@ def test_housing_units_have_exact_totals_and_noisy_occupancy(tmp_path: Path) -> 
     assert "How far off are the counts by Occupancy?" in page
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_persons_of_a_state_with_areas_that_split_its_units(tmp_path: Path) -> None:
     write_population(Population(12_000, 5), tmp_path)
@@ -80,6 +83,7 @@ def lay_out_rhode_island(folder: Path) -> Path:
     return write_spec(folder)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/data/ri2010_pl94 is not there")

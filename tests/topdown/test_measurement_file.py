@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kits.measurement_file import AREAS, LEVELS, again, table
 from typer.testing import CliRunner
 
 import confide.engines.groups as groups
@@ -25,25 +26,15 @@ from confide.mechanisms.topdown.measurements.layout import level_folder, plain, 
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.mechanisms.topdown.strategies.strategy import groups_of, resolve
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
-from confide.population import Population, write_population
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
 
+pytestmark = pytest.mark.costly
+
 KEY = "3c" * 32
 STATE = "90"
-LEVELS = """levels = [
-  { name = "state", digits = 2 }, { name = "county", digits = 5 },
-  { name = "tract", digits = 11 }, { name = "block_group", digits = 12 },
-]
-"""
-AREAS = """areas = [
-  { name = "place", column = "place", none = "99999" },
-  { name = "cousub", column = "cousub" },
-  { name = "aiannh", column = "aiannh", none = "9999" },
-]
-"""
 PERSONS = """
 [release]
 name = "measured"
@@ -62,19 +53,6 @@ root = "{root}"
 [output]
 measurements = true
 """
-AGAIN = """
-[release]
-name = "{name}"
-mechanism = "postprocess"
-[data]
-measurements = "{measurements}"
-{blocks}
-[geography]
-{levels}{areas}
-[topdown]
-strategy = "{strategy}"
-root = "{root}"
-"""
 CELL = "((CAST(hhgq AS BIGINT) * 2 + votingage) * 2 + hispanic) * 63 + cenrace"
 STATE_BUDGET = "3212131612780/1929937650363"
 
@@ -85,10 +63,8 @@ def sql(text: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("few")
-    write_population(Population(12_000, 5), folder)
-    return folder
+def few(people: Path) -> Path:
+    return people
 
 
 def lay_out(folder: Path, few: Path, text: str) -> Path:
@@ -109,22 +85,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
     return api.run(lay_out(folder, few, text), insecure_key=KEY, processes=1)
 
 
-def again(folder: Path, source: RunResult, *, blocks: Path | None = None, **changes: str) -> Path:
-    """The spec of a release from the measurements of another."""
-    values = {"name": "again", "levels": LEVELS, "strategy": "pl94-persons", "root": "state"} | changes
-    values["measurements"] = values.get("measurements", str(source.release / "measurements"))
-    values |= {"blocks": "" if blocks is None else f'blocks = "{blocks}"', "areas": AREAS if blocks else ""}
-    (folder / "again.toml").write_text(AGAIN.format(**values))
-    return folder / "again.toml"
-
-
 def part(release: Path, level: str, kind: str) -> str:
     return f"read_parquet('{release}/measurements/{level_folder(level)}/{kind}/**/*.parquet')"
-
-
-def table(release: Path, name: str, format_: str = "csv") -> bytes:
-    (file,) = (release / "tables").glob(f"{name}.*{format_}")
-    return file.read_bytes()
 
 
 # --- what is written ---
@@ -365,6 +327,7 @@ def test_stopped_while_everything_is_measured_it_goes_on_to_the_same_bytes(
     assert compare(measured.release, api.run(spec, insecure_key=KEY, processes=1).release).ok
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_plain_spine_too(tmp_path: Path, few: Path) -> None:
     text = PERSONS.format(levels=LEVELS, areas=AREAS, budget=STATE_BUDGET, root="state")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.topdown.test_measurement_file import again, table
-from tests.topdown.test_topdown import PRODUCTION
-from tests.topdown.test_topdown_shared import lay_out
-from tests.topdown.test_topdown_shared import pytestmark as pytestmark
+import pytest
+from tests.kits.descent import PRODUCTION
+from tests.kits.measurement_file import again, table
+from tests.kits.rhode_island import NEEDED, lay_out_with_presence
 
 from confide import api
 
+pytestmark = [*NEEDED, pytest.mark.process]
+
 
 def test_a_real_state_comes_out_of_its_measurements_byte_by_byte(tmp_path: Path) -> None:
-    spec = lay_out(tmp_path, PRODUCTION)
+    spec = lay_out_with_presence(tmp_path, PRODUCTION)
     spec.write_text(spec.read_text() + "\n[output]\nmeasurements = true\n")
     first = api.run(spec, insecure_key="3c" * 32, processes=2)
     assert first.plan.counts > 40_000_000

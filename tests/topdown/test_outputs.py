@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.topdown.test_topdown import lay_out, released, run, sql
+from tests.kits.descent import lay_out, released, run, sql, table
 
 from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
@@ -27,11 +27,12 @@ from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
 from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulator, axes_of, histograms
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.population import Population, write_population
 from confide.releases.folder import sha256_of
 from confide.releases.load_spec import load_spec
 from confide.releases.run import RunResult
 from confide.releases.verify import verify
+
+pytestmark = pytest.mark.costly
 
 PERSONS = axes_of(load_schema("pl94-persons", Path()))
 UNITS = {"h1": [0, 1]}
@@ -52,15 +53,8 @@ def tabulation(name: str) -> TabulationFile:
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("few")
-    write_population(Population(12_000, 5), folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
-    return run(lay_out(tmp_path_factory.mktemp("sealed"), few))
+def few(people: Path) -> Path:
+    return people
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +66,6 @@ def sealed_units(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResu
     assert persons in text
     spec.write_text(text.replace(persons, UNITS_SPEC))
     return run(spec)
-
-
-def table(result: RunResult, name: str) -> str:
-    return f"read_parquet('{next((result.release / 'tables').glob(f'{name}.*parquet'))}')"
 
 
 def question(spec: Path) -> Question:

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.test_outputs import table
-from tests.topdown.test_topdown import COLUMNS, ENDLESS, run, sql
-from tests.topdown.test_topdown_shared import BLOCKS, FOLDER, PERSONS, lay_out
+from tests.kits.descent import COLUMNS, ENDLESS, run, sql, table
+from tests.kits.rhode_island import BLOCKS, FOLDER, PERSONS, lay_out_with_presence
 
 from confide.documents import load_schema, load_shipped
 from confide.inputs.pl94.layout import table_layout
@@ -23,6 +22,7 @@ PUBLISHED = FOLDER / "ri2010_pl94_all_levels.parquet"
 PERRY = FOLDER.parent / "ppmf2010_perry_al" / "ppmf_20210428_eps12-2_perry_al.parquet"
 
 pytestmark = [
+    pytest.mark.costly,
     pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.skipif(not PUBLISHED.exists() or not PERRY.exists(), reason="../shared/data is not there"),
@@ -39,8 +39,9 @@ LEVELS = {
 }
 
 
+@pytest.mark.process
 def test_without_noise_the_tables_are_those_that_were_published(tmp_path: Path) -> None:
-    result = run(lay_out(tmp_path, ENDLESS), processes=2)
+    result = run(lay_out_with_presence(tmp_path, ENDLESS), processes=2)
     verified = verify(result.release, lambda _: TopDown())
     assert verified.ok, verified.findings
     # The few persons of one block for whom its block table has no unit to live in are not in the records.

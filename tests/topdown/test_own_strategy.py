@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.test_topdown import lay_out, people, released, run, sql
+from tests.kits.descent import lay_out, released, run, sql
 
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import RunError
 from confide.mechanisms.topdown.problem import prepare
 
-__all__ = ["people"]
+pytestmark = pytest.mark.costly
 
 OWN = """
 id = "own"

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.bad_input import bad_input_kit
-from tests.topdown.topdown_kit import QUARTERS, released, rows_of, same_rows, sql, write_small_state
+from tests.kits import bad_input
+from tests.kits.topdown import QUARTERS, released, rows_of, same_rows, sql, write_small_state
 
 PERSONS = ["geocode", "hhgq", "votingage", "hispanic", "cenrace"]
 BLOCKS = ["geocode", "housing_units", "occupied_units", *QUARTERS]
@@ -46,7 +46,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def confide(*arguments: object) -> Any:
     """The command as it is typed, with --json; what it prints."""
-    done = bad_input_kit.confide(*arguments, "--json")
+    done = bad_input.confide(*arguments, "--json")
     assert done.exit_code == 0, done.text
     return done.json
 
@@ -63,6 +63,7 @@ def lay_out(folder: Path, second: Path, product: str, form: str) -> Path:
     return spec
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("product", "form"),
     [

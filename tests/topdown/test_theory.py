@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.topdown.evaluation_kit import STRATEGY
+from tests.kits.topdown_evaluation import STRATEGY
 
 from confide.geography import build_spine
 from confide.mechanisms.topdown.evaluation.theory import Theory, within_unit

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import pytest
+from tests.kits.descent import COLUMNS, ENDLESS, PRODUCTION, lay_out, released, run, sql
 
 from confide.engines import LocalEngine
 from confide.errors import RunError
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.noise import ReleaseKey
-from confide.population import Population, write_population
 from confide.privacy import ZCDP
-from confide.releases import run as execute
 from confide.releases.check import check
 from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger
@@ -30,80 +25,7 @@ from confide.releases.run import RunResult
 from confide.releases.verify import verify
 from confide.releases.workspace import Workspace
 
-KEY = ReleaseKey.choose("3c" * 32)
-PRODUCTION = "3212131612780/1929937650363"
-ENDLESS = 10**12
-
-SPEC = """
-[release]
-name = "descent"
-mechanism = "topdown"
-
-[data]
-records = "persons.parquet"
-blocks = "blocks.parquet"
-
-[geography]
-levels = [
-  {{ name = "state", digits = 2 }}, {{ name = "county", digits = 5 }},
-  {{ name = "tract", digits = 11 }}, {{ name = "block_group", digits = 12 }},
-]
-areas = [
-  {{ name = "place", column = "place", none = "99999" }},
-  {{ name = "cousub", column = "cousub" }},
-  {{ name = "aiannh", column = "aiannh", none = "9999" }},
-]
-
-[privacy]
-ledger = "people.ledger"
-budget = "{budget}"
-
-[topdown]
-strategy = "pl94-persons"
-root = "state"
-spine = "{spine}"
-"""
-
-
-@pytest.fixture(scope="session")
-def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("people")
-    write_population(Population(12_000, 5), folder)
-    return folder
-
-
-def lay_out(folder: Path, people: Path, *, budget: object = PRODUCTION, spine: str = "optimised") -> Path:
-    for name in ("persons.parquet", "blocks.parquet"):
-        shutil.copy(people / name, folder / name)
-    spec = folder / "spec.toml"
-    spec.write_text(SPEC.format(budget=budget, spine=spine))
-    Ledger.open_new(
-        folder / "people.ledger", data_set="people", definition="zcdp", neighbours="change-one", budget=10**13
-    )
-    return spec
-
-
-def run(spec: Path, processes: int = 1) -> RunResult:
-    loaded = load_spec(spec, {"topdown": TopDownSpec})
-
-    @contextmanager
-    def engine(scratch: Path) -> Iterator[LocalEngine]:
-        with LocalEngine(scratch, processes=processes) as opened:
-            yield opened
-
-    return execute.run(loaded, TopDown(), open_engine=engine, documents=lambda _: {}, progress=Silent(), chosen_key=KEY)
-
-
-def sql(text: str) -> list[tuple[object, ...]]:
-    with duckdb.connect() as connection:
-        return connection.execute(text).fetchall()
-
-
-def released(result: RunResult) -> str:
-    return f"read_parquet('{next((result.release / 'tables').glob('records*.parquet'))}')"
-
-
-COLUMNS = "geocode, hhgq, votingage, hispanic, cenrace"
+pytestmark = pytest.mark.costly
 
 
 @pytest.mark.parametrize("spine", ["optimised", "plain"])
@@ -127,9 +49,8 @@ def test_the_price_is_the_budget_exactly_although_units_are_bypassed(tmp_path: P
     assert sum(Fraction(measure.loss.rho) for measure in plan.measures) > Fraction(PRODUCTION)
 
 
-def test_what_is_promised_exactly_holds_in_the_written_records(tmp_path: Path, people: Path) -> None:
-    result = run(lay_out(tmp_path, people))
-    rows, blocks = released(result), f"read_parquet('{tmp_path}/blocks.parquet')"
+def test_what_is_promised_exactly_holds_in_the_written_records(sealed: RunResult, people: Path) -> None:
+    rows, blocks = released(sealed), f"read_parquet('{people}/blocks.parquet')"
     assert sql(f"SELECT count(*) FROM {rows}") == [(12_000,)]
     assert sql(f"SELECT count(*) FROM {rows} WHERE hhgq = 3 AND votingage = 0") == [(0,)]
     bounds = f"""
@@ -144,9 +65,8 @@ def test_what_is_promised_exactly_holds_in_the_written_records(tmp_path: Path, p
     assert sql(empty) == [(0,)]
 
 
-def test_verify_checks_every_constraint_from_the_files(tmp_path: Path, people: Path) -> None:
-    result = run(lay_out(tmp_path, people))
-    verified = verify(result.release, lambda _: TopDown())
+def test_verify_checks_every_constraint_from_the_files(sealed: RunResult) -> None:
+    verified = verify(sealed.release, lambda _: TopDown())
     assert verified.ok, verified.findings
     names = [check.name for check in verified.checks]
     assert any("structural zero" in name for name in names)
@@ -161,20 +81,20 @@ def test_verify_checks_every_constraint_from_the_files(tmp_path: Path, people: P
         ("* REPLACE ('nowhere' AS geocode)", "records: in blocks of the frame"),
     ],
 )
-def test_verify_finds_records_that_break_a_promise(tmp_path: Path, people: Path, change: str, check: str) -> None:
-    result = run(lay_out(tmp_path, people))
+def test_verify_finds_records_that_break_a_promise(tmp_path: Path, sealed: RunResult, change: str, check: str) -> None:
+    release = shutil.copytree(sealed.release, tmp_path / "release")
     for kind, options in (("parquet", ""), ("csv", "(HEADER)")):
-        file = next((result.release / "tables").glob(f"records*.{kind}"))
-        sql(f"COPY (SELECT {change} FROM {released(result)}) TO '{tmp_path}/forged.{kind}' {options}")
+        file = next((release / "tables").glob(f"records*.{kind}"))
+        sql(f"COPY (SELECT {change} FROM {released(sealed)}) TO '{tmp_path}/forged.{kind}' {options}")
         if kind == "parquet":
             continue
         shutil.move(tmp_path / "forged.csv", file)
-    shutil.move(tmp_path / "forged.parquet", next((result.release / "tables").glob("records*.parquet")))
-    manifest = json.loads((result.release / "manifest.json").read_text())
+    shutil.move(tmp_path / "forged.parquet", next((release / "tables").glob("records*.parquet")))
+    manifest = json.loads((release / "manifest.json").read_text())
     for entry in manifest["files"]:
-        entry["sha256"] = sha256_of(result.release / entry["path"])
-    (result.release / "manifest.json").write_text(json.dumps(manifest))
-    failed = [found.name for found in verify(result.release, lambda _: TopDown()).checks if not found.ok]
+        entry["sha256"] = sha256_of(release / entry["path"])
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    failed = [found.name for found in verify(release, lambda _: TopDown()).checks if not found.ok]
     assert any(name.startswith(check) for name in failed), failed
 
 
@@ -202,6 +122,7 @@ def test_with_a_nation_as_root_every_state_keeps_its_total(tmp_path: Path, peopl
     assert result.plan.loss == ZCDP("293764/114921")
 
 
+@pytest.mark.process
 def test_the_number_of_processes_does_not_change_a_byte(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,12 +151,10 @@ class StopHere(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("stopped_at", range(1, 5))
 def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
-    tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch, stopped_at: int
+    tmp_path: Path, people: Path, sealed: RunResult, monkeypatch: pytest.MonkeyPatch, stopped_at: int
 ) -> None:
     monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", 50)
-    calm, cut = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("cut")
-    expected = run(lay_out(calm, people)).release
-    spec = lay_out(cut, people)
+    spec = lay_out(tmp_path, people)
     with pytest.MonkeyPatch.context() as patch:
         import confide.engines.groups as groups
 
@@ -250,8 +169,8 @@ def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
         patch.setattr(groups, "_map_one", interrupted)
         with pytest.raises(StopHere):
             run(spec)
-    assert compare(expected, run(spec).release).ok
-    kinds = [entry.kind for entry in Ledger(cut / "people.ledger").history()]
+    assert compare(sealed.release, run(spec).release).ok
+    kinds = [entry.kind for entry in Ledger(tmp_path / "people.ledger").history()]
     assert kinds == ["open", "reserve", "measured", "sealed"]
 
 

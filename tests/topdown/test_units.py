@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.topdown.topdown_kit import (
+from tests.kits.topdown import (
     COUNTED,
     ENDLESS,
     KEY,
@@ -21,6 +21,8 @@ from tests.topdown.topdown_kit import (
 )
 
 from confide import api
+
+pytestmark = pytest.mark.costly
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94" / "ri2010_blocks_geo_units_gq.parquet"
 UNITS = "SELECT geocode, CAST(unnest(range({number})) * 0 + {h1} AS BIGINT) AS h1 FROM {rows}"
@@ -94,6 +96,7 @@ def test_vacant_and_occupied_add_up_to_the_units_of_every_block(tmp_path: Path, 
     assert charges(tmp_path) == ["open", "reserve", "measured", "sealed"]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/data/ri2010_pl94 is not there")

@@ -35,7 +35,7 @@ def read_published(
         for marginal, query in zip(of_queries, margins[table.name], strict=True):
             if (level, query) not in marginals:  # one measurement, shown in several tables
                 marginals[level, query] = _with_noise(marginal, laws[level, query])
-    largest = max((law.largest for law in laws.values() if law.largest is not None), default=None)
+    largest = max((law.bound for law in laws.values() if law.bound is not None), default=None)
     notes = (NOISE, *(() if largest is None else (BOUNDED.format(largest),)), *tables.notes)
     title = release_title(folder, manifest)
     return Published(attributes, tables.geography, tuple(marginals.values()), impossible(attributes), title, notes)
@@ -43,5 +43,5 @@ def read_published(
 
 def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
     """A marginal with the variance of its noise, and how far that can go."""
-    bound = None if law.largest is None else NoiseBound(law.largest)
+    bound = None if law.bound is None else NoiseBound(law.bound)
     return replace(marginal, variance=Fraction(law.variance()).limit_denominator(10**9), bound=bound)

@@ -169,7 +169,7 @@ def zcdp_power(rho: Exact, level: Exact, *, least_order: Exact = LEAST_ORDER, bo
     >>> f"{zcdp_power('2.56', '0.05', least_order=1):.6f}"
     '0.934316'
     >>> f"{zcdp_power('2.56', '0.05', both_directions=False):.6f}"
-    '0.945017'
+    '0.945027'
     """
     r, size = nonnegative(rho, "rho"), level_of(level)
     least = nonnegative(exact(least_order, "least_order") - 1, "least_order - 1")

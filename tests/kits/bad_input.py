@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import io
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -318,11 +321,32 @@ def both(*changes: Callable[[Path], object]) -> Callable[[Path], object]:
 
 
 def run_first(*, key: str | None = KEY) -> Callable[[Path], object]:
-    """A run to its end, before what spoils it."""
+    """A run to its end, before what spoils it. Of a project as it was made, the run is made once and copied."""
 
     def change(project: Path) -> None:
-        chosen = [] if key is None else ["--insecure-key", key]
-        outcome = confide("run", project / "spec.toml", "--processes", "1", *chosen)
-        assert outcome.exit_code == 0, outcome.text
+        if _inputs(project) == _inputs(_sealed(key)) and entries(project) == ["open"]:
+            shutil.copytree(_sealed(key), project, dirs_exist_ok=True)
+        else:
+            _run(project, key)
 
     return change
+
+
+def _run(project: Path, key: str | None) -> None:
+    chosen = [] if key is None else ["--insecure-key", key]
+    outcome = confide("run", project / "spec.toml", "--processes", "1", *chosen)
+    assert outcome.exit_code == 0, outcome.text
+
+
+@cache
+def _sealed(key: str | None) -> Path:
+    """The project as it was made, after its run."""
+    folder = make_project(Path(tempfile.mkdtemp(prefix="sealed-")) / "project")
+    atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
+    _run(folder, key)
+    return folder
+
+
+def _inputs(project: Path) -> list[bytes | None]:
+    names = ("spec.toml", "schema.toml", "persons.parquet", "blocks.parquet")
+    return [(project / name).read_bytes() if (project / name).exists() else None for name in names]

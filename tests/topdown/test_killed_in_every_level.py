@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.topdown.topdown_kit import KEY, charges, write_small_state, write_spec
+from tests.kits.topdown import KEY, charges, write_small_state, write_spec
 
 from confide import api
 from confide.releases.replay import compare
+
+pytestmark = pytest.mark.process
 
 LEVELS = ["state", "county", "tract", "block_group", "block"]
 CHILDREN = 2

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.safetab.code_kit import NAMES, TEXTS
 
 from confide import official_safetab
 from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
@@ -28,6 +27,7 @@ from confide.noise import NoiseDistribution, NoiseStream, ReleaseKey, derive_str
 from confide.official_safetab import Executed
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
 from confide.releases.mechanism import NoiseSource
+from tests.kits.safetab_codes import NAMES, TEXTS
 
 KEY = "5a" * 32
 MEMORY = "1GiB"

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.safetab.safetab_kit import level_of, measured
+from tests.kits.safetab import level_of, measured
 
 from confide.mechanisms.safetab.plan import is_sparse
 from confide.mechanisms.safetab.problem import GroupLevel

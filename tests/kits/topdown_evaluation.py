@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.topdown.land_kit import strategy_text
 
 from confide import api
 from confide.releases.ledger import Ledger
+from tests.kits.topdown_strategy import strategy_text
 
 STRATEGY = strategy_text(
     "small",

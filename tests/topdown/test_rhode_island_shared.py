@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.topdown.topdown_kit import KEY, QUARTERS, released, rows_of, sql, write_spec
+from tests.kits.rhode_island import BLOCKS, KEYS, NEEDED, PERSONS, lay_out_as_published
+from tests.kits.topdown import KEY, released, rows_of, sql
 
 from confide import api
 from confide.engines import LocalEngine
@@ -24,33 +25,11 @@ from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.releases.load_spec import load_spec
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
-BLOCKS = FOLDER / "ri2010_blocks_geo_units_gq.parquet"
-PERSONS = FOLDER / "ri2010_person.parquet"
-KEYS = [f"{number:02x}" * 32 for number in range(0x11, 0x1B)]
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.shared,
-    pytest.mark.skipif(not PERSONS.exists(), reason="../shared/data/ri2010_pl94 is not there"),
-]
-
-
-RECORDS_ALONE = 'formats = ["parquet"]\ntables = []\nmicrodata = ["records"]'
-
-
-def lay_out(folder: Path, around: list[str] | None = None, output: str = RECORDS_ALONE) -> Path:
-    """A spec over the files as they are: columns are mapped by name, persons in quarters stand for facilities."""
-    names = {"housing_units": "hu_total", "place": "PLACE", "cousub": "COUSUB", "aiannh": "AIANHH"}
-    names |= {name: f"{name}_imputed" for name in QUARTERS}
-    columns = ", ".join(f'{ours} = "{theirs}"' for ours, theirs in names.items())
-    presence = ", ".join(f'"{name}"' for name in QUARTERS)
-    data = f"block_columns = {{ {columns} }}\npresence = [{presence}]"
-    return write_spec(folder, records=str(PERSONS), blocks=str(BLOCKS), data=data, output=output, around=around)
+pytestmark = [*NEEDED, pytest.mark.process]
 
 
 def prepared(folder: Path, around: list[str] | None) -> Question:
-    loaded = load_spec(lay_out(folder, around), {"topdown": TopDownSpec})
+    loaded = load_spec(lay_out_as_published(folder, around), {"topdown": TopDownSpec})
     with LocalEngine(folder / "scratch", processes=1) as engine:
         return TopDown().prepare(loaded, engine)
 
@@ -127,7 +106,9 @@ def over_keys(
     found = []
     for key in KEYS:
         folder = tmp_path_factory.mktemp("key")
-        found.append(figures(file, api.run(lay_out(folder, around), processes=2, insecure_key=key).release))
+        found.append(
+            figures(file, api.run(lay_out_as_published(folder, around), processes=2, insecure_key=key).release)
+        )
         shutil.rmtree(folder)
     return question, found
 
@@ -220,11 +201,11 @@ def test_a_real_state_takes_less_than_ninety_seconds_and_three_gigabytes(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """From Parquet to a verified release with warm caches; a first run, which has to compile, at most 30 s more."""
-    timed(lay_out(tmp_path_factory.mktemp("warm"), output=""))
-    seconds, gigabytes = timed(lay_out(tmp_path_factory.mktemp("real"), output=""))
+    timed(lay_out_as_published(tmp_path_factory.mktemp("warm"), output=""))
+    seconds, gigabytes = timed(lay_out_as_published(tmp_path_factory.mktemp("real"), output=""))
     assert seconds < 90, seconds
     assert gigabytes < 3, gigabytes
     cache = tmp_path_factory.mktemp("cache")
-    first, _ = timed(lay_out(tmp_path_factory.mktemp("first"), output=""), NUMBA_CACHE_DIR=str(cache))
+    first, _ = timed(lay_out_as_published(tmp_path_factory.mktemp("first"), output=""), NUMBA_CACHE_DIR=str(cache))
     assert any(cache.rglob("*.nbc"))
     assert first - seconds < 30, (first, seconds)

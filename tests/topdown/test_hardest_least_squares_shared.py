@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.estimation.least_squares_kit import Assembled
-from tests.topdown.test_bars_shared import KEYS, PERSONS, lay_out
+from tests.kits.least_squares import Assembled
+from tests.kits.rhode_island import KEYS, NEEDED, lay_out_as_published
 
 from confide import api
 from confide.arrays import Floats
@@ -15,11 +15,7 @@ from confide.estimation.node_problem import NodeProblem
 from confide.estimation.prepare import prepare, reference_point
 from confide.mechanisms.topdown import node
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.shared,
-    pytest.mark.skipif(not PERSONS.exists(), reason="../shared/data/ri2010_pl94 is not there"),
-]
+pytestmark = [*NEEDED, pytest.mark.costly]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +67,7 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> list[Solved]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node, "solve", watched)
-        api.run(lay_out(tmp_path_factory.mktemp("real")), processes=1, insecure_key=KEYS[0])
+        api.run(lay_out_as_published(tmp_path_factory.mktemp("real")), processes=1, insecure_key=KEYS[0])
     assert next(numbers) > 1_000
     return hardest(found)
 

@@ -1,0 +1,1 @@
+"""What tests share: small inputs, references that share no code with the package, releases to look at."""
