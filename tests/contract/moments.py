@@ -29,7 +29,7 @@ class Watched:
         self._at = at
 
     @contextmanager
-    def stage(self, title: str, steps: int) -> Iterator[Callable[[int], None]]:  # noqa: ARG002
+    def stage(self, title: str, steps: int) -> Iterator[Callable[[int], None]]:
         done = 0
 
         def advance(steps: int) -> None:

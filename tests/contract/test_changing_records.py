@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,7 +87,7 @@ def test_records_that_change_are_refused_or_have_been_read(
     for number in few_steps(moments):
         project = lay_out(name, tmp_path / str(number))
         original = largest_input(project).read_bytes()
-        findings = findings_of(lambda: project.run(progress=changing(project, number, CHANGES[change])))
+        findings = findings_of(partial(project.run, progress=changing(project, number, CHANGES[change])))
         assert largest_input(project).read_bytes() != original, f"nothing was changed at the {moments[number]}"
         if findings:
             assert not list(project.run_folder.glob("release*")), moments[number]
