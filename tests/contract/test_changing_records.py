@@ -67,10 +67,11 @@ def written(file: Path, rows: list[bytes] | list[pa.Table]) -> bytes:
 def changing(project: Project, number: int, change: Change) -> Watched:
     """A display of progress that changes the largest of the inputs at one moment of a run."""
     moments = iter(range(10_000))
+    file = largest_input(project)
 
     def at(_: str) -> None:
         if next(moments) == number:
-            change(largest_input(project))
+            change(file)
 
     return Watched(at)
 
@@ -86,13 +87,14 @@ def test_records_that_change_are_refused_or_have_been_read(
     wrong, refused = [], []
     for number in few_steps(moments):
         project = lay_out(name, tmp_path / str(number))
-        original = largest_input(project).read_bytes()
+        file = largest_input(project)
+        original = file.read_bytes()
         findings = findings_of(partial(project.run, progress=changing(project, number, CHANGES[change])))
-        assert largest_input(project).read_bytes() != original, f"nothing was changed at the {moments[number]}"
+        assert file.read_bytes() != original, f"nothing was changed at the {moments[number]}"
         if findings:
             assert not list(project.run_folder.glob("release*")), moments[number]
             assert project.charges() in ([], ["open"], ["open", "reserve"]), moments[number]
-            refused.append((project, original))
+            refused.append((project, file, original))
         elif not differences(digests(project.release), expected(name)):
             # Nothing reads the records any more: a later change would have been seen now.
             break
@@ -112,9 +114,9 @@ def started_with(name: str, change: Change, folder: Path) -> dict[str, str]:
     return digests(project.release)
 
 
-def assert_goes_on(project: Project, original: bytes) -> None:
+def assert_goes_on(project: Project, file: Path, original: bytes) -> None:
     """With the records as they were, the same command makes the release that it would have made."""
-    largest_input(project).write_bytes(original)
+    file.write_bytes(original)
     project.run()
     assert differences(digests(project.release), expected(project.name)) == []
     assert project.charges() == charged_once(project.name)
