@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.kit import NAMES, Project, lay_out
+from tests.contract.moments import Watched
 
 
 @pytest.fixture(params=NAMES)
@@ -23,15 +24,20 @@ def project(name: str, tmp_path: Path) -> Project:
     return lay_out(name, tmp_path / name)
 
 
+MOMENTS: dict[str, list[str]] = {}
+"""The moments of the release of each example that :func:`seal` has made."""
+
+
 @pytest.fixture(scope="session")
 def seal(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
     """Makes the release of an example when it is first asked for."""
 
     @cache
     def sealed(name: str) -> Project:
-        made = lay_out(name, tmp_path_factory.mktemp("sealed") / name)
-        made.run()
-        return made
+        project = lay_out(name, tmp_path_factory.mktemp("sealed") / name)
+        MOMENTS[name] = []
+        project.run(progress=Watched(MOMENTS[name].append))
+        return project
 
     return sealed
 
@@ -40,3 +46,9 @@ def seal(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
 def sealed(name: str, seal: Callable[[str], Project]) -> Project:
     """The sealed release of an example, to look at and not to touch."""
     return seal(name)
+
+
+@pytest.fixture
+def moments(sealed: Project) -> list[str]:
+    """Every beginning, step and end of a stage of a release that nobody disturbs, in order."""
+    return MOMENTS[sealed.name]

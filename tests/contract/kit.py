@@ -1,4 +1,4 @@
-"""What the tests of the contract know of Confide: its verbs, its errors, and the four names imported below.
+"""What the tests of the contract know of Confide: its verbs, its errors, and the names imported below.
 
 Where code moves, the imports of this file move with it, and no other line of the contract does.
 """
@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import confide
 from confide.attacks.reconstruction import read_source as read_source
 from confide.attacks.reconstruction import reconstruct as reconstruct
+from confide.errors import ConfideError as ConfideError
+from confide.errors import Finding as Finding
 from confide.mechanisms import MECHANISMS
 from confide.releases.ledger import Ledger
 from confide.version import __version__
@@ -23,6 +26,8 @@ from confide.version import __version__
 KEY = "c0ffee1e" * 8
 """The key that every example is released with, where a release has one."""
 MANIFEST = "manifest.json"
+HASH_OF_VERIFY = "confide.releases.verify.sha256_of"
+"""What ``verify`` hashes files with, for a test that takes it away."""
 SPEC = "spec.toml"
 LEDGER = "data-set.ledger"
 EXAMPLES = Path(__file__).parent / "examples"
@@ -93,6 +98,16 @@ class Project:
         named = str(self.values["data"].get("schema", ""))
         return self.folder / named if named.endswith(".toml") else None
 
+    @property
+    def given(self) -> list[Path]:
+        """The files and folders that the spec names under ``[data]``."""
+        named = (self.folder / value for value in self.values["data"].values() if isinstance(value, str) and value)
+        return [path for path in named if path.exists()]
+
+    def copy(self, folder: Path) -> Project:
+        """The same in another folder, with whatever has been made of it."""
+        return Project(self.name, Path(shutil.copytree(self.folder, folder)))
+
     def charges(self) -> list[str]:
         """The kinds of entries of the ledger; none where there is none."""
         return [] if self.ledger is None else [entry.kind for entry in Ledger(self.ledger).history()]
@@ -119,6 +134,25 @@ def lay_out(name: str, folder: Path) -> Project:
             delta=privacy["delta"] if privacy["definition"] == "approximate" else 0,
         )
     return project
+
+
+def charged_once(name: str) -> list[str]:
+    """What the ledger of an example holds once its release is sealed."""
+    return ["open", "reserve", "measured", "sealed"] if accounted(name) else []
+
+
+def findings_of(verb: Callable[[], object]) -> list[Finding]:
+    """What a verb refuses with: at least one error, each with what, and a remedy. Nothing, if it does not refuse."""
+    try:
+        verb()
+    except ConfideError as refusal:
+        errors = [finding for finding in refusal.findings if finding.severity == "error"]
+        assert errors, "refused without an error"
+        for finding in errors:
+            assert finding.what, finding
+            assert finding.remedy, finding
+        return errors
+    return []
 
 
 def tree(folder: Path) -> dict[str, bytes]:

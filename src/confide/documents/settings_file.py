@@ -497,12 +497,18 @@ def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
 def keys_at(model: type[BaseModel], path: KeyPath, values: Any) -> list[str]:
     """The keys that a model allows at a path of a file.
 
+    Args:
+        model: The model of the file.
+        path: Where a table stands in the file.
+        values: The file's values, which say what was meant where a model has choices.
+
+    Returns:
+        The keys in alphabetical order; none where the model has no table with keys of its own.
+
     >>> class Table(Part):
     ...     name: str
     ...     level: str = "block"
-    >>> class Tables(Part):
-    ...     tables: list[Table]
-    >>> keys_at(Tables, ("tables", 0), {"tables": [{"nam": "P12"}]})
+    >>> keys_at(Table, (), {"nam": "P12"})
     ['level', 'name']
     """
     schema = _json_schema(model)

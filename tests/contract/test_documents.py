@@ -1,0 +1,36 @@
+"""A release comes with a certificate or a statement, and nobody can take a trial for a release."""
+
+from __future__ import annotations
+
+import html
+import json
+
+from tests.contract.kit import MANIFEST, Project, accounted, keyed
+
+STAMP = "NOT FOR RELEASE"
+
+
+def test_it_seals_a_certificate_or_a_statement(sealed: Project) -> None:
+    (document,) = sealed.release.glob("*.html")
+    manifest = json.loads((sealed.release / MANIFEST).read_text(encoding="utf-8"))
+    certified = manifest["privacy"]["loss"] is not None
+    assert certified or not accounted(sealed.name)
+    assert document.name == ("certificate.html" if certified else "statement.html")
+    text = document.read_text(encoding="utf-8")
+    assert html.escape(sealed.values["release"]["title"]) in text
+    assert len(text) > 1_000
+    assert (STAMP in text) == keyed(sealed.name)
+    (listed,) = [file for file in manifest["files"] if file["path"] == document.name]
+    assert listed["bytes"] == document.stat().st_size
+    for sentence in manifest["privacy"]["in_words"]:
+        assert sentence in html.unescape(text)
+
+
+def test_a_trial_is_stamped_everywhere(sealed: Project) -> None:
+    manifest = json.loads((sealed.release / MANIFEST).read_text(encoding="utf-8"))
+    assert manifest.get("stamp") == (STAMP if keyed(sealed.name) else None)
+    names = {path.name for path in sealed.release.rglob("*") if path.is_file()}
+    assert ("NOT-FOR-RELEASE.txt" in names) == keyed(sealed.name)
+    tables = {name for name in names if name.endswith((".parquet", ".csv"))}
+    assert tables
+    assert {name for name in tables if "NOT-FOR-RELEASE" in name} == (tables if keyed(sealed.name) else set())

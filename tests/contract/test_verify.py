@@ -1,0 +1,194 @@
+"""``verify`` finds every changed byte of a release; and, with the ledger, every changed value of its manifest.
+
+Without a ledger a manifest vouches for itself: what it says beyond hashes, plan, loss and stamp can be changed by
+whoever changes it, as ``docs/concepts/release.md`` states.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import confide
+from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, Project, findings_of, tree
+
+Keys = tuple[str | int, ...]
+VALUES = 150
+"""So many values of a manifest are changed, one after the other; evenly spread where there are more."""
+
+
+FILES = 16
+"""So many files are changed in every way; evenly spread where there are more."""
+
+
+def agrees(release: Path, ledger: Path | None = None) -> bool:
+    """Whether ``verify`` finds nothing. What it finds has a remedy, and it never fails otherwise."""
+    answers: list[Any] = []
+    if findings_of(lambda: answers.append(confide.verify(release, ledger=ledger))):
+        return False
+    (verification,) = answers
+    assert verification.ok == (not verification.findings)
+    assert all(finding.remedy for finding in verification.findings)
+    return bool(verification.ok)
+
+
+@pytest.fixture
+def release(sealed: Project, tmp_path: Path) -> Path:
+    """A copy of the release, to be changed."""
+    return sealed.copy(tmp_path / "copy").release
+
+
+def changes_of_a_file(content: bytes) -> Iterator[tuple[str, bytes]]:
+    for where, position in (("first", 0), ("middle", len(content) // 2), ("last", len(content) - 1)):
+        yield f"its {where} byte", content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
+    yield "its last byte is gone", content[:-1]
+    yield "half of it is gone", content[: len(content) // 2]
+    yield "nothing is left of it", b""
+    yield "a byte is added", content + b"\n"
+
+
+def unnoticed(release: Path, files: list[Path]) -> list[str]:
+    """The changes of these files that ``verify`` does not find. Each is taken back.
+
+    Of many files some are changed in every way, and the others in their middle byte alone.
+    """
+    result, in_every_way = [], files[:: -(-len(files) // FILES)]
+    for file in files:
+        content = file.read_bytes()
+        changes = list(changes_of_a_file(content))
+        for change, other in changes if file in in_every_way else changes[1:2]:
+            file.write_bytes(other)
+            if agrees(release):
+                result.append(f"{file.name}: {change}")
+        file.unlink()
+        if agrees(release):
+            result.append(f"{file.name}: removed")
+        file.write_bytes(content)
+    return result
+
+
+def listed_files(release: Path) -> list[Path]:
+    return [path for path in sorted(release.rglob("*")) if path.is_file() and path.name != MANIFEST]
+
+
+def test_a_release_as_it_was_sealed_agrees(sealed: Project) -> None:
+    assert agrees(sealed.release)
+    assert agrees(sealed.release, sealed.ledger)
+
+
+def test_every_changed_byte_of_every_file_is_found(sealed: Project, release: Path) -> None:
+    assert unnoticed(release, listed_files(release)) == []
+    assert tree(release) == tree(sealed.release)
+    assert agrees(release)
+
+
+def test_files_that_are_exchanged_or_added_are_found(release: Path) -> None:
+    first, second = listed_files(release)[:2]
+    contents = first.read_bytes(), second.read_bytes()
+    first.write_bytes(contents[1])
+    second.write_bytes(contents[0])
+    assert not agrees(release)
+    first.write_bytes(contents[0])
+    second.write_bytes(contents[1])
+    assert agrees(release)
+    for extra in (release / "extra.txt", first.parent / ".hidden", release / "folder" / "deep.csv"):
+        extra.parent.mkdir(exist_ok=True)
+        extra.write_bytes(b"")
+        assert not agrees(release), extra.name
+        extra.unlink()
+    assert agrees(release)
+
+
+def test_a_manifest_that_cannot_be_read_is_refused(release: Path) -> None:
+    manifest = release / MANIFEST
+    content = manifest.read_bytes()
+    for other in (b"", content[: len(content) // 2], b"[]", b"{}", b"\xff" + content):
+        manifest.write_bytes(other)
+        assert not agrees(release), other[:10]
+    manifest.unlink()
+    assert not agrees(release)
+
+
+def test_a_verify_that_skips_hashes_would_be_noticed(
+    seal: Callable[[str], Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests above can fail: they count on hashes, and see what goes unnoticed without them."""
+    release = seal(NAMES[0]).copy(tmp_path / "copy").release
+    manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
+    hashes = {str(release / file["path"]): file["sha256"] for file in manifest["files"]}
+    (document,) = release.glob("*.html")
+    monkeypatch.setattr(HASH_OF_VERIFY, lambda path: hashes[str(path)])
+    assert len(unnoticed(release, [document])) == 7
+    assert agrees(release)
+
+
+# Values of the manifest
+
+
+def leaves(value: Any, path: Keys = ()) -> Iterator[Keys]:
+    """Where every value of a manifest is that has no values of its own."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield from leaves(inner, (*path, key))
+    if not isinstance(value, (dict, list)):
+        yield path
+
+
+def another(value: Any) -> Any:
+    """A value of the same kind that is not the same."""
+    if isinstance(value, bool) or value is None:
+        return value is not True
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 2 + 1
+    return ("1" if value[:1] != "1" else "2") + value[1:]
+
+
+def agreeing_values(release: Path, paths: list[Keys], verify: Callable[[Path], bool]) -> list[Keys]:
+    """The values that can be changed, one at a time, without that ``verify`` finds it. Each is taken back."""
+    file = release / MANIFEST
+    content = file.read_bytes()
+    manifest = json.loads(content)
+    result = []
+    for path in paths:
+        place = manifest
+        for key in path[:-1]:
+            place = place[key]
+        value, place[path[-1]] = place[path[-1]], another(place[path[-1]])
+        file.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        if verify(release):
+            result.append(path)
+        place[path[-1]] = value
+    file.write_bytes(content)
+    return result
+
+
+def some(paths: list[Keys], at_most: int) -> list[Keys]:
+    return paths[:: -(-len(paths) // at_most)] if paths else []
+
+
+def test_the_ledger_finds_every_changed_value_of_the_manifest(sealed: Project, release: Path) -> None:
+    if sealed.ledger is None:
+        pytest.skip("a release without a ledger: its office keeps or publishes the hash of its manifest")
+    paths = some(list(leaves(json.loads((release / MANIFEST).read_text(encoding="utf-8")))), VALUES)
+    assert agreeing_values(release, paths, lambda folder: agrees(folder, sealed.ledger)) == []
+    assert agrees(release, sealed.ledger)
+
+
+def test_a_manifest_that_does_not_agree_with_itself_is_found_without_a_ledger(release: Path) -> None:
+    """What ``verify`` promises to whoever has nothing but the release: hashes, plan, loss and stamp."""
+    manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
+    paths = list(leaves(manifest))
+    hashes = [path for path in paths if path[0] == "files" and path[-1] in ("path", "sha256")]
+    assert agreeing_values(release, some(hashes, 30), agrees) == []
+    own = [path for path in paths if path[0] in ("plan_hash", "stamp") or path[:2] == ("privacy", "loss")]
+    assert own
+    assert agreeing_values(release, own, agrees) == []
+    # The plan is read before it is hashed, and its format is not a part of what is read.
+    plan = [path for path in paths if path[0] == "plan" and path[1] != "format"]
+    assert agreeing_values(release, some(plan, 10), agrees) == []
