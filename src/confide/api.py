@@ -31,6 +31,7 @@ from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.load_spec import LoadedSpec, load_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
+from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.verify import Verification
 from confide.releases.workspace import Workspace, changed, no_room_is_an_error
@@ -38,8 +39,6 @@ from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
 
 if TYPE_CHECKING:
     from confide.population import OfficialFiles, PopulationFiles
-
-DEFAULT_MEMORY = "4GiB"
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,14 @@ def new(
 
 def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
     """The draft of a mechanism, or of a comparison, which is none; raises with the names that there are."""
-    from confide.comparison.comparison_spec import COMPARISON, comparison_draft
+    from confide.comparison.comparison_spec import COMPARISON_DRAFT, comparison_draft
 
     if name in MECHANISMS:
         draft = MECHANISMS[name].draft(product, values)
         if draft is not None:
             return draft
     started = [each for each in MECHANISMS if MECHANISMS[each].draft(None, {}) is not None]
-    one_of("mechanism", name, [*started, COMPARISON])
+    one_of("mechanism", name, [*started, COMPARISON_DRAFT])
     return comparison_draft(product, values)
 
 

@@ -45,7 +45,7 @@ class DemoRelease(TypedAnswer):
         return {
             "release": str(self.run.release),
             "dossier": str(self.evaluated.dossier),
-            "cost": self.run.plan.loss.as_dict() if self.run.plan.accounted else None,
+            "cost": self.run.plan.loss.as_dict() if self.run.plan.has_loss else None,
             "verified": self.verification.ok,
         }
 

@@ -310,8 +310,8 @@ def _plan(query: Query, rho: Exact | None, epsilon: Exact | None, neighbours: Ne
         )
     definition = Definition.ZCDP if rho is not None else Definition.PURE
     queries = list(query.margins()) if margins == "all" else [query]
-    share = exact(rho if rho is not None else epsilon, "rho" if rho is not None else "epsilon") / len(queries)
-    loss = ZCDP(share) if definition is Definition.ZCDP else PureDP(share)
+    parts = len(queries)
+    loss = ZCDP(exact(rho, "rho") / parts) if rho is not None else PureDP(exact(epsilon or 0, "epsilon") / parts)
     law = calibrate(loss, neighbours)
     check_width(law)
     measures = tuple(

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from types import FrameType
@@ -100,7 +100,7 @@ def _instead(folder: Path) -> Iterator[Any]:
         changes: dict[str, Any] = {"output": output}
         if api.MECHANISMS[spec.release.mechanism].accounted:
             changes["privacy"] = spec.privacy.model_copy(update={"ledger": str(_open_ledger(loaded, folder))})
-        return LoadedSpec(spec.model_copy(update=changes), loaded.path, loaded.text)
+        return replace(loaded, value=spec.model_copy(update=changes))
 
     api.load = trial
     try:
@@ -136,7 +136,9 @@ class _Steps:
         if event not in ("call", "return"):
             return
         code = frame.f_code
-        if not code.co_filename.startswith(str(HOUSE)) or code.co_filename == __file__:
+        if not (code.co_filename.startswith(str(HOUSE)) and code.co_filename.endswith(".py")):
+            return
+        if code.co_filename == __file__:
             return
         step = 1 if event == "call" else -1
         if not code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or a class: it is being imported

@@ -263,12 +263,12 @@ def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
         yield wrong(("attack", "attacker"), inner.what, found, expected)
 
 
-COMPARISON = "comparison"
+COMPARISON_DRAFT = "comparison"
 """What ``confide new`` calls the draft of a comparison."""
 
 
 def comparison_draft(product: str | None, values: Mapping[str, str]) -> Draft:
     """The spec of a comparison to start from."""
-    no_product(COMPARISON, product)
+    no_product(COMPARISON_DRAFT, product)
     named = {"title": "A made-up state, protected in six ways", "made_up": "100000"} | dict(values)
     return Draft(render("comparison.toml.j2", **named, file=SPEC))

@@ -16,7 +16,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from confide import api
 from confide.attacks.reconstruction import read_release
 from confide.comparison.common_tables import KIND, LEVELS, schema_text
 from confide.comparison.compared_people import (
@@ -44,6 +43,7 @@ from confide.engines import LocalEngine, Source
 from confide.engines.atomic_files import private_folder, write_text
 from confide.errors import Finding, Place, SpecError
 from confide.exact import exact
+from confide.mechanisms import MECHANISMS, SPECS
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.swapping import load_settings
 from confide.mechanisms.swapping.settings import settings_values
@@ -51,8 +51,10 @@ from confide.noise import ReleaseKey
 from confide.noise.ptables import DECIMAL
 from confide.privacy.conversion import cks_epsilon
 from confide.releases.ledger import Ledger
+from confide.releases.load_spec import load_spec
 from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published
+from confide.releases.run import DEFAULT_MEMORY, choose_engine, run
 
 SPEC, LEDGER, RUN, STRATEGY = "spec.toml", "comparison.ledger", "run", "strategy.toml"
 KEYED, KEY_COLUMN = "keyed.parquet", "record_key"
@@ -114,7 +116,15 @@ class ProtectionJob:
     def release(self, parts: Mapping[str, Any], schema: Path, *, keyed: bool = True) -> Published:
         """The release of a spec, sealed (if it is there already, nothing is done), as its mechanism reads it back."""
         key = self.key("release") if keyed else None
-        folder = api.run(self.spec(parts), processes=self.processes, insecure_key=key, progress=self.progress).release
+        loaded = load_spec(self.spec(parts), SPECS)
+        mechanism = MECHANISMS[loaded.spec.release.mechanism]
+        folder = run(
+            loaded,
+            mechanism,
+            open_engine=choose_engine("local", mechanism, processes=self.processes, memory=DEFAULT_MEMORY),
+            progress=self.progress,
+            chosen_key=None if key is None else ReleaseKey.choose(key),
+        ).release
         return read_release(folder, schema)
 
     @property

@@ -46,6 +46,8 @@ class Checked:
     findings: tuple[Finding, ...]
     summary: Summary | None = None
     """What the release would have and cost, for a terminal."""
+    fingerprint: str = ""
+    """Of the records, taken before they were looked at: a run is bound to the very records that were checked."""
 
     def ready(self) -> Plan:
         """The plan, if nothing stands in the way of a run; raises with all findings otherwise."""
@@ -102,13 +104,14 @@ def check(
     if begun is None:
         findings += room(workspace, mechanism.bytes_needed(problem, plan))
     job = Job(loaded, plan, engine, workspace, progress)
+    fingerprint = mechanism.fingerprint(problem)
     with progress.stage("Checking records", 1) as advance:
         try:
             findings += mechanism.check(problem, job)
         except InputError as error:
             findings += error.findings
         advance(1)
-    return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan))
+    return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan), fingerprint)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from confide.errors import Finding, Place, RunError
 from confide.releases.folder import MANIFEST
-from confide.releases.run import changed
-from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
+from confide.releases.workspace import RunIdentity, Workspace, changed, no_room_is_an_error
 
 
 def check_same_question(runs: Sequence[tuple[Path, RunIdentity]]) -> None:

@@ -51,7 +51,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
             plan = checked.ready()
             if plan.hash != identity.plan_hash:
                 raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
-            if mechanism.fingerprint(checked.problem) != identity.records_fingerprint:
+            if checked.fingerprint != identity.records_fingerprint:
                 raise changed("the records are not those of the release", original)
             key = keys.recall(original.key_file)
             produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)

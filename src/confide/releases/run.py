@@ -36,6 +36,9 @@ from confide.releases.plan import Plan
 from confide.releases.progress import Progress
 from confide.releases.workspace import RunIdentity, Workspace, changed, new_run_id, no_room_is_an_error
 
+DEFAULT_MEMORY = "4GiB"
+"""The most memory that an engine uses, unless somebody says otherwise."""
+
 OpenEngine = Callable[[Path], AbstractContextManager[Engine]]
 """Opens an engine that keeps its intermediate rows in the given folder."""
 
@@ -89,8 +92,7 @@ def run(
         plan = checked.ready()
         for warning in checked.findings:
             progress.note(f"{warning.severity} {warning}")
-        fingerprint = mechanism.fingerprint(checked.problem)
-        identity = _identify(loaded, checked, workspace, fingerprint, chosen_key)
+        identity = _identify(loaded, checked, workspace, checked.fingerprint, chosen_key)
         charged, drawn = None, workspace.measured.exists()
         if mechanism.accounted:
             charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace)
