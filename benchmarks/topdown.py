@@ -31,8 +31,8 @@ from confide.mechanisms.topdown.problem import Question
 from confide.noise import ReleaseKey
 from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
-from confide.releases.load_spec import LoadedSpec, load_spec
 from confide.releases.run import run
+from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import verify
 
 NATION = {"us": 1, "state": 51, "county": 3_143, "tract": 84_414, "block": 5_892_698}

@@ -28,11 +28,11 @@ from confide.releases.check import Checked
 from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, write_spec
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
-from confide.releases.load_spec import LoadedSpec, load_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
+from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import Workspace, changed, no_room_is_an_error
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating

@@ -25,7 +25,7 @@ from typing import Any
 from confide import api
 from confide.cli.main import app
 from confide.releases.ledger import Ledger
-from confide.releases.load_spec import LoadedSpec
+from confide.releases.spec import LoadedSpec
 
 HOUSE = Path(__file__).parent
 TRIAL_KEY = "0f" * 32

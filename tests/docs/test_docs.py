@@ -19,7 +19,7 @@ from confide.cli.main import app
 from confide.documents import parse_schema
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.releases.ledger import Ledger
-from confide.releases.load_spec import load_spec
+from confide.releases.spec import load_spec
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

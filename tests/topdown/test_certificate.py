@@ -32,9 +32,8 @@ from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.population import Population, write_population
 from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event_epsilon_bracket, noisy_cells
-from confide.releases.manifest import privacy_of
-from confide.releases.plan import Plan, PlannedMeasurement, read_plan
-from confide.releases.summary import measured_levels
+from confide.releases.folder import privacy_of
+from confide.releases.plan import Plan, PlannedMeasurement, measured_levels, read_plan
 
 pytestmark = pytest.mark.costly
 

@@ -28,8 +28,8 @@ from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulat
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.releases.folder import sha256_of
-from confide.releases.load_spec import load_spec
 from confide.releases.run import RunResult
+from confide.releases.spec import load_spec
 from confide.releases.verify import verify
 
 pytestmark = pytest.mark.costly

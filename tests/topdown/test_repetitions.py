@@ -29,9 +29,9 @@ from confide.mechanisms.topdown.mechanism import TopDown, _Drawn
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey
-from confide.releases.load_spec import load_spec
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
 
 REPETITIONS = 1_000

@@ -23,7 +23,7 @@ from confide.mechanisms.topdown.evaluation.theory import Theory
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.releases.load_spec import load_spec
+from confide.releases.spec import load_spec
 
 pytestmark = [*NEEDED, pytest.mark.process]
 

@@ -18,10 +18,10 @@ from confide.privacy import ZCDP
 from confide.releases.check import check
 from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger
-from confide.releases.load_spec import load_spec
 from confide.releases.progress import Silent
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
+from confide.releases.spec import load_spec
 from confide.releases.verify import verify
 from confide.releases.workspace import Workspace
 

@@ -25,7 +25,7 @@ from confide.cli.show import (
     show_findings,
     table,
 )
-from confide.releases.summary import NO_BUDGET, Summary
+from confide.releases.plan import NO_BUDGET, Summary
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 

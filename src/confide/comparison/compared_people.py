@@ -32,8 +32,8 @@ from confide.geography import Spine
 from confide.inputs.frame import LevelRule, missing_columns, read_counts, read_frame, wrong_code_types
 from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
 from confide.population import simulate
-from confide.releases.load_spec import find_sources
 from confide.releases.progress import Progress
+from confide.releases.spec import find_sources
 from confide.schema import Attribute
 
 # The people and the blocks of a comparison, read from Parquet or CSV and checked before anything is made of them.

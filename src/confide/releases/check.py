@@ -17,11 +17,10 @@ from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.ledger import Account, Ledger
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Job, Mechanism
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
-from confide.releases.summary import Summary
+from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 

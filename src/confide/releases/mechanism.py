@@ -25,14 +25,11 @@ from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
 from confide.releases.draft import Draft
-from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec
-from confide.releases.manifest import formal_guarantee
-from confide.releases.plan import Plan
+from confide.releases.folder import ReleaseWriter, formal_guarantee
+from confide.releases.plan import Plan, Summary, summary_of_levels
 from confide.releases.progress import Progress
 from confide.releases.published import Published
-from confide.releases.spec import Spec
-from confide.releases.summary import Summary, summary_of_levels
+from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
 

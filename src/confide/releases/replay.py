@@ -13,10 +13,10 @@ from confide.releases import keys
 from confide.releases.check import check, ledger_path
 from confide.releases.folder import MANIFEST
 from confide.releases.ledger import Ledger
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.progress import Progress
 from confide.releases.run import OpenEngine, produce
+from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import RunIdentity, Workspace, changed, no_room_is_an_error
 
 

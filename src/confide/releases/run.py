@@ -26,14 +26,13 @@ from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases import keys
 from confide.releases.check import Checked, check, ledger_path, unusable_folder
-from confide.releases.folder import MANIFEST, ReleaseWriter, sha256_of
+from confide.releases.folder import MANIFEST, ReleaseWriter, make_manifest, sha256_of
 from confide.releases.keys import STAMP
 from confide.releases.ledger import Account, Ledger, Reservation
-from confide.releases.load_spec import LoadedSpec
-from confide.releases.manifest import make_manifest
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
+from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import RunIdentity, Workspace, changed, new_run_id, no_room_is_an_error
 
 DEFAULT_MEMORY = "4GiB"

@@ -13,8 +13,7 @@ from typing import Any
 
 from confide.exact import rounded_up
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
-from confide.releases.plan import Plan, read_plan
-from confide.releases.summary import amount_of, measured_levels
+from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.report.render import fraction_up, render, up
 
 CERTIFICATE = "certificate.html"

@@ -31,11 +31,10 @@ from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import cellkey_statement, in_words, noise_facts, single_count, sizes
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
-from confide.releases.summary import in_plural
+from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT

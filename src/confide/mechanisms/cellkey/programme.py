@@ -15,7 +15,7 @@ from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, allocate, bias_
 from confide.mechanisms.cellkey.spec import LARGEST_KEYS, CellKeySpec, CellKeyTable
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
-from confide.releases.load_spec import LoadedSpec, find_source
+from confide.releases.spec import LoadedSpec, find_source
 from confide.releases.tabular import TOTAL_CODE, QueryTable, Table, placed, reserved_name, too_large
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 

@@ -36,8 +36,7 @@ from confide.mechanisms.topdown.problem import Integers, Question
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.mechanisms.topdown.strategies.strategy import Strategy
-from confide.releases.load_spec import LoadedSpec, find_source
-from confide.releases.spec import PrivacyPart, Problem
+from confide.releases.spec import LoadedSpec, PrivacyPart, Problem, find_source
 
 # The spec of a release that is made from published measurements: no records, no budget, no ledger.
 

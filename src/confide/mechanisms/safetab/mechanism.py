@@ -28,11 +28,10 @@ from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, Summary
 from confide.releases.published import Published
-from confide.releases.summary import Summary
+from confide.releases.spec import LoadedSpec
 from confide.report.dossier import Evaluated, Evaluating
 
 BYTES_PER_GROUP = 40

@@ -26,8 +26,8 @@ from confide.mechanisms.safetab.settings import LevelSettings, Settings
 from confide.mechanisms.safetab.spec import SafeTabSpec
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, budget_of, calibrate
-from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.mechanism import Job
+from confide.releases.spec import LoadedSpec, find_sources
 
 GROUPS_PER_PART = 1 << 22
 """How many groups are measured at a time: enough to be quick, few enough to be held."""

@@ -9,8 +9,7 @@ from typing import Any
 from confide.mechanisms.safetab.plan import TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
 from confide.privacy import Neighbours, price
-from confide.releases.plan import Plan, read_plan
-from confide.releases.summary import Summary
+from confide.releases.plan import Plan, Summary, read_plan
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.report.render import exact_text
 

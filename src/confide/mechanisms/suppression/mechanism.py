@@ -38,11 +38,10 @@ from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import solve
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
-from confide.releases.summary import in_plural
+from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT

@@ -27,7 +27,7 @@ from confide.mechanisms.suppression.structure import (
     TableDimensions,
     link,
 )
-from confide.releases.load_spec import LoadedSpec, find_source
+from confide.releases.spec import LoadedSpec, find_source
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, placed, reserved_name
 from confide.schema import Attribute, Recode, Schema
 

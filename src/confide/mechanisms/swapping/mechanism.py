@@ -42,11 +42,10 @@ from confide.mechanisms.swapping.statement import in_words, noise_facts, sizes, 
 from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
-from confide.releases.summary import in_plural
+from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating

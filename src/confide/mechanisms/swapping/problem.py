@@ -35,8 +35,8 @@ from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import SwappingSpec
-from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.mechanism import Job
+from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import ALL, AREA, COUNT, LEVEL, QueryTable, incomplete_recode, placed, too_large
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 

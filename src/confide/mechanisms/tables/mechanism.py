@@ -41,10 +41,10 @@ from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.published import Published
+from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.report.dossier import Evaluated, Evaluating

@@ -20,8 +20,8 @@ from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
 from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import (
     AREA,
     COUNT,

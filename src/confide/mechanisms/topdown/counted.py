@@ -17,8 +17,7 @@ from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec
 from confide.mechanisms.topdown.strategies.strategy import Strategy
-from confide.releases.load_spec import LoadedSpec
-from confide.releases.spec import KeyPath
+from confide.releases.spec import KeyPath, LoadedSpec
 
 ROWS_NAMED = 5
 

@@ -52,10 +52,10 @@ from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
 from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
-from confide.releases.load_spec import LoadedSpec
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.published import Published
+from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
 

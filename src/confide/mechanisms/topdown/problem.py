@@ -40,8 +40,8 @@ from confide.mechanisms.topdown.strategies.constraints import Bound
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, Strategy, check_levels, groups_of
 from confide.privacy import ZCDP
-from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.spec import LoadedSpec, find_sources
 from confide.schema import Query
 
 Integers = NDArray[np.int64]

@@ -28,8 +28,8 @@ from confide.mechanisms.topdown.spine.tree import TopDownSpine
 from confide.mechanisms.topdown.strategies.file import KIND, load_strategy
 from confide.mechanisms.topdown.strategies.strategy import Strategy
 from confide.releases.folder import MANIFEST, read_manifest
-from confide.releases.load_spec import load_spec
 from confide.releases.plan import Plan, read_plan
+from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
 
 Integers = NDArray[np.int64]

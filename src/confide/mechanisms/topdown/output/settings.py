@@ -19,8 +19,7 @@ from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
 from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategies.strategy import Strategy
-from confide.releases.load_spec import LoadedSpec
-from confide.releases.spec import Part, Problem
+from confide.releases.spec import LoadedSpec, Part, Problem
 
 LAYOUT, TABULATION = (
     FileKind(name, code=f"bad-{name}", own_codes=False, shipped=f"{name}s", remedy=f"correct the {name} file")
