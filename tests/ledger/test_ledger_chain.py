@@ -17,8 +17,9 @@ from tests.kits.ledger import MANIFEST, PLAN, RECORDS, START, TRIGGERS, new_ledg
 from confide.errors import LedgerError
 from confide.releases.ledger import Ledger
 from confide.releases.ledger.account import fold
-from confide.releases.ledger.chain import GENESIS, Entry, digest, following, read, stamp
 from confide.releases.ledger.entries import (
+    GENESIS,
+    Entry,
     Event,
     KeyDestroyed,
     Measured,
@@ -27,7 +28,11 @@ from confide.releases.ledger.entries import (
     Sealed,
     Voided,
     decode,
+    digest,
     encode,
+    following,
+    read,
+    stamp,
 )
 
 OPENED = Opened(

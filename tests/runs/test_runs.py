@@ -220,7 +220,7 @@ def undisturbed(sealed_project: Path, tmp_path_factory: pytest.TempPathFactory) 
 STEPS = [
     "confide.releases.ledger.book.Ledger.reserve",
     "confide.releases.workspace.Workspace.note_reservation",
-    "confide.releases.keys.keep",
+    "confide.releases.run.keep_key",
     "confide.mechanisms.tables.mechanism.Tables.count",
     "confide.releases.ledger.book.Ledger.mark_measured",
     "confide.mechanisms.tables.mechanism.Tables.measure",

@@ -22,9 +22,9 @@ from confide.engines.atomic_files import flush
 from confide.errors import Place, ReleaseError
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
-from confide.releases.keys import CHOSEN, STAMP
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
 from confide.releases.spec import LoadedSpec
+from confide.releases.workspace import CHOSEN, STAMP
 from confide.version import __version__
 
 MANIFEST = "manifest.json"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from confide.errors import Place, RunError
-from confide.releases import keys
 from confide.releases.check import check, ledger_path
 from confide.releases.folder import MANIFEST
 from confide.releases.ledger import Ledger
@@ -17,7 +16,14 @@ from confide.releases.mechanism import Job, Mechanism
 from confide.releases.progress import Progress
 from confide.releases.run import OpenEngine, produce
 from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import RunIdentity, Workspace, changed, no_room_is_an_error
+from confide.releases.workspace import (
+    RunIdentity,
+    Workspace,
+    changed,
+    destroy_key_file,
+    no_room_is_an_error,
+    recall_key,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
                 raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
             if checked.fingerprint != identity.records_fingerprint:
                 raise changed("the records are not those of the release", original)
-            key = keys.recall(original.key_file)
+            key = recall_key(original.key_file)
             produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
             return compare(original.release, again.release)
         finally:
@@ -95,7 +101,7 @@ def destroy_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> RunIdentity:
         if not sealed:
             raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
         if workspace.key_file.exists():
-            keys.destroy(workspace.key_file)
+            destroy_key_file(workspace.key_file)
         if ledger is None:
             workspace.discard(workspace.measured)
         else:

@@ -24,16 +24,23 @@ from typing import Any, Literal
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
-from confide.releases import keys
 from confide.releases.check import Checked, check, ledger_path, unusable_folder
 from confide.releases.folder import MANIFEST, ReleaseWriter, make_manifest, sha256_of
-from confide.releases.keys import STAMP
 from confide.releases.ledger import Account, Ledger, Reservation
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import RunIdentity, Workspace, changed, new_run_id, no_room_is_an_error
+from confide.releases.workspace import (
+    STAMP,
+    RunIdentity,
+    Workspace,
+    changed,
+    keep_key,
+    new_run_id,
+    no_room_is_an_error,
+    recall_key,
+)
 
 DEFAULT_MEMORY = "4GiB"
 """The most memory that an engine uses, unless somebody says otherwise."""
@@ -214,13 +221,13 @@ def _identify(
 def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
     """The key of the run: that of before, or a new one if nothing was drawn yet."""
     if workspace.key_file.exists() or drawn:
-        kept = keys.recall(workspace.key_file)
+        kept = recall_key(workspace.key_file)
         if kept.chosen != identity.key_is_chosen or (chosen is not None and chosen != kept):
             raise changed("this run was begun with another chosen key", workspace)
         return kept
     assert identity.key_is_chosen == (chosen is not None)
     key = chosen or ReleaseKey.from_system()
-    keys.keep(key, workspace.key_file)
+    keep_key(key, workspace.key_file)
     return key
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.folder import MANIFEST, read_manifest, sha256_of
-from confide.releases.keys import STAMP
 from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism
 from confide.releases.plan import read_plan
+from confide.releases.workspace import STAMP
 
 
 @dataclass(frozen=True)

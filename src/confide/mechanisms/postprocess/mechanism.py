@@ -44,11 +44,11 @@ from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.spine.tree import TopDownLevel
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
 from confide.releases.folder import ReleaseWriter
-from confide.releases.keys import STAMP
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
+from confide.releases.workspace import STAMP
 from confide.report.certificate import CERTIFICATE
 from confide.report.render import render
 

@@ -3,19 +3,16 @@
 One SQLite file per data set, opened once with the data set's whole budget. It is one list of entries that only grows;
 everything else is computed from that list. Read from the inside outwards:
 
-- :mod:`.events`: the six kinds of entries and how one is written down;
-- :mod:`.chain`: the hash chain that binds each entry to all before it;
-- :mod:`.account`: the state, and :mod:`.rules`: the rules and the state as a pure fold over the entries;
+- :mod:`.entries`: the six kinds of entries, how one is written down, and the hash chain that binds each to all before;
+- :mod:`.account`: the state, as a pure fold over the entries, and its rules;
 - :mod:`.store`: the SQLite file, its locks and its durability;
-- :mod:`.book`: the verbs, :class:`Ledger`;
-- :mod:`.reconcile`: the ledger compared with the run folders.
+- :mod:`.book`: the verbs, :class:`Ledger`, and the ledger compared with the run folders.
 
 For curators: ``docs/concepts/ledger.md``.
 """
 
 from confide.releases.ledger.account import Account, Reservation, RunState
 from confide.releases.ledger.book import Ledger, RunRecord
-from confide.releases.ledger.chain import Entry
-from confide.releases.ledger.entries import Definition, Neighbours
+from confide.releases.ledger.entries import Definition, Entry, Neighbours
 
 __all__ = ["Account", "Definition", "Entry", "Ledger", "Neighbours", "Reservation", "RunRecord", "RunState"]

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
-from confide.releases.ledger.chain import Entry, stamp
 from confide.releases.ledger.entries import (
     Definition,
+    Entry,
     KeyDestroyed,
     Measured,
     Neighbours,
@@ -22,6 +22,7 @@ from confide.releases.ledger.entries import (
     Sealed,
     Voided,
     shown,
+    stamp,
     written,
 )
 

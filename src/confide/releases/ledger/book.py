@@ -19,9 +19,10 @@ from confide.errors import Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
 from confide.releases.ledger import store
 from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
-from confide.releases.ledger.chain import CLOCK_TOLERANCE, Entry, following, moment_after
 from confide.releases.ledger.entries import (
+    CLOCK_TOLERANCE,
     Definition,
+    Entry,
     KeyDestroyed,
     Measured,
     Neighbours,
@@ -30,6 +31,8 @@ from confide.releases.ledger.entries import (
     RunEvent,
     Sealed,
     Voided,
+    following,
+    moment_after,
     shown,
 )
 

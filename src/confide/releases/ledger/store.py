@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from confide.errors import Finding, LedgerError, Place
-from confide.releases.ledger.chain import Entry, read
+from confide.releases.ledger.entries import Entry, read
 
 # What SQLite and the operating system report, as findings a person can act on.
 
