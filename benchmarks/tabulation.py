@@ -18,7 +18,7 @@ import duckdb
 
 from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
-from confide.engines.expressions import cell_index
+from confide.engines.protocol import cell_index
 from confide.inputs.records import column_expressions
 from confide.population import Population, write_population
 

@@ -13,8 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from confide import api
-from confide.cli.lazy import Later, LazyGroup
-from confide.cli.main import Commands, app
+from confide.cli.main import Commands, Later, LazyGroup, app
 from confide.mechanisms import MECHANISMS, SPECS, Registry
 from confide.releases.ledger import Ledger
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.engines import Engine, LocalEngine, Source, SparkEngine
-from confide.engines.expressions import cell_index, group_index
+from confide.engines.protocol import cell_index, group_index
 from confide.errors import InputError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity
 

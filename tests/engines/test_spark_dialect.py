@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from confide import api
 from confide.engines import LocalEngine, SparkEngine, spark_session
-from confide.engines.expressions import identifier, literal
+from confide.engines.protocol import identifier, literal
 from confide.engines.spark import spark_text, to_spark
 from confide.errors import ConfideError, ParameterError
 from confide.releases.ledger import Ledger

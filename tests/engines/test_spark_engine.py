@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.engines import LocalEngine, Source, SparkEngine
-from confide.engines.expressions import cell_index
+from confide.engines.protocol import cell_index
 from confide.engines.spark_session import has_spark
 from confide.errors import Finding, InputError, RunError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 
 from confide.noise import DiscreteGaussian, LookupTable, NoiseDistribution, NoiseStream, TwoSidedGeometric
-from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED
+from confide.noise.sample import CELL_BITS, CELLS, UNDECIDED
 
 STREAM = NoiseStream(bytes(range(32)), bytes(range(32, 64)))
 """The stream of the known answers: its keys are the bytes 0, 1, ..., 63."""

@@ -26,7 +26,7 @@ from confide.noise import (
     draw_at,
     table_for,
 )
-from confide.noise.lookup_table import CELL_BITS
+from confide.noise.sample import CELL_BITS
 
 WIDE = DiscreteGaussian(10**12)
 

@@ -10,7 +10,7 @@ from tests.kits.noise import SIX_LAWS, integer_thresholds, named, wrong_cells
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, fits_table, table_for
 from confide.noise.enclosure import folded_thresholds
-from confide.noise.lookup_table import CELL_BITS, CELLS, UNDECIDED, LookupTable, build_table
+from confide.noise.sample import CELL_BITS, CELLS, UNDECIDED, LookupTable, build_table
 
 
 @pytest.mark.parametrize("law", [*SIX_LAWS, DiscreteGaussian("1/3")], ids=named)

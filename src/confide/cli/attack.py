@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from confide.cli.lazy import Later, LazyGroup
+from confide.cli.main import Later, LazyGroup
 from confide.cli.show import Display, Json, Processes, err, out, print_json, table
 
 # The answers of ``confide attack reconstruct`` on a terminal.

@@ -17,7 +17,7 @@ from confide import api
 from confide.cli import show
 from confide.cli.show import Json, Memory, Processes, out, print_json, show_findings
 from confide.engines import LocalEngine, Source, format_of
-from confide.engines.atomic_files import whole_file, write_text
+from confide.engines.groups import whole_file, write_text
 from confide.errors import Finding, ParameterError, Place, SpecError
 from confide.mechanisms.cellkey import lookups as abs_table
 from confide.mechanisms.cellkey.builder import build_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from confide.cli.lazy import Later, LazyGroup
+from confide.cli.main import Later, LazyGroup
 
 
 class Risks(LazyGroup):

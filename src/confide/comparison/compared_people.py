@@ -25,8 +25,8 @@ from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, tabulate
 from confide.documents import load_shipped, parse_schema
 from confide.engines import Engine, LocalEngine, Source
-from confide.engines.atomic_files import private_folder, whole_file, write_text
-from confide.engines.expressions import identifier
+from confide.engines.groups import private_folder, whole_file, write_text
+from confide.engines.protocol import identifier
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.geography import Spine
 from confide.inputs.frame import LevelRule, missing_columns, read_counts, read_frame, wrong_code_types

@@ -28,7 +28,7 @@ from confide.comparison.compared_people import ComparedPopulation, prepare
 from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, load_comparison
 from confide.comparison.page import write_page
 from confide.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
-from confide.engines.atomic_files import private_folder, whole_file, write_text
+from confide.engines.groups import private_folder, whole_file, write_text
 from confide.errors import Place, RunError
 from confide.releases.progress import Progress, Silent
 from confide.releases.workspace import no_room_is_an_error, one_process

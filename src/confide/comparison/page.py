@@ -8,7 +8,7 @@ from typing import Any
 
 from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
 from confide.comparison.common_tables import LEVELS
-from confide.engines.atomic_files import write_text
+from confide.engines.groups import write_text
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.render import render

@@ -40,7 +40,7 @@ from confide.comparison.figures import AreaFigures, counts_by_area, counts_of_ar
 from confide.documents import FOLDER as SHIPPED
 from confide.documents import shipped
 from confide.engines import LocalEngine, Source
-from confide.engines.atomic_files import private_folder, write_text
+from confide.engines.groups import private_folder, write_text
 from confide.errors import Finding, Place, SpecError
 from confide.exact import exact
 from confide.mechanisms import MECHANISMS, SPECS

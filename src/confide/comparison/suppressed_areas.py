@@ -28,8 +28,7 @@ from confide.comparison.attacking import sample
 from confide.comparison.common_tables import LEVELS, CommonTable, CommonTables, common_tables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.figures import AreaFigures, Flags, Integers, Key
-from confide.engines.atomic_files import private_folder, whole_file
-from confide.engines.groups import end_with_parent, worker_died
+from confide.engines.groups import end_with_parent, private_folder, whole_file, worker_died
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
 from confide.mechanisms.suppression.suppress import pose, solve

@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from confide.documents.settings_file import FileKind, Loaded, Part, Problem, load_named, load_values
-from confide.errors import NOWHERE, Place, SpecError
+from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values
+from confide.errors import NOWHERE, SpecError
 from confide.schema import Attribute, Code, Group, Level, Recode, Schema
 
 SCHEMA = FileKind("schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct the schema file")
@@ -60,7 +60,7 @@ class SchemaFile(Part):
         return self.model_copy(update={"attributes": attributes})
 
 
-def load_schema(name: str, base: Path, where: Place = NOWHERE) -> Schema:
+def load_schema(name: str, base: Path, where: Stands = NOWHERE) -> Schema:
     """The schema that ships under a name, or that of a file.
 
     Args:
@@ -80,7 +80,7 @@ def load_schema(name: str, base: Path, where: Place = NOWHERE) -> Schema:
     return _built(load_schema_file(name, base, where))
 
 
-def load_schema_file(name: str, base: Path, where: Place = NOWHERE) -> Loaded[SchemaFile]:
+def load_schema_file(name: str, base: Path, where: Stands = NOWHERE) -> Loaded[SchemaFile]:
     """The same as it is written."""
     return load_named(name, base, SchemaFile, kind=SCHEMA, where=where)
 

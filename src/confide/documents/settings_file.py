@@ -23,13 +23,13 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -56,6 +56,10 @@ class Part(BaseModel):
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+Stands: TypeAlias = Place | Callable[[], Place]
+"""Where a name stands that a file is read by; to look for its line can wait until it is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,9 @@ def load(path: Path, model: type[ModelT], *, kind: FileKind) -> Loaded[ModelT]:
     return read(path, kind=kind).check(model)
 
 
-def load_named(name: str, base: Path, model: type[ModelT], *, kind: FileKind, where: Place = NOWHERE) -> Loaded[ModelT]:
+def load_named(
+    name: str, base: Path, model: type[ModelT], *, kind: FileKind, where: Stands = NOWHERE
+) -> Loaded[ModelT]:
     """The settings that another file or a command names.
 
     Args:
@@ -282,7 +288,7 @@ def load_values(values: Any, file: str, model: type[ModelT], *, kind: FileKind) 
     return Document(kind, Path(file), "", _table(values, Path(file), kind)).check(model)
 
 
-def read_named(name: str, base: Path, *, kind: FileKind, where: Place = NOWHERE) -> Document:
+def read_named(name: str, base: Path, *, kind: FileKind, where: Stands = NOWHERE) -> Document:
     """The file that ships under ``name``, or the file ``name`` relative to the folder ``base``."""
     if name in kind.names:
         text = (FOLDER / kind.shipped / f"{name}.toml").read_text(encoding="utf-8")
@@ -290,7 +296,7 @@ def read_named(name: str, base: Path, *, kind: FileKind, where: Place = NOWHERE)
     return read(base / name, kind=kind, where=where)
 
 
-def read(path: Path, *, kind: FileKind, where: Place = NOWHERE) -> Document:
+def read(path: Path, *, kind: FileKind, where: Stands = NOWHERE) -> Document:
     """A settings file as plain values; ``where`` is the place that names it, if another file does."""
     return _parsed(_text(path, kind, where), path, kind)
 
@@ -327,7 +333,7 @@ def load_shipped(folder: str, name: str) -> dict[str, Any]:
 # From a file to its text, and from the text to values.
 
 
-def _text(path: Path, kind: FileKind, where: Place) -> str:
+def _text(path: Path, kind: FileKind, where: Stands) -> str:
     article = "an" if kind.name[0] in "aeiou" else "a"
     try:
         if path.stat().st_size > kind.largest:
@@ -348,13 +354,13 @@ def _text(path: Path, kind: FileKind, where: Place) -> str:
         raise _unreadable(path, kind, "the file cannot be read", "a readable file", found) from None
 
 
-def _absent(path: Path, kind: FileKind, article: str, where: Place) -> ConfideError:
+def _absent(path: Path, kind: FileKind, article: str, where: Stands) -> ConfideError:
     code, error = kind.absent or f"no-{kind.name}", kind.unreadable_error or kind.error
     if kind.shipped:
         return error(
             code,
             f"there is no {kind.name} of this name and no such file",
-            where=where,
+            where=where() if callable(where) else where,
             found=path.name,
             expected=f"the path of a TOML file, or one of {', '.join(kind.names)}",
             remedy=f"correct the name of the {kind.name}",

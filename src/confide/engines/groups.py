@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from confide.engines.atomic_files import private_folder, whole_file
 from confide.engines.protocol import Advance, GroupFunction
 from confide.errors import RunError
 
@@ -170,3 +170,47 @@ def _begin(parent: int, reader: Any, one_at_a_time: Any, hold: Callable[[Any], N
     with one_at_a_time:
         large = reader.recv()
     hold(large)
+
+
+# Files that are there whole or not at all.
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+def private_folder(path: Path) -> Path:
+    """A folder that only its owner can open, made if it is not there, with every folder made on the way."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    path.chmod(PRIVATE_FOLDER)
+    return path
+
+
+@contextmanager
+def whole_file(path: Path, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
+    """A temporary path to write to; it takes the name ``path`` only when the block ends well and is on the disk."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    temporary.touch(mode=mode)
+    try:
+        yield temporary
+        temporary.chmod(mode)
+        flush(temporary)
+        temporary.replace(path)
+        flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or the list of names in a folder, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
+    """A text file, whole or not at all."""
+    with whole_file(path, mode=mode) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -14,12 +14,19 @@ import duckdb
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import private_folder, whole_file
-from confide.engines.expressions import ROW_NUMBER, counting, identifier
-from confide.engines.failures import bad_memory, no_room, unreadable
-from confide.engines.groups import Workers, map_groups
+from confide.engines.groups import Workers, map_groups, private_folder, whole_file
 from confide.engines.lines import Lines, look_at_lines
-from confide.engines.protocol import Advance, GroupFunction, Source
+from confide.engines.protocol import (
+    ROW_NUMBER,
+    Advance,
+    GroupFunction,
+    Source,
+    bad_memory,
+    counting,
+    identifier,
+    no_room,
+    unreadable,
+)
 from confide.errors import ConfideError, InputError, Place, RunError
 
 INTEGER_TYPES = {

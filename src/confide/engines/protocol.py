@@ -6,14 +6,19 @@ conformance tests that every engine passes. A mechanism never names an engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import errno
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
 
 from confide.confidential import Confidential
+from confide.errors import Finding, ParameterError, Place
+from confide.schema import NO_GROUP, Code, Query, Recode
 
 # Sources: files of rows with a declared layout. Nothing about a file is guessed from its content.
 
@@ -106,3 +111,115 @@ class Engine(Protocol):
 
     def integer_text(self, column: str) -> str:
         """SQL for the whole number that a text column spells, NULL where it spells none."""
+
+
+# SQL text for what a schema says, in the common part of the dialects of DuckDB and Spark.
+ROW_NUMBER = "confide row number"
+"""The name of the column with the number of a row in its file: no column of the records may be taken for it."""
+
+
+def identifier(name: str) -> str:
+    """A quoted column name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(code: Code) -> str:
+    """A code as an SQL constant."""
+    return str(code) if isinstance(code, int) else "'" + code.replace("'", "''") + "'"
+
+
+def counting(rows: str, keys: Mapping[str, str]) -> str:
+    """Counts of rows by keys, each an expression under its name.
+
+    By position: with GROUP BY ALL, DuckDB would take a constant key for none, and count zero rows as one group.
+    """
+    selected = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
+    positions = ", ".join(str(position) for position in range(1, len(keys) + 1))
+    return f"SELECT {selected}, count(*) AS n FROM {rows} GROUP BY {positions}"
+
+
+def group_index(recode: Recode, column: str) -> str:
+    """The group of a record under ``recode``: 0.., ``NO_GROUP`` where the recode leaves its level out, or NULL where
+    the code is none of the attribute's.
+
+    Runs of consecutive whole numbers become ranges, so that age in single years stays a short text.
+    """
+    branches: list[tuple[int, list[Code]]] = []
+    by_code = sorted(
+        (level.code, int(group)) for level, group in zip(recode.attribute.levels, recode.assignment, strict=True)
+    )
+    if recode.attribute.is_integer and _shifts(by_code):
+        first, last = int(by_code[0][0]), int(by_code[-1][0])
+        return f"CASE WHEN {column} BETWEEN {first} AND {last} THEN {column} - {first} END"
+    for group, members in groupby(by_code, key=lambda pair: pair[1]):
+        branches.append((group, [code for code, _ in members]))
+    whens = [f"WHEN {_test(column, codes)} THEN {group}" for group, codes in branches]
+    return f"CASE {' '.join(whens)} END"
+
+
+def cell_index(query: Query, columns: Mapping[str, str]) -> str:
+    """The cell of a record in ``query``, in C order; NULL where a code is unknown, ``NO_GROUP`` where a recode leaves
+    it out.
+
+    Every factor is cast to BIGINT first: narrow integers would wrap without a word in some engines.
+    """
+    if not query.variables:
+        return "CAST(0 AS BIGINT)"
+    parts = [
+        f"CAST({group_index(variable, columns[variable.attribute.name])} AS BIGINT)" for variable in query.variables
+    ]
+    index = parts[0]
+    for size, part in zip(query.shape[1:], parts[1:], strict=True):
+        index = f"({index}) * {size} + {part}"
+    if query.is_complete:
+        return index
+    left_out = " OR ".join(f"{part} = {NO_GROUP}" for part in parts)
+    return f"CASE WHEN {left_out} THEN {NO_GROUP} ELSE {index} END"
+
+
+def _shifts(by_code: Sequence[tuple[Code, int]]) -> bool:
+    """Whether the group is the code less the first code: consecutive codes, each its own group in order."""
+    first = int(by_code[0][0])
+    return all(int(code) - first == group == position for position, (code, group) in enumerate(by_code))
+
+
+def _test(column: str, codes: Sequence[Code]) -> str:
+    if isinstance(codes[0], int):
+        whole = [int(code) for code in codes]
+        if whole == list(range(whole[0], whole[-1] + 1)):
+            return f"{column} = {whole[0]}" if len(whole) == 1 else f"{column} BETWEEN {whole[0]} AND {whole[-1]}"
+    return f"{column} IN ({', '.join(literal(code) for code in codes)})"
+
+
+# What every engine reports alike: files that cannot be read, a full disk, an amount of memory that is none.
+def unreadable(sources: Iterable[Source | Path], by: str, line: int | None = None) -> Finding:
+    """Damage, or another layout, ``by`` the word of an engine; files of ours are named if there is none of the user."""
+    listed = list(sources)
+    of_the_user = [source.file for source in listed if isinstance(source, Source)]
+    files = ", ".join(of_the_user or [path.name for path in listed if isinstance(path, Path)])
+    return Finding(
+        code="unreadable",
+        what="the file cannot be read",
+        where=Place(file=files, line=line),
+        found=f"damage or another layout ({by})",
+        expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
+        remedy="check that the file is complete and is what the spec says it is; write it again if need be",
+    )
+
+
+def no_room(message: str) -> OSError | None:
+    """An engine's error for a full disk as the operating system's; none for any other."""
+    full = re.search("No space left|File too large", message)
+    return OSError(errno.ENOSPC, "No space left on device") if full else None
+
+
+def bad_memory(memory: str) -> ParameterError:
+    """The error for an amount of memory that cannot be understood."""
+    return ParameterError(
+        "memory",
+        "this is not an amount of memory",
+        where=Place(path="--memory"),
+        found=repr(memory[:40]),
+        expected="a number with a unit, such as 4GiB or 800MB",
+        remedy="correct --memory",
+    )

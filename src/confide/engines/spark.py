@@ -23,11 +23,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import private_folder
-from confide.engines.expressions import ROW_NUMBER, counting, identifier
-from confide.engines.failures import bad_memory
+from confide.engines.groups import private_folder
 from confide.engines.local import LocalEngine
-from confide.engines.protocol import Advance, GroupFunction, Source
+from confide.engines.protocol import ROW_NUMBER, Advance, GroupFunction, Source, bad_memory, counting, identifier
 from confide.engines.spark_groups import map_groups_on_spark
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
 from confide.errors import ParameterError, RunError

@@ -15,8 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from confide.engines.atomic_files import private_folder
-from confide.engines.groups import _map_one
+from confide.engines.groups import _map_one, private_folder
 from confide.engines.protocol import Advance, GroupFunction
 from confide.engines.spark_session import in_our_words
 from confide.errors import Finding, RunError

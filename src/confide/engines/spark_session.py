@@ -25,9 +25,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from confide.engines.atomic_files import private_folder
-from confide.engines.failures import no_room, unreadable
-from confide.engines.protocol import Source
+from confide.engines.groups import private_folder
+from confide.engines.protocol import Source, no_room, unreadable
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
 
 LEAST_MEMORY = 512 << 20

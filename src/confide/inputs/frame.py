@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
-from confide.engines.expressions import identifier
+from confide.engines.protocol import identifier
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine, build_spine
 

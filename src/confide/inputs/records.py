@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from confide.engines import Engine, Source
-from confide.engines.expressions import group_index, identifier, literal
+from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
 from confide.inputs.frame import missing_columns, wrong_code_types

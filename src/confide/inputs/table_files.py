@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from confide.engines.atomic_files import whole_file
+from confide.engines.groups import whole_file
 from confide.errors import InputError, ParameterError, Place
 
 # Why a file of an attack cannot be read, in words: parsers quote the line they stumble over, which may be a record.

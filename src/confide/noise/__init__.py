@@ -16,7 +16,7 @@ array([119,  -2,   7])
 * :mod:`~confide.noise.stream`: the release key and the keyed streams of bits;
 * :mod:`~confide.noise.sample`: draws in bulk, :func:`add_noise` in place; and the textbook samplers, oracle of the
   tests and sampler of very wide distributions;
-* :mod:`~confide.noise.lookup_table`, :mod:`~confide.noise.enclosure`: why it is exact;
+* :mod:`~confide.noise.sample`, :mod:`~confide.noise.enclosure`: why it is exact;
 * :mod:`~confide.noise.sparse`: the published ones among many empty groups, with :mod:`~confide.noise.inversion`.
 
 Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.
@@ -31,9 +31,6 @@ from confide.noise.distributions import Bounds as Bounds
 from confide.noise.distributions import DiscreteGaussian as DiscreteGaussian
 from confide.noise.distributions import NoiseDistribution as NoiseDistribution
 from confide.noise.distributions import TwoSidedGeometric as TwoSidedGeometric
-from confide.noise.lookup_table import LookupTable as LookupTable
-from confide.noise.lookup_table import fits_table as fits_table
-from confide.noise.lookup_table import table_for as table_for
 from confide.noise.release_noise import CountNoise as CountNoise
 from confide.noise.release_noise import EpsilonDelta as EpsilonDelta
 from confide.noise.release_noise import ReleaseNoise as ReleaseNoise
@@ -44,11 +41,14 @@ from confide.noise.release_noise import distribution_from_dict as distribution_f
 from confide.noise.release_noise import epsilon_delta as epsilon_delta
 from confide.noise.release_noise import outside_mass as outside_mass
 from confide.noise.release_noise import perturb as perturb
+from confide.noise.sample import LookupTable as LookupTable
 from confide.noise.sample import Tally as Tally
 from confide.noise.sample import add_noise as add_noise
 from confide.noise.sample import check_width as check_width
 from confide.noise.sample import draw as draw
 from confide.noise.sample import draw_at as draw_at
+from confide.noise.sample import fits_table as fits_table
+from confide.noise.sample import table_for as table_for
 from confide.noise.sparse import SPARSE_LAYOUT as SPARSE_LAYOUT
 from confide.noise.sparse import Survivors as Survivors
 from confide.noise.sparse import TwoStageRule as TwoStageRule

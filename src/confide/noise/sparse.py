@@ -32,7 +32,7 @@ from confide.errors import CONFIDENTIAL, ParameterError
 from confide.noise.distributions import Bounds, NoiseDistribution, nearest_float
 from confide.noise.enclosure import FoldedThresholds, IntegerBounds, ceil_div, folded_thresholds
 from confide.noise.inversion import Inverse, Steps, draw_one, scaled_down, scaled_up
-from confide.noise.lookup_table import fits_table
+from confide.noise.sample import fits_table
 from confide.noise.stream import WordSource
 
 # Exact binomial numbers for a probability of success that is known through enclosures only.

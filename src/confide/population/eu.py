@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.documents import parse_schema
-from confide.engines.atomic_files import whole_file, write_text
+from confide.engines.groups import whole_file, write_text
 from confide.errors import Finding, ParameterError, SpecError
 from confide.population.draw import GENERATOR as DRAWS
 from confide.population.draw import Bools, Chances, Floats, Ints, apportion_one, spread_out, stream

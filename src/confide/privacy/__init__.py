@@ -12,7 +12,7 @@ DiscreteGaussian('10')
 5.182
 
 * :mod:`~confide.privacy.definitions`: neighbours, and losses in three definitions;
-* :mod:`~confide.privacy.calibration`: from noise to loss and back; :mod:`~confide.privacy.conversion`: from ρ to ε at
+* :mod:`~confide.privacy.definitions`: from noise to loss and back; :mod:`~confide.privacy.conversion`: from ρ to ε at
   δ;
 * :mod:`~confide.privacy.events`, :mod:`~confide.privacy.accountant`: what is done with the records, and its price;
 * :mod:`~confide.privacy.pld`, :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
@@ -26,17 +26,6 @@ Derivation: ``docs/proofs/accounting.md``. For users: ``docs/concepts/privacy.md
 from confide.privacy.accountant import Accountant as Accountant
 from confide.privacy.accountant import Loss as Loss
 from confide.privacy.accountant import price as price
-from confide.privacy.calibration import Distribution as Distribution
-from confide.privacy.calibration import Sensitivity as Sensitivity
-from confide.privacy.calibration import bounded_degree as bounded_degree
-from confide.privacy.calibration import budget_of as budget_of
-from confide.privacy.calibration import calibrate as calibrate
-from confide.privacy.calibration import gaussian_loss as gaussian_loss
-from confide.privacy.calibration import gaussian_sigma2 as gaussian_sigma2
-from confide.privacy.calibration import geometric_epsilon as geometric_epsilon
-from confide.privacy.calibration import geometric_loss as geometric_loss
-from confide.privacy.calibration import geometric_zcdp_loss as geometric_zcdp_loss
-from confide.privacy.calibration import partition_marginal as partition_marginal
 from confide.privacy.conversion import bun_steinke_epsilon as bun_steinke_epsilon
 from confide.privacy.conversion import cks_delta as cks_delta
 from confide.privacy.conversion import cks_epsilon as cks_epsilon
@@ -48,10 +37,21 @@ from confide.privacy.conversion import to_approximate as to_approximate
 from confide.privacy.definitions import ZCDP as ZCDP
 from confide.privacy.definitions import ApproxDP as ApproxDP
 from confide.privacy.definitions import Definition as Definition
+from confide.privacy.definitions import Distribution as Distribution
 from confide.privacy.definitions import Neighbours as Neighbours
 from confide.privacy.definitions import PrivacyLoss as PrivacyLoss
 from confide.privacy.definitions import PureDP as PureDP
+from confide.privacy.definitions import Sensitivity as Sensitivity
+from confide.privacy.definitions import bounded_degree as bounded_degree
+from confide.privacy.definitions import budget_of as budget_of
+from confide.privacy.definitions import calibrate as calibrate
+from confide.privacy.definitions import gaussian_loss as gaussian_loss
+from confide.privacy.definitions import gaussian_sigma2 as gaussian_sigma2
+from confide.privacy.definitions import geometric_epsilon as geometric_epsilon
+from confide.privacy.definitions import geometric_loss as geometric_loss
+from confide.privacy.definitions import geometric_zcdp_loss as geometric_zcdp_loss
 from confide.privacy.definitions import loss_from_dict as loss_from_dict
+from confide.privacy.definitions import partition_marginal as partition_marginal
 from confide.privacy.events import BoundedDegree as BoundedDegree
 from confide.privacy.events import Event as Event
 from confide.privacy.events import Measurement as Measurement

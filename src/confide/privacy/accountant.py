@@ -31,16 +31,20 @@ from typing import NamedTuple
 
 from confide.errors import BudgetExceededError, Finding, ParameterError
 from confide.exact import Exact, as_delta, rounded_up
-from confide.privacy.calibration import (
+from confide.privacy.conversion import cks_epsilon
+from confide.privacy.definitions import (
+    ZCDP,
+    ApproxDP,
+    Definition,
     Distribution,
+    Neighbours,
+    PureDP,
     Sensitivity,
     bounded_degree,
     gaussian_loss,
     geometric_loss,
     geometric_zcdp_loss,
 )
-from confide.privacy.conversion import cks_epsilon
-from confide.privacy.definitions import ZCDP, ApproxDP, Definition, Neighbours, PureDP
 from confide.privacy.events import (
     EVENTS,
     BoundedDegree,

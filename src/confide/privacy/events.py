@@ -27,7 +27,7 @@ from confide.exact import Exact, integer, positive, rounded_up
 from confide.noise.bounded import TruncatedDistribution
 from confide.noise.distributions import DiscreteGaussian, TwoSidedGeometric
 from confide.noise.release_noise import ReleaseNoise, beyond_mass, outside_mass
-from confide.privacy.calibration import Distribution
+from confide.privacy.definitions import Distribution
 
 _PARAMETER = {Distribution.DISCRETE_GAUSSIAN: "sigma2", Distribution.GEOMETRIC: "epsilon"}
 

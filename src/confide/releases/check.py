@@ -130,14 +130,13 @@ def ledger_path(loaded: LoadedSpec) -> Path:
 
 
 def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
-    where = loaded.place("privacy", "ledger")
     if not ledger_path(loaded).exists():
         spec = loaded.spec.privacy
         findings.append(
             Finding(
                 code="no-ledger",
                 what="there is no ledger at this path",
-                where=where,
+                where=loaded.place("privacy", "ledger"),
                 found=spec.ledger,
                 expected="the ledger of the data set",
                 remedy="open one, once, with the data set's whole budget: confide ledger open "
@@ -158,7 +157,6 @@ def _price(
     loaded: LoadedSpec, plan: Plan, account: Account, begun: RunIdentity | None, findings: list[Finding]
 ) -> Charge | None:
     """What the ledger will charge: the plan priced by the ledger's own definition and neighbours."""
-    where = loaded.place("privacy", "budget")
     delta = plan.delta or loaded.spec.privacy.delta
     try:
         loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition), delta)
@@ -182,7 +180,7 @@ def _price(
             Finding(
                 code="budget-exceeded",
                 what=f"the release does not fit into what is left of the budget of {account.data_set!r}",
-                where=where,
+                where=loaded.place("privacy", "budget"),
                 found=f"asked {cost}; spent {Charge(account.spent, account.spent_delta)} of "
                 f"{Charge(account.budget, account.delta)}",
                 expected=f"at most {Charge(account.left, account.left_delta)} "

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from confide.engines.atomic_files import write_text
+from confide.engines.groups import write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.releases.ledger import Ledger
 

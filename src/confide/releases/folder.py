@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import flush
+from confide.engines.groups import flush
 from confide.errors import Place, ReleaseError
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements

@@ -294,15 +294,14 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     """The records or the block table of a spec, or what is wrong with its name."""
     data = loaded.spec.data
     name = data.records if key == "records" else data.blocks
-    path, where = loaded.resolve(name), loaded.place("data", key)
+    path = loaded.resolve(name)
     if not path.is_file():
         remedy = "correct the path; it is relative to the folder of the spec"
-        return Finding("no-such-file", "there is no such file", where, name, "a file", remedy)
+        return Finding("no-such-file", "there is no such file", loaded.place("data", key), name, "a file", remedy)
     format_ = format_of(path)
     if format_ is None:
         what, expected = "the file is neither Parquet nor CSV by its name", "a name that ends in .parquet or .csv"
-        return Finding(
-            "unknown-format", what, where, path.suffix or "no ending", expected, "rename or convert the file"
-        )
+        found, remedy = path.suffix or "no ending", "rename or convert the file"
+        return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)
     columns = data.columns if key == "records" else {**data.columns, **data.block_columns}
     return Source(path, format_, columns, data.delimiter)

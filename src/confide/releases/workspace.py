@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confide.engines.atomic_files import flush, private_folder, write_text
+from confide.engines.groups import flush, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.noise import ReleaseKey
 

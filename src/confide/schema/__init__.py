@@ -11,13 +11,13 @@
 For users: ``docs/concepts/schema.md``.
 """
 
-from confide.schema.attribute import NO_GROUP as NO_GROUP
-from confide.schema.attribute import Attribute as Attribute
-from confide.schema.attribute import Code as Code
-from confide.schema.attribute import Group as Group
-from confide.schema.attribute import Level as Level
-from confide.schema.attribute import Recode as Recode
-from confide.schema.attribute import identity as identity
+from confide.schema.schema import NO_GROUP as NO_GROUP
 from confide.schema.schema import TOTAL as TOTAL
+from confide.schema.schema import Attribute as Attribute
+from confide.schema.schema import Code as Code
+from confide.schema.schema import Group as Group
+from confide.schema.schema import Level as Level
 from confide.schema.schema import Query as Query
+from confide.schema.schema import Recode as Recode
 from confide.schema.schema import Schema as Schema
+from confide.schema.schema import identity as identity

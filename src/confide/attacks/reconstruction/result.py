@@ -14,7 +14,7 @@ from confide.answers import TypedAnswer
 from confide.attacks.reconstruction.integer_program import Flags
 from confide.attacks.reconstruction.space import Axis, Space
 from confide.attacks.reconstruction.unit import Attack, UnitSolution, Variability
-from confide.engines.atomic_files import PRIVATE_FILE
+from confide.engines.groups import PRIVATE_FILE
 from confide.inputs.table_files import write_file
 from confide.releases.published import Floats, Integers, Published
 

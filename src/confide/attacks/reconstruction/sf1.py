@@ -18,7 +18,7 @@ from confide.attacks.reconstruction.description import (
     TablesDescription,
     load_description,
 )
-from confide.engines.atomic_files import PRIVATE_FILE, private_folder, write_text
+from confide.engines.groups import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.inputs.table_files import read_records, write_file
 from confide.releases.published import Integers

@@ -17,8 +17,7 @@ from confide.attacks.reidentification.attacker_file import (
 from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import DivideBy, GuessFrom, Reidentification, reidentify
 from confide.confidential import Confidential
-from confide.engines.atomic_files import whole_file
-from confide.engines.groups import write_parquet
+from confide.engines.groups import whole_file, write_parquet
 from confide.errors import ParameterError, Place
 
 

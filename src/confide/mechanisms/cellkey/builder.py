@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.engines import Engine
-from confide.engines.expressions import identifier
+from confide.engines.protocol import identifier
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place
 from confide.mechanisms.cellkey.counting import check_keyed_records, coded_expressions, count_cells, perturb
 from confide.mechanisms.cellkey.output import plain_rows, plain_schema

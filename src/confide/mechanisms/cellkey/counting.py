@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.expressions import identifier
+from confide.engines.protocol import identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.records import (
     ROWS_NAMED,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.engines.atomic_files import private_folder
+from confide.engines.groups import private_folder
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey.counting import count_cells, write_coded

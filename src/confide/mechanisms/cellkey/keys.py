@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine, Source
-from confide.engines.atomic_files import whole_file
+from confide.engines.groups import whole_file
 from confide.errors import Finding, InputError, Place
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
 

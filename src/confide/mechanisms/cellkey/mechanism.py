@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.atomic_files import private_folder
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from confide.documents import load_schema
@@ -154,7 +155,7 @@ def prepare(loaded: LoadedSpec) -> CellKeyProblem:
         findings.append(records)
     schema = ptable = None
     try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
+        schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
     except ConfideError as error:
         findings += error.findings
     try:

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.engines import Engine, Source
-from confide.engines.atomic_files import private_folder
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, read_code_lists, stability
 from confide.mechanisms.safetab.records import check_persons

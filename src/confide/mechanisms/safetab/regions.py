@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.engines import Engine, Source
-from confide.engines.expressions import identifier
+from confide.engines.protocol import identifier
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.safetab.settings import PR_REGIONS, PUERTO_RICO, REGION_TYPES
 

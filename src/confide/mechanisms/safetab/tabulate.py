@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.atomic_files import private_folder
-from confide.engines.expressions import identifier, literal
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import identifier, literal
 from confide.mechanisms.safetab.codes import iterations_of
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, RACE_COLUMNS, in_states, person_expressions

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.expressions import identifier
+from confide.engines.protocol import identifier
 from confide.errors import Finding, Place
 from confide.inputs.records import (
     ROWS_NAMED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, product
 from math import prod
 from typing import Any
@@ -360,7 +360,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
         findings.append(records)
     schema, frame = None, None
     try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
+        schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
     except ConfideError as error:
         findings += error.findings
     if any(table.levels for table in spec.tables):

@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 
 from confide.documents import shipped
 from confide.engines import Engine
-from confide.engines.atomic_files import private_folder, write_text
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import Finding, RunError
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import looked_at, swap_people

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ import pyarrow.compute as pc
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.engines.atomic_files import private_folder
-from confide.engines.expressions import identifier, literal
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import identifier, literal
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, missing_columns, read_frame, wrong_code_types
@@ -131,7 +131,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     sources, findings = find_sources(loaded)
     schema = frame = settings = None
     try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
+        schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
     except ConfideError as error:
         findings += error.findings
     if "blocks" in sources:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,8 @@ from numpy.typing import NDArray
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.engines.atomic_files import private_folder
-from confide.engines.expressions import cell_index
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import cell_index
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
@@ -35,8 +35,7 @@ from confide.inputs.records import (
     records_fingerprint,
 )
 from confide.mechanisms.tables import verify as verification
-from confide.mechanisms.tables.output import NoisyTable
-from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, build_tables, plan_programme
+from confide.mechanisms.tables.programme import MeasuredTable, NoisyTable, TablesProblem, build_tables, plan_programme
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
@@ -129,7 +128,7 @@ class Tables(Mechanism[TablesProblem]):
         sources, findings = find_sources(loaded)
         schema, spine = None, None
         try:
-            schema = load_schema(spec.data.schema_, loaded.path.parent, loaded.place("data", "schema"))
+            schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
         except ConfideError as error:
             findings += error.findings
         levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]

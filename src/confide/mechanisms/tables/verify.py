@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.mechanisms.tables.output import NoisyRows
+from confide.mechanisms.tables.programme import NoisyRows
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
 from confide.releases.mechanism import Check
 from confide.releases.tabular import Table, table_files

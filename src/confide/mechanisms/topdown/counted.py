@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from confide.engines import Engine, Source
-from confide.engines.expressions import identifier
+from confide.engines.protocol import identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import private_folder
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import GroupFunction
 from confide.estimation.least_squares import SolveOutcome
 from confide.estimation.node_problem import MeasuredQuery

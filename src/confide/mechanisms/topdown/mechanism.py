@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.engines.atomic_files import private_folder
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.records import records_fingerprint

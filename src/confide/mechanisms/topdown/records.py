@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.engines import Engine
-from confide.engines.expressions import cell_index, identifier, literal
 from confide.engines.groups import write_parquet
+from confide.engines.protocol import cell_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.records import check_records, column_expressions
 from confide.mechanisms.topdown.counted import check_counted, counted_histogram

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from confide.errors import Place, ReleaseError
 from confide.releases.mechanism import Check
-from confide.releases.tabular.rows import UnlikePlanError
-from confide.releases.tabular.table import SDMX
+from confide.releases.tabular.table import SDMX, UnlikePlanError
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
 R = TypeVar("R")

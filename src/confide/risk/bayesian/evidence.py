@@ -41,7 +41,7 @@ from confide.noise import (
 from confide.noise.distributions import nearest_float
 from confide.noise.enclosure import exp_minus
 from confide.privacy import ZCDP, Neighbours, PureDP
-from confide.privacy.calibration import gaussian_sigma2, geometric_epsilon, partition_marginal
+from confide.privacy.definitions import gaussian_sigma2, geometric_epsilon, partition_marginal
 
 # Where an adversary decides for the target: a set of released values, decided exactly.
 #

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 
 from confide.confidential import Confidential
 from confide.engines import Engine, Source
-from confide.engines.atomic_files import private_folder
-from confide.engines.expressions import cell_index
-from confide.engines.groups import write_parquet
-from confide.engines.protocol import Format
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import Format, cell_index
 from confide.errors import Place, ReleaseError
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.evaluation.characteristics import (

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confide.engines.atomic_files import private_folder, whole_file
+from confide.engines.groups import private_folder, whole_file
 from confide.errors import ConfideError, Finding, InputError, Place
 from confide.mechanisms.topdown.invariant_totals import invariant_level, known_together
 from confide.mechanisms.topdown.measure import spread

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.confidential import Confidential
-from confide.engines.atomic_files import private_folder
-from confide.engines.groups import write_parquet
+from confide.engines.groups import private_folder, write_parquet
 from confide.mechanisms.topdown.descent import Kind
 from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements.layout import (
