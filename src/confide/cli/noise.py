@@ -14,7 +14,7 @@ from confide.noise.ptables import symmetric_law
 from confide.privacy import Neighbours
 from confide.privacy.conversion import probability
 from confide.risk.noise_comparison import (
-    Setting,
+    NoiseSetting,
     changed_counts,
     float_above,
     margin_driven,
@@ -166,7 +166,7 @@ def _name(noise: CountNoise) -> str:
     return "perturbation-table" if isinstance(noise, FiniteLaw) else noise.name
 
 
-def _row(setting: Setting) -> tuple[str, ...]:
+def _row(setting: NoiseSetting) -> tuple[str, ...]:
     noise, law = setting.noise, setting.noise.as_dict()
     letters = {"epsilon": "ε", "sigma2": "σ²"}
     parameter = [f"{letter} {float(Fraction(law[key])):.5g}" for key, letter in letters.items() if key in law]

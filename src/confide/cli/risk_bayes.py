@@ -19,9 +19,9 @@ from confide.noise import Law
 from confide.privacy import Neighbours
 from confide.report import bayes_plots
 from confide.risk.bayesian import sequential as curves
-from confide.risk.bayesian.evidence import Comparison, LawComparison, compare, gaussian_for, geometric_for
+from confide.risk.bayesian.evidence import Evidence, LawEvidence, evidence_of, gaussian_for, geometric_for
 from confide.risk.bayesian.one_level import assess, checked_value, risk_at
-from confide.risk.bayesian.sequential import Together, combined, combined_risk_at, in_sequence
+from confide.risk.bayesian.sequential import JointDecision, combined_risk, combined_risk_at, in_sequence
 
 # The answers of ``confide risk bayes`` on a terminal, and their pictures.
 
@@ -84,7 +84,7 @@ def show_released(rows: Rows, seen: Rows, releases: int) -> None:
 
 
 def draw(
-    folder: Path, comparisons: Sequence[Comparison], priors: Sequence[str], neighbours: Neighbours, gaussian: bool
+    folder: Path, comparisons: Sequence[Evidence], priors: Sequence[str], neighbours: Neighbours, gaussian: bool
 ) -> list[Path]:
     """Figures 1, 2, 3 of the paper, and 7 where there are several counts."""
     shown = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
@@ -95,7 +95,7 @@ def draw(
         "risk-by-released.svg": lambda: bayes_plots.risk_by_released(released),
     }
     if gaussian:
-        assert isinstance(first, LawComparison)
+        assert isinstance(first, LawEvidence)
         chosen = float((first.rho or Fraction(0)) * (2 if neighbours is Neighbours.CHANGE_ONE else 1))
         over = curves.by_rho(shown, neighbours)
         pictures |= {
@@ -168,7 +168,7 @@ def bayes(
     laws = [_law(law, rho, epsilon, neighbours)]
     laws += [gaussian_for(_budget(text, "also-rho"), neighbours) for text in also_rho or ()]
     priors = [probability(text, "--prior") for text in prior or ["1/2"]]
-    comparisons = [compare(each) for each in laws]
+    comparisons = [evidence_of(each) for each in laws]
     values = [value for text in released or () for value in _values(text)]
     rows = _expected(comparisons, priors, known_count)
     limit = prod(comparison.limit for comparison in comparisons)
@@ -196,7 +196,7 @@ def bayes(
         out.print(f"Drawn: {escape(str(path))}")
 
 
-def _expected(comparisons: Sequence[Comparison], priors: Sequence[Fraction], known: int) -> list[dict[str, Any]]:
+def _expected(comparisons: Sequence[Evidence], priors: Sequence[Fraction], known: int) -> list[dict[str, Any]]:
     """What is expected over releases, for each prior."""
     rows: list[dict[str, Any]] = []
     if len(comparisons) == 1:
@@ -215,8 +215,8 @@ def _expected(comparisons: Sequence[Comparison], priors: Sequence[Fraction], kno
                 }
             )
         return rows
-    together = Together(comparisons)
-    for total in combined(comparisons, priors):
+    together = JointDecision(comparisons)
+    for total in combined_risk(comparisons, priors):
         p = total.prior
         right = together.decide(p)
         rows.append(
@@ -235,7 +235,7 @@ def _expected(comparisons: Sequence[Comparison], priors: Sequence[Fraction], kno
 
 
 def _seen(
-    comparisons: Sequence[Comparison], priors: Sequence[Fraction], values: Sequence[int], known: int
+    comparisons: Sequence[Evidence], priors: Sequence[Fraction], values: Sequence[int], known: int
 ) -> list[dict[str, Any]]:
     """Posterior and R' at what was released, for each prior: a number for one value, a list for several."""
     if len(comparisons) == 1:

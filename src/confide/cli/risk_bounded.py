@@ -15,7 +15,7 @@ from confide.exact import exact
 from confide.report import risk_plots
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import (
-    Count,
+    CountingScheme,
     Optimum,
     Representations,
     Single,
@@ -28,7 +28,7 @@ from confide.risk.bounded_noise.averaging import (
 from confide.risk.bounded_noise.bound import BoundRisk, bound_risk
 from confide.risk.bounded_noise.noise_rows import LEVEL, Model, laplace_epsilon, success_probability, variance_needed
 from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound, exceedance
-from confide.risk.bounded_noise.static_programme import Programme, Rule, load_programme
+from confide.risk.bounded_noise.static_programme import LevelRule, StaticProgramme, load_programme
 
 # The answers of ``confide risk`` on a terminal, and their pictures.
 
@@ -91,7 +91,7 @@ def _numbers(item: Representations, optimum: Optimum, confidence: float) -> dict
 
 
 def show_averaging(
-    programme: Programme, rows: Rows, rule: Rule, areas: Mapping[str, int], top: int, confidence: float
+    programme: StaticProgramme, rows: Rows, rule: LevelRule, areas: Mapping[str, int], top: int, confidence: float
 ) -> None:
     """The riskiest statistics, and the variance that averaging asks for."""
     where = ", ".join(f"{number:,} {name}" for name, number in areas.items())
@@ -170,7 +170,7 @@ def draw_averaging(folder: Path, rows: Rows, confidence: float) -> list[Path]:
 
 
 def draw_areas(
-    folder: Path, rows: Rows, programme: Programme, number: int, bound: int, confidence: float
+    folder: Path, rows: Rows, programme: StaticProgramme, number: int, bound: int, confidence: float
 ) -> list[Path]:
     """Distortions by size (Figure 4), and the ε that a bound needs (Figure 5)."""
     smallest = programme.geography[-1] if programme.geography else None
@@ -246,7 +246,7 @@ LeaveOut = Annotated[
 ]
 Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
 RuleOption = Annotated[
-    Rule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
+    LevelRule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
 ]
 
 
@@ -258,7 +258,7 @@ def bound(
     country: Country = None,
     areas: Areas = None,
     unit: Unit = None,
-    rule: RuleOption = Rule.INNER_LEVELS,
+    rule: RuleOption = LevelRule.INNER_LEVELS,
     available: Annotated[
         int | None, typer.Option("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
     ] = None,
@@ -269,7 +269,7 @@ def bound(
     risk = bound_risk(largest, exact(variance, "-V"), level(alpha))
     if available is None:
         chosen = load_programme(programme)
-        count = Count(rule, same_noise=True, single=Single.MERGE, unit=unit)
+        count = CountingScheme(rule, same_noise=True, single=Single.MERGE, unit=unit)
         available = triples(chosen, areas_of(chosen, country, areas), count)
     drawn = [] if plots is None else draw_bound(plots, available, risk.level)
     if as_json:
@@ -286,7 +286,7 @@ def bound(
 
 def averaging(
     programme: ProgrammeName = "eu-2021",
-    rule: RuleOption = Rule.PLAIN,
+    rule: RuleOption = LevelRule.PLAIN,
     country: Country = None,
     areas: Areas = None,
     target: Annotated[
@@ -313,8 +313,8 @@ def averaging(
     chosen = load_programme(programme).leave_out(leave_out or ())
     numbers = areas_of(chosen, country, areas)
     kinds = {
-        "with_spsn": Count(rule, same_noise=True, single=single, unit=unit),
-        "without_spsn": Count(rule, same_noise=False, unit=unit),
+        "with_spsn": CountingScheme(rule, same_noise=True, single=single, unit=unit),
+        "without_spsn": CountingScheme(rule, same_noise=False, unit=unit),
     }
     wanted = [parse_target(text) for text in target or ()]
     found = {
@@ -383,7 +383,7 @@ def areas(
     _say(drawn)
 
 
-def areas_of(programme: Programme, country: str | None, texts: list[str] | None) -> dict[str, int]:
+def areas_of(programme: StaticProgramme, country: str | None, texts: list[str] | None) -> dict[str, int]:
     """The numbers of areas, from a country and from NAME=NUMBER as typed."""
     own: dict[str, int] = {}
     for text in texts or ():

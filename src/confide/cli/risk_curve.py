@@ -17,7 +17,7 @@ from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
 from confide.report import power_plots
 from confide.report.render import exact_text, fraction_up, up
-from confide.risk.testing.curve import EpsilonPoint, Part, PowerPoint, epsilon_curve, parts_of, power_curve
+from confide.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, parts_of, power_curve
 from confide.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
 from confide.risk.testing.trade_off import gaussian_advantage, pure_advantage, zcdp_advantage
 
@@ -58,7 +58,7 @@ def curve(
     if epsilon is not None:
         _of_epsilon(number(epsilon, "epsilon", LEAST, MOST), levels, chances if delta else [], plots, as_json)
         return
-    parts: tuple[Part, ...] = ()
+    parts: tuple[GuaranteePart, ...] = ()
     head: dict[str, Any] = {}
     if strategy is not None:
         chosen = load_strategy(strategy, root=root)
@@ -136,7 +136,7 @@ def _powers(powers: Sequence[PowerPoint]) -> dict[str, Any]:
     return alone | {"levels": rows}
 
 
-def _advantage(rho: Fraction, parts: Sequence[Part]) -> dict[str, float]:
+def _advantage(rho: Fraction, parts: Sequence[GuaranteePart]) -> dict[str, float]:
     found = {"zcdp": zcdp_advantage(rho), "gaussian": gaussian_advantage(rho)}
     if parts and parts[0].best is not None:
         ends = parts[0].best.advantage
@@ -144,7 +144,7 @@ def _advantage(rho: Fraction, parts: Sequence[Part]) -> dict[str, float]:
     return found
 
 
-def _part(part: Part, levels: Sequence[Fraction], deltas: Sequence[Fraction]) -> dict[str, Any]:
+def _part(part: GuaranteePart, levels: Sequence[Fraction], deltas: Sequence[Fraction]) -> dict[str, Any]:
     points = [point.as_dict() for point in part.epsilons(deltas)]
     return part.as_dict() | _powers(part.powers(levels)) | {"epsilons": points}
 
@@ -178,7 +178,7 @@ def _show(
     )
 
 
-def _show_parts(parts: Sequence[Part], level: Fraction) -> None:
+def _show_parts(parts: Sequence[GuaranteePart], level: Fraction) -> None:
     rows = []
     for part in parts:
         (power,), (point,) = part.powers([level]), part.epsilons([DELTA])
@@ -190,7 +190,7 @@ def _show_parts(parts: Sequence[Part], level: Fraction) -> None:
     out.print("\nEpsilon is that of Canonne, Kamath and Steinke. Figures published without noise are not covered.")
 
 
-def _draw(folder: Path, rho: Fraction, parts: Sequence[Part], level: Fraction) -> list[Path]:
+def _draw(folder: Path, rho: Fraction, parts: Sequence[GuaranteePart], level: Fraction) -> list[Path]:
     best = parts[0].best if parts else None
     pictures = {
         "power.svg": lambda: power_plots.powers(power_curve(rho, best=best)),

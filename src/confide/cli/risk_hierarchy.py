@@ -14,8 +14,8 @@ from confide.exact import probability
 from confide.report import hierarchy_plots
 from confide.risk.bayesian import decision_map as curves
 from confide.risk.bayesian.counts import LARGEST_RHO, SMALLEST_RHO, SiblingNoise
-from confide.risk.bayesian.decision_map import HIERARCHICAL, DecisionMap, Region, Ties, accuracy_by_parent
-from confide.risk.bayesian.post_processing import PostProcessing, Rounding
+from confide.risk.bayesian.decision_map import HIERARCHICAL, DecisionMap, ReleaseRegion, Ties, accuracy_by_parent
+from confide.risk.bayesian.post_processing import HalfRounding, PostProcessing
 from confide.risk.bayesian.priors import parse_parent_prior
 from confide.risk.bayesian.tree_file import load_tree
 from confide.risk.bayesian.two_level import TwoLevel, Variant
@@ -127,7 +127,7 @@ def show_tree(result: Result) -> None:
         table(["count ", "probability "], [(count, f"{p:.6f}") for count, p in law.items()], title=name)
 
 
-def draw(folder: Path, model: TwoLevel, ties: Ties, rounding: Rounding) -> list[Path]:
+def draw(folder: Path, model: TwoLevel, ties: Ties, rounding: HalfRounding) -> list[Path]:
     """Decisions, accuracy by the parent's count and noise, and post-processing (Figures 4, 5, 6 and 12)."""
     known = model.known
     processing = PostProcessing(
@@ -199,8 +199,8 @@ def hierarchy(
         typer.Option("--post-processed", metavar="LIST", help="Risks of post-processed counts, by published parent's."),
     ] = None,
     rounding: Annotated[
-        Rounding, typer.Option("--rounding", help="Where halves go in post-processing.")
-    ] = Rounding.HALF_EVEN,
+        HalfRounding, typer.Option("--rounding", help="Where halves go in post-processing.")
+    ] = HalfRounding.HALF_EVEN,
     tree: Annotated[
         Path | None, typer.Option("--tree", metavar="FILE", help="A whole tree of counts instead, TOML or JSON.")
     ] = None,
@@ -286,12 +286,14 @@ def _accuracy(model: TwoLevel, parents: list[int], ties: Ties) -> dict[str, Any]
                 "ties": seen.ties(),
             }
             if model.known == 0 and x2 == 1:
-                row["in_region_of_figure_4"] = DecisionMap(model, 1, x2, variant, Region()).changes(ties).as_dict()
+                row["in_region_of_figure_4"] = (
+                    DecisionMap(model, 1, x2, variant, ReleaseRegion()).changes(ties).as_dict()
+                )
             changes.append(row)
     return {"ties": ties.value, "accuracy": accuracy_by_parent(model, parents, ties), "changes": changes}
 
 
-def _post_processed(model: TwoLevel, published: list[int], rounding: Rounding) -> dict[str, Any]:
+def _post_processed(model: TwoLevel, published: list[int], rounding: HalfRounding) -> dict[str, Any]:
     processing = PostProcessing(
         model.rho1,
         model.siblings,

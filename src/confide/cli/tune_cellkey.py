@@ -14,8 +14,8 @@ from confide.exact import exact
 from confide.report import risk_plots
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, target_name
-from confide.risk.bounded_noise.static_programme import Rule, load_programme
-from confide.risk.bounded_noise.withstanding import Question, Region
+from confide.risk.bounded_noise.static_programme import LevelRule, load_programme
+from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 
 
 def cellkey(
@@ -24,7 +24,7 @@ def cellkey(
     areas: Areas = None,
     unit: Unit = None,
     leave_out: LeaveOut = None,
-    rule: RuleOption = Rule.INNER_LEVELS,
+    rule: RuleOption = LevelRule.INNER_LEVELS,
     optimum: Annotated[Optimum, typer.Option("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
     largest_noise: Annotated[
         int, typer.Option("--largest-noise", min=1, max=100, help="The largest noise that users accept.")
@@ -48,8 +48,8 @@ def cellkey(
     """
     chosen = load_programme(programme).leave_out(leave_out or ())
     last = max(15, largest_noise)
-    region = Region(
-        Question(
+    region = ProtectedRegion(
+        RegionQuestion(
             chosen,
             areas_of(chosen, country, areas),
             rule=rule,
@@ -73,7 +73,7 @@ def cellkey(
         out.print(f"Drawn: {escape(str(path))}")
 
 
-def _show(region: Region) -> None:
+def _show(region: ProtectedRegion) -> None:
     question, worst = region.question, region.with_same_noise[0]
     where = ", ".join(f"{number:,} {name}" for name, number in question.areas.items())
     out.print(f"[bold]{question.programme.title or question.programme.id}[/]{', ' + where if where else ''}.\n")
@@ -112,7 +112,7 @@ def _show(region: Region) -> None:
     _show_epsilon(region)
 
 
-def _show_epsilon(region: Region) -> None:
+def _show_epsilon(region: ProtectedRegion) -> None:
     limits, bound = region.epsilon, region.question.small_area_bound
     least, most = limits["utility_at_least"], limits["averaging_at_most"]
     second = limits["relaxed_averaging_at_most"]
@@ -131,7 +131,7 @@ def _span(low: object, high: object, *, ok: bool) -> str:
     return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"  # type: ignore[arg-type]
 
 
-def _draw(region: Region, folder: Path) -> list[Path]:
+def _draw(region: ProtectedRegion, folder: Path) -> list[Path]:
     answer = region.as_dict()
     question = region.question
     areas = question.small_areas

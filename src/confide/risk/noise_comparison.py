@@ -2,7 +2,7 @@
 
 A static programme measures some cross-classifications, each record being in one cell of each. Where a record is added
 or removed, as many counts change by one; where it is changed, twice as many (:func:`changed_counts`; Bach's Delta). For
-``k`` such counts with independent noise these bounds are known, and :func:`promise` gives the smallest:
+``k`` such counts with independent noise these bounds are known, and :func:`guarantee` gives the smallest:
 
 * for one count, the exact curve (:func:`confide.noise.delta_bounds`);
 * ``k`` times the largest loss, with the outside mass as delta (:func:`confide.noise.epsilon_delta`);
@@ -75,7 +75,7 @@ def changed_counts_of(plan: Plan) -> int:
 
 
 @dataclass(frozen=True)
-class Setting:
+class NoiseSetting:
     """Noise for a programme in which a record changes ``changed`` counts, and what it promises at ``delta``."""
 
     noise: CountNoise
@@ -85,12 +85,12 @@ class Setting:
     @property
     def of_count(self) -> EpsilonDelta | None:
         """The promise for one count: at ``delta``, or at the largest loss where the noise has none at ``delta``."""
-        return promise(self.noise, 1, self.delta) or epsilon_delta(self.noise)
+        return guarantee(self.noise, 1, self.delta) or epsilon_delta(self.noise)
 
     @property
     def of_programme(self) -> EpsilonDelta | None:
         """The promise for the programme with a delta of at most ``delta``; none where the noise has no such promise."""
-        return promise(self.noise, self.changed, self.delta)
+        return guarantee(self.noise, self.changed, self.delta)
 
     @property
     def remaining(self) -> Fraction:
@@ -112,7 +112,7 @@ class Setting:
         }
 
 
-def promise(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
+def guarantee(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
     """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
     limit = probability(delta)
     found = []
@@ -129,7 +129,7 @@ def promise(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | Non
     return min(found, default=None)
 
 
-def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
+def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[NoiseSetting]:
     """From an epsilon and a delta of the programme to noise of each kind.
 
     Two-sided geometric noise needs no delta; truncated, its bound is the smallest that delta allows. The discrete
@@ -147,23 +147,23 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
         whole,
         TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
     ]
-    return [Setting(noise, changed, allowed) for noise in noises]
+    return [NoiseSetting(noise, changed, allowed) for noise in noises]
 
 
 def utility_driven(
     variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
-) -> list[Setting]:
+) -> list[NoiseSetting]:
     """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are."""
     noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in Kind]
-    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+    return [NoiseSetting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
 
 
 def margin_driven(
     margin: int, level: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
-) -> list[Setting]:
+) -> list[NoiseSetting]:
     """From a noise margin at a level and a bound to what each kind promises."""
     noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in Kind]
-    return [Setting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+    return [NoiseSetting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
 
 
 def float_above(number: Fraction) -> float:

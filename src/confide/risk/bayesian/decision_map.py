@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from confide.errors import ParameterError
-from confide.risk.bayesian.counts import FloatArray, IntArray, gaussian_window, sibling_window, whole
+from confide.risk.bayesian.counts import FloatArray, IntArray, checked_count, gaussian_window, sibling_window
 from confide.risk.bayesian.post_processing import PostProcessing
 from confide.risk.bayesian.two_level import TwoLevel, Variant
 
@@ -51,7 +51,7 @@ class Ties(StrEnum):
 
 
 @dataclass(frozen=True)
-class Region:
+class ReleaseRegion:
     """Released counts that are looked at, such as those of the paper's Figure 4."""
 
     x2: tuple[int, int] = (-3, 5)
@@ -59,7 +59,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Changes:
+class DecisionChanges:
     """What hierarchical information changes for one truth: probabilities over releases."""
 
     gain: float
@@ -74,7 +74,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class DecisionAccuracy:
     """How often a decision is right, with the rest of the parent as it is, the target present or absent."""
 
     present: float
@@ -106,10 +106,10 @@ class DecisionMap:
         x1: int,
         x2: int,
         variant: Variant = Variant.STATED,
-        region: Region | None = None,
+        region: ReleaseRegion | None = None,
     ):
-        whole(x1, "the true count", lowest=model.known, highest=model.known + 1)
-        whole(x2, "the true count of the parent", lowest=x1)
+        checked_count(x1, "the true count", lowest=model.known, highest=model.known + 1)
+        checked_count(x2, "the true count of the parent", lowest=x1)
         self.model, self.variant, self.present = model, variant, x1 > model.known
         own, self._own = gaussian_window(float(model.rho1))
         above, above_law = gaussian_window(float(model.rho2))
@@ -154,14 +154,14 @@ class DecisionMap:
         """The probability of a tie."""
         return self._decided(self._own, Ties.ONE) - self._decided(self._own, Ties.ZERO)
 
-    def changes(self, ties: Ties = Ties.ZERO) -> Changes:
+    def changes(self, ties: Ties = Ties.ZERO) -> DecisionChanges:
         """How often this way is right where X1* alone is wrong, and the other way round."""
         without = self.model.log_odds(self.x1, 0, 0, Variant.WITHOUT)
         base = self._own * ((without > TIE) + ties.share * (np.abs(without) <= TIE))
         to_present = self._decided(self._own - base, ties)
         to_absent = float(base.sum()) * self.mass - self._decided(base, ties)
         gain, loss = (to_present, to_absent) if self.present else (to_absent, to_present)
-        return Changes(max(0.0, gain), max(0.0, loss), self.mass)
+        return DecisionChanges(max(0.0, gain), max(0.0, loss), self.mass)
 
     def _decided(self, own: FloatArray, ties: Ties) -> float:
         """The weight of all releases that are decided as present, if those of x1* are ``own``."""
@@ -173,7 +173,7 @@ class DecisionMap:
 
     def sampled(self, draws: int, ties: Ties = Ties.ONE) -> float:
         """P(decision = truth) for an adversary who estimates each posterior from so many independent draws."""
-        whole(draws, "the number of draws", lowest=1)
+        checked_count(draws, "the number of draws", lowest=1)
         half, right = draws // 2, 0.0
         for x2, chance in zip(self.x2.tolist(), self._above.tolist(), strict=True):
             posterior = self.model.posterior(self.x1, x2, self.y[:, None], self.variant)
@@ -219,17 +219,21 @@ class DecisionMap:
         return first, odds
 
 
-def accuracy(
-    model: TwoLevel, rest: int, variant: Variant = Variant.STATED, ties: Ties = Ties.ZERO, region: Region | None = None
-) -> Accuracy:
+def decision_accuracy(
+    model: TwoLevel,
+    rest: int,
+    variant: Variant = Variant.STATED,
+    ties: Ties = Ties.ZERO,
+    region: ReleaseRegion | None = None,
+) -> DecisionAccuracy:
     """How often the target is found present or absent, if ``rest`` people of the parent are elsewhere."""
-    whole(rest, "the true count of the siblings")
+    checked_count(rest, "the true count of the siblings")
     absent, present = (
         DecisionMap(model, count, count + rest, variant, region).correct(ties)
         for count in (model.known, model.known + 1)
     )
     p = float(model.prior)
-    return Accuracy(present, absent, p * present + (1 - p) * absent)
+    return DecisionAccuracy(present, absent, p * present + (1 - p) * absent)
 
 
 def switches(
@@ -280,9 +284,9 @@ RHO2_GRID = tuple(Fraction(value) for value in ("1/100", "1/50", "1/20", "1/10",
 RHO1_GRID = tuple(Fraction(step, 50) for step in (*range(1, 10), *range(10, 50, 2), *range(50, 151, 5)))
 
 
-def decision_tiles(model: TwoLevel, region: Region | None = None) -> Rows:
+def decision_tiles(model: TwoLevel, region: ReleaseRegion | None = None) -> Rows:
     """The decision for each x1* next to the target's edge, x2* and y*, beside that from x1* alone (Figure 4)."""
-    shown = region or Region((model.known - 3, model.known + 5))
+    shown = region or ReleaseRegion((model.known - 3, model.known + 5))
     x1, x2, y = np.meshgrid(
         [model.known, model.known + 1],
         np.arange(shown.x2[0], shown.x2[1] + 1),
@@ -315,7 +319,7 @@ def accuracy_by_parent(
     listed = list(parents)
     return [
         {"x2": x2, "variant": variant.value, "ties": ties.value}
-        | accuracy(model, x2 - model.known - 1, variant, ties).as_dict()
+        | decision_accuracy(model, x2 - model.known - 1, variant, ties).as_dict()
         for variant in variants
         for x2 in listed
     ]

@@ -8,9 +8,9 @@ is ``P0(k) = p(k)``. All that the release says is the log-ratio
 
 A comparison has both laws, the log-ratio and exact decisions, for any noise that has probabilities:
 
-* :class:`LawComparison`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.Law`), also truncated;
+* :class:`LawEvidence`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.Law`), also truncated;
   ``L(k) = rho (2 k - 1)`` for the discrete Gaussian with ``rho = 1 / (2 sigma2)``, ``+-epsilon`` for the geometric;
-* :class:`ListedComparison`: two lists, which need not be one law shifted: rows of a perturbation table differ.
+* :class:`ListedEvidence`: two lists, which need not be one law shifted: rows of a perturbation table differ.
 
 Reference: Kazan and Reiter (2024), section 3.1. Derivation: ``docs/proofs/bayesian-risk.md``, section 1.
 """
@@ -124,7 +124,7 @@ class Window:
     tail: float
 
 
-class Comparison(ABC):
+class Evidence(ABC):
     """The law of a released count with the target and without, over ``k``: released less known."""
 
     title: str
@@ -176,12 +176,12 @@ class Comparison(ABC):
 def check_width(values: int) -> None:
     """Refuse sums that would not fit into the memory."""
     if values > WIDEST:
-        raise refused(
+        raise unusable_noise(
             "the noise is too wide to add up", f"{values:,} values", f"at most {WIDEST:,}; rho of at least about 1e-11"
         )
 
 
-def refused(what: str, found: str, expected: str) -> ParameterError:
+def unusable_noise(what: str, found: str, expected: str) -> ParameterError:
     """The error of noise that cannot be compared."""
     return ParameterError("bad-noise", what, found=found, expected=expected, remedy="correct the noise")
 
@@ -191,7 +191,7 @@ _FEW = 4
 _OVERFLOWS = 354
 
 
-class LawComparison(Comparison):
+class LawEvidence(Evidence):
     """A law with an exact decay, on all integers or truncated: the log-ratio never falls with ``k``."""
 
     def __init__(self, law: Law | Truncated):
@@ -305,7 +305,7 @@ class LawComparison(Comparison):
         return np.asarray(high * np.exp(z * rate) + low * np.exp(-z * rate), dtype=np.complex128)
 
 
-class ListedComparison(Comparison):
+class ListedEvidence(Evidence):
     """Two lists of probabilities over ``k``, from ``first`` on; decisions are exact."""
 
     def __init__(self, first: int, with_target: list[Fraction], without: list[Fraction], title: str = "Listed"):
@@ -349,27 +349,27 @@ class ListedComparison(Comparison):
         return float(right), float(1 - wrong)
 
 
-def compare(noise: CountNoise) -> Comparison:
+def evidence_of(noise: CountNoise) -> Evidence:
     """The comparison of a count with the next one, both with the same noise.
 
-    >>> compare(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
+    >>> evidence_of(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
     8
     """
     if isinstance(noise, Law | Truncated):
-        return LawComparison(noise)
+        return LawEvidence(noise)
     if isinstance(noise, FiniteLaw):
         law = dict(zip(noise.values, noise.probabilities, strict=True))
-        return compare_rows(law, law, noise.title)
+        return evidence_of_rows(law, law, noise.title)
     if isinstance(noise, BoundedLaw):
         listed = [noise.pmf_bounds(x)[0] for x in range(-noise.largest, noise.largest + 1)]
         law = {x - noise.largest: p / sum(listed) for x, p in enumerate(listed)}
-        return compare_rows(law, law, noise.title)
-    raise refused("this noise has no probabilities that are known here", type(noise).__name__, "a law or a list")
+        return evidence_of_rows(law, law, noise.title)
+    raise unusable_noise("this noise has no probabilities that are known here", type(noise).__name__, "a law or a list")
 
 
-def compare_rows(
+def evidence_of_rows(
     without: Mapping[int, Exact], with_target: Mapping[int, Exact], title: str = "Listed"
-) -> ListedComparison:
+) -> ListedEvidence:
     """The comparison of two lists, each the probabilities of the noise that the count gets.
 
     In a perturbation table the noise depends on the count: ``without`` is the row of the known count, ``with_target``
@@ -379,13 +379,15 @@ def compare_rows(
     for row, shift in ((without, 0), (with_target, 1)):
         law = {int(noise) + shift: exact(p, "a probability") for noise, p in row.items()}
         if not law or any(p < 0 for p in law.values()) or sum(law.values()) != 1:
-            raise refused("the probabilities do not add up to one", "a sum other than 1", "probabilities with sum 1")
+            raise unusable_noise(
+                "the probabilities do not add up to one", "a sum other than 1", "probabilities with sum 1"
+            )
         laws.append(law)
     first, last = min(min(law) for law in laws), max(max(law) for law in laws)
     check_width(last - first + 1)
     zero = Fraction(0)
     lists = [[law.get(k, zero) for k in range(first, last + 1)] for law in laws]
-    return ListedComparison(first, lists[1], lists[0], title)
+    return ListedEvidence(first, lists[1], lists[0], title)
 
 
 def gaussian_for(rho: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> DiscreteGaussian:

@@ -28,7 +28,7 @@ import numpy as np
 
 from confide.errors import ParameterError
 from confide.exact import Exact
-from confide.risk.bayesian.evidence import Comparison, Floats
+from confide.risk.bayesian.evidence import Evidence, Floats
 from confide.risk.bayesian.one_level import checked_priors, log_ratios
 
 _STEP = 0.2
@@ -43,17 +43,17 @@ def equal_priors(cells: int) -> tuple[Fraction, ...]:
 
 
 def histogram_posterior(
-    comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: Sequence[int] | None = None
+    evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: Sequence[int] | None = None
 ) -> Floats:
     """The posterior of each cell, from the released and the known count of each."""
     wanted = _checked(priors)
     counts = [0] * len(wanted) if known is None else list(known)
     if not len(wanted) == len(released) == len(counts):
         raise _refused(f"{len(wanted)} priors, {len(released)} released and {len(counts)} known counts", "one per cell")
-    evidence = np.array(
-        [log_ratios(comparison, [value], count)[0] for value, count in zip(released, counts, strict=True)]
+    log_ratio = np.array(
+        [log_ratios(evidence, [value], count)[0] for value, count in zip(released, counts, strict=True)]
     )
-    weight = np.array([log(p) for p in wanted]) + evidence
+    weight = np.array([log(p) for p in wanted]) + log_ratio
     if np.isposinf(weight).any():
         return np.asarray(np.isposinf(weight) / np.isposinf(weight).sum())
     if np.isneginf(weight).all():
@@ -62,13 +62,13 @@ def histogram_posterior(
     return np.asarray(share / share.sum())
 
 
-def histogram_risk(comparison: Comparison, priors: Sequence[Exact], cell: int = 0) -> float:
+def histogram_risk(evidence: Evidence, priors: Sequence[Exact], cell: int = 0) -> float:
     """``R`` of an adversary who looks at all cells, if the target is in ``cell``."""
     wanted = _checked(priors)
     own = wanted[cell]
     others = Counter(wanted)
     others[own] -= 1
-    window = comparison.window(_TAIL)
+    window = evidence.window(_TAIL)
     shared = np.isfinite(window.log_ratio) & (window.with_target > 0)
     ratio, inside = window.log_ratio[shared], window.with_target[shared]
     # Without the target a value that only it could lead to has no share; one that it cannot lead to has A = 0.
@@ -88,7 +88,7 @@ def histogram_risk(comparison: Comparison, priors: Sequence[Exact], cell: int = 
         total += float(np.sum(s * mine * np.exp(left))) * _STEP
         u += _STEP * _BLOCK
         if np.exp(left[-1]) < _NEGLIGIBLE * float(own) or s[-1] * mine[-1] < _NEGLIGIBLE:
-            return min(total + comparison.certain / float(own), float(1 / own))
+            return min(total + evidence.certain / float(own), float(1 / own))
 
 
 def _checked(priors: Sequence[Exact]) -> tuple[Fraction, ...]:

@@ -29,7 +29,7 @@ import numpy as np
 
 from confide.errors import ParameterError
 from confide.exact import Exact, probability
-from confide.risk.bayesian.evidence import Comparison, DecisionRegion, Floats, LawComparison
+from confide.risk.bayesian.evidence import DecisionRegion, Evidence, Floats, LawEvidence
 
 SMALLEST_PRIOR = Fraction(1, 10**300)
 _LEFT_OUT = Fraction(1, 2**64)
@@ -52,7 +52,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Marginal:
+class MarginalRisk:
     """What is expected over releases, for each prior; ``error`` bounds what the sums leave out of ``risk``."""
 
     priors: tuple[Fraction, ...]
@@ -81,27 +81,27 @@ class OneLevelRisk:
     decision: Decision
 
 
-def posterior(comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+def posterior(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
     """The posterior of each prior (rows) at each released value (columns)."""
-    return _floats(checked_priors(priors))[:, None] * risk_at(comparison, priors, released, known)
+    return _floats(checked_priors(priors))[:, None] * risk_at(evidence, priors, released, known)
 
 
-def risk_at(comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+def risk_at(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
     """``R'`` of each prior (rows) at each released value (columns): ``1 / (p + (1 - p) exp(-L))``."""
-    log_ratio = log_ratios(comparison, released, known)
+    log_ratio = log_ratios(evidence, released, known)
     return ratio_for(checked_priors(priors), log_ratio)
 
 
-def log_ratios(comparison: Comparison, released: Sequence[int], known: int = 0) -> Floats:
+def log_ratios(evidence: Evidence, released: Sequence[int], known: int = 0) -> Floats:
     """``L`` at released values, which one of the two laws must have."""
     values = [checked_value(value) - checked_value(known) for value in released]
-    found = comparison.log_ratio(np.array(values, dtype=np.int64))
+    found = evidence.log_ratio(np.array(values, dtype=np.int64))
     if np.isnan(found).any():
         raise ParameterError(
             "impossible-release",
             "no release can have this value, with the target or without",
             found=str(released[int(np.flatnonzero(np.isnan(found))[0])]),
-            expected=f"a value that {comparison.title.lower()} noise can lead to",
+            expected=f"a value that {evidence.title.lower()} noise can lead to",
             remedy="correct the released value, the known count or the noise",
         )
     return found
@@ -114,15 +114,15 @@ def ratio_for(priors: tuple[Fraction, ...], log_ratio: Floats) -> Floats:
     return np.asarray(1 / (_floats(priors)[:, None] + _floats(1 - p for p in priors)[:, None] * against))
 
 
-def marginal(comparison: Comparison, priors: Sequence[Exact]) -> Marginal:
+def marginal_risk(evidence: Evidence, priors: Sequence[Exact]) -> MarginalRisk:
     """``R`` and ``m`` for each prior, by exact summation.
 
     Values outside the window add at most ``(1 - p)**2 (t / p + t / (1 - p))`` to ``R`` where either law has at most
     ``t`` there; ``t`` is chosen so small that this is below rounding.
     """
     wanted = checked_priors(priors)
-    tail = _LEFT_OUT * min(min(p, 1 - p) for p in wanted) * comparison.scale**2
-    window = comparison.window(tail)
+    tail = _LEFT_OUT * min(min(p, 1 - p) for p in wanted) * evidence.scale**2
+    window = evidence.window(tail)
     up = window.log_ratio >= 0
     # exp(-|L|), and both laws over the larger of the two: no term can overflow.
     small = np.exp(-np.abs(window.log_ratio))
@@ -133,29 +133,29 @@ def marginal(comparison: Comparison, priors: Sequence[Exact]) -> Marginal:
         p, q = float(prior), float(1 - prior)
         excess.append(q * q * float(np.sum(weight / np.where(up, p + q * small, p * small + q))))
         error.append(q * q * window.tail * (1 / p + 1 / q))
-    return Marginal(wanted, np.array(excess), np.array(error))
+    return MarginalRisk(wanted, np.array(excess), np.array(error))
 
 
-def decide(comparison: Comparison, prior: Exact) -> Decision:
+def decide(evidence: Evidence, prior: Exact) -> Decision:
     """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6)."""
     (p,) = checked_priors([prior])
-    region = comparison.region(p)
-    given_1, given_0 = comparison.chances(region)
+    region = evidence.region(p)
+    given_1, given_0 = evidence.chances(region)
     return Decision(region, given_1, given_0, float(p) * given_1 + float(1 - p) * given_0)
 
 
-def assess(comparison: Comparison, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
+def assess(evidence: Evidence, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
     """Everything that is expected, for each prior.
 
     >>> from confide.noise import DiscreteGaussian
-    >>> from confide.risk.bayesian.evidence import compare
+    >>> from confide.risk.bayesian.evidence import evidence_of
     >>> found = assess(compare(DiscreteGaussian(5)), ["1/2", "1/5"])
     >>> [round(each.risk, 6) for each in found]
     [1.047685, 1.128105]
     """
-    expected = marginal(comparison, priors)
+    expected = marginal_risk(evidence, priors)
     rows = zip(expected.priors, expected.posterior, expected.risk, expected.error, strict=True)
-    return tuple(OneLevelRisk(p, float(m), float(r), float(e), decide(comparison, p)) for p, m, r, e in rows)
+    return tuple(OneLevelRisk(p, float(m), float(r), float(e), decide(evidence, p)) for p, m, r, e in rows)
 
 
 def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
@@ -206,7 +206,7 @@ def _floats(numbers: Iterable[Fraction]) -> Floats:
 # look at both (:func:`two_cells`), and at all cells with :mod:`.histogram`.
 
 
-class Question(StrEnum):
+class AdversaryQuestion(StrEnum):
     """What an adversary may want to know about the target."""
 
     CHARACTERISTICS = "characteristics"
@@ -217,21 +217,21 @@ class Question(StrEnum):
     @property
     def count_has_target(self) -> bool:
         """Whether the count that the adversary knows has the target in it."""
-        return self in (Question.RESPONSE, Question.TRUTHFUL_ANSWER)
+        return self in (AdversaryQuestion.RESPONSE, AdversaryQuestion.TRUTHFUL_ANSWER)
 
 
 @dataclass(frozen=True)
-class Reduced:
+class ReducedQuestion:
     """A question in the terms of :mod:`.one_level`: the prior, and the count without the target."""
 
     prior: Fraction
     known: int
 
 
-def reduce_question(question: Question, prior: Exact, known: int) -> Reduced:
+def reduce_question(question: AdversaryQuestion, prior: Exact, known: int) -> ReducedQuestion:
     """A question as the one of section 3.1: is the count ``known`` or ``known + 1``?
 
-    >>> reduce_question(Question.RESPONSE, "9/10", 3)
+    >>> reduce_question(AdversaryQuestion.RESPONSE, "9/10", 3)
     Reduced(prior=Fraction(9, 10), known=2)
     """
     (p,) = checked_priors([prior])
@@ -244,14 +244,14 @@ def reduce_question(question: Question, prior: Exact, known: int) -> Reduced:
             expected="a count of at least 1",
             remedy="give the count with the target",
         )
-    return Reduced(p, count)
+    return ReducedQuestion(p, count)
 
 
-def two_cells(comparison: LawComparison) -> tuple[LawComparison, LawComparison]:
+def two_cells(evidence: LawEvidence) -> tuple[LawEvidence, LawEvidence]:
     """What someone learns who knows the target to be in one of two cells, as two releases for :mod:`.sequential`.
 
     The log-ratio is ``L(k) - L(k')``, ``k`` of the true cell and ``k'`` of the other. The noise is symmetric, hence
     ``-L(k') = L(1 - k')``, and ``1 - k'`` has the law of ``k``: the other cell says as much as a second release of the
     first. With noise for ``change-one`` neighbours each counts for half of rho, hence both together for rho.
     """
-    return comparison, comparison
+    return evidence, evidence

@@ -26,9 +26,9 @@ from confide.risk.bayesian.counts import (
     FloatArray,
     IntArray,
     bounded_rho,
+    checked_count,
     gaussian_window,
     logarithm,
-    whole,
 )
 from confide.risk.bayesian.decision_map import TIE, Ties
 from confide.risk.bayesian.priors import CountPrior
@@ -64,7 +64,9 @@ def sibling_detail_accuracy(
     """
     one, two = float(bounded_rho(rho1, "rho1")), float(bounded_rho(rho2, "rho2"))
     p = probability(prior, "the prior probability")
-    truths = np.array([whole(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64)
+    truths = np.array(
+        [checked_count(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64
+    )
     if not len(truths) or not law.proper:
         raise ParameterError(
             "bad-siblings",
@@ -73,7 +75,7 @@ def sibling_detail_accuracy(
             expected="at least one, and a proper prior",
             remedy="list the siblings' counts, or give the prior a last count",
         )
-    whole(draws, "the number of draws", lowest=2)
+    checked_count(draws, "the number of draws", lowest=2)
     generator = np.random.default_rng(seed)
     noise, chances = gaussian_window(one)
     found = []

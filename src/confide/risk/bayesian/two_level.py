@@ -36,11 +36,11 @@ from confide.risk.bayesian.counts import (
     IntArray,
     SiblingNoise,
     bounded_rho,
+    checked_count,
     log_periodic_factor,
     log_sum,
     logarithm,
     released_counts,
-    whole,
 )
 from confide.risk.bayesian.priors import CountPrior, FlatParent, ParentPrior
 
@@ -95,9 +95,9 @@ class TwoLevel:
         values = {
             "rho1": bounded_rho(rho1, "rho1"),
             "rho2": bounded_rho(rho2, "rho2"),
-            "siblings": whole(siblings, "the number of siblings", lowest=1, highest=10**5),
+            "siblings": checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
             "prior": probability(prior, "the prior probability"),
-            "known": whole(known, "the known count"),
+            "known": checked_count(known, "the known count"),
             "parent": parent or FlatParent(),
             "noise": SiblingNoise(noise),
         }

@@ -8,8 +8,8 @@ which puts all limits together.
 from __future__ import annotations
 
 from confide.risk.bounded_noise.averaging import (
-    Averaged,
-    Count,
+    AveragingEstimate,
+    CountingScheme,
     Mean,
     Optimum,
     Representation,
@@ -39,25 +39,25 @@ from confide.risk.bounded_noise.noise_rows import (
     variance_needed,
 )
 from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound
-from confide.risk.bounded_noise.static_programme import Programme, Rule, load_programme
-from confide.risk.bounded_noise.withstanding import Question, Region
+from confide.risk.bounded_noise.static_programme import LevelRule, StaticProgramme, load_programme
+from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 
 __all__ = [
-    "Averaged",
+    "AveragingEstimate",
     "BoundAttack",
     "BoundRisk",
-    "Count",
+    "CountingScheme",
+    "LevelRule",
     "Mean",
     "Model",
     "NoiseRow",
     "Optimum",
-    "Programme",
-    "Question",
-    "Region",
+    "ProtectedRegion",
+    "RegionQuestion",
     "Representation",
     "Representations",
-    "Rule",
     "Single",
+    "StaticProgramme",
     "attack_bound",
     "average",
     "bound_risk",

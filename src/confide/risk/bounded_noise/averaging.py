@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import ParameterError, Place
-from confide.risk.bounded_noise.static_programme import Level, Programme, Rule
+from confide.risk.bounded_noise.static_programme import BreakdownLevel, LevelRule, StaticProgramme
 
 TOTAL = "total"
 Target = frozenset[str]
@@ -100,17 +100,17 @@ class Representations:
 
 
 @dataclass(frozen=True)
-class Count:
+class CountingScheme:
     """How representations are counted: rule, noise, and levels of one category."""
 
-    rule: Rule = Rule.PLAIN
+    rule: LevelRule = LevelRule.PLAIN
     same_noise: bool = True
     single: Single = Single.KEEP
     unit: str | None = None
 
 
 def representations(
-    programme: Programme, areas: Mapping[str, int], count: Count, target: Iterable[str] | None = None
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, target: Iterable[str] | None = None
 ) -> dict[Target, Representations]:
     """The representations of every target of a programme, or of one, by target."""
     wanted = None if target is None else frozenset(target)
@@ -122,8 +122,8 @@ def representations(
     return {found: Representations(found, tuple(sorted(listed))) for found, listed in costs.items()}
 
 
-def ways(
-    programme: Programme, areas: Mapping[str, int], count: Count, target: Target
+def each_representation(
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, target: Target
 ) -> Iterator[tuple[str | None, Target, int]]:
     """Every representation of one target: the table, if it matters which, what is added up, and its cost in cells."""
     for _, table, summed, cost in _ways(programme, areas, count, target):
@@ -135,7 +135,7 @@ def riskiest(found: Mapping[Target, Representations], optimum: Optimum = Optimum
     return sorted(found.values(), key=lambda item: (item.mean(optimum).exact_ratio, -item.t, target_name(item.target)))
 
 
-def triples(programme: Programme, areas: Mapping[str, int], count: Count) -> int:
+def triples(programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme) -> int:
     """How many independent triples F + M = T a programme has: for every breakdown in two, the margins it is crossed
     with.
 
@@ -163,10 +163,10 @@ def parse_target(text: str) -> Target:
 
 
 def _ways(
-    programme: Programme, areas: Mapping[str, int], count: Count, wanted: Target | None
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, wanted: Target | None
 ) -> Iterator[tuple[Target, str | None, Target, int]]:
     """Every representation that counts: its target, its table or none, what is added up, its cost."""
-    once = count.rule is Rule.INNER_LEVELS
+    once = count.rule is LevelRule.INNER_LEVELS
     seen: set[tuple[Target, Target]] = set()
     for number, dims in _dimensions(programme, areas, count):
         if wanted is not None and not wanted <= {level.name for levels in dims for level in levels}:
@@ -180,8 +180,8 @@ def _ways(
 
 
 def _dimensions(
-    programme: Programme, areas: Mapping[str, int], count: Count
-) -> Iterator[tuple[str, list[tuple[Level, ...]]]]:
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme
+) -> Iterator[tuple[str, list[tuple[BreakdownLevel, ...]]]]:
     least = 2 if count.single is Single.MERGE else 1
     for number, table in programme.of_unit(count.unit).items():
         kept = (
@@ -190,17 +190,17 @@ def _dimensions(
         yield number, [levels for levels in kept if levels]
 
 
-def _choices(dims: Sequence[tuple[Level, ...]], wanted: Target | None) -> Iterator[tuple[Target, Target, int]]:
+def _choices(dims: Sequence[tuple[BreakdownLevel, ...]], wanted: Target | None) -> Iterator[tuple[Target, Target, int]]:
     """Every way to use a table: the target, what is added up, and how many cells that takes.
 
     Each breakdown is left at its total, part of the target, or added up, at one of its levels.
     """
-    options: list[list[tuple[str | None, Level | None]]] = []
+    options: list[list[tuple[str | None, BreakdownLevel | None]]] = []
     for levels in dims:
         names = [level.name for level in levels]
         asked = [name for name in names if wanted is None or name in wanted]
-        adding: list[tuple[str | None, Level | None]] = [(None, None), *((None, level) for level in levels)]
-        fixing: list[tuple[str | None, Level | None]] = [(name, None) for name in asked]
+        adding: list[tuple[str | None, BreakdownLevel | None]] = [(None, None), *((None, level) for level in levels)]
+        fixing: list[tuple[str | None, BreakdownLevel | None]] = [(name, None) for name in asked]
         options.append(fixing if wanted is not None and asked else adding + fixing)
     for choice in product(*options):
         found = frozenset(name for name, _ in choice if name is not None)
@@ -255,7 +255,7 @@ Query = Callable[[Representation], NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragingEstimate:
     """The mean, the whole number next to it, and what it was made of."""
 
     mean: NDArray[np.float64]
@@ -266,22 +266,25 @@ class Averaged:
 
 
 def chosen_representations(
-    programme: Programme,
+    programme: StaticProgramme,
     areas: Mapping[str, int],
-    count: Count,
+    count: CountingScheme,
     target: Target,
     optimum: Optimum = Optimum.GREEDY,
 ) -> list[Representation]:
     """The representations that an attacker uses, cheapest first."""
     found = sorted(
-        (Representation(target, summed, cost, table) for table, summed, cost in ways(programme, areas, count, target)),
+        (
+            Representation(target, summed, cost, table)
+            for table, summed, cost in each_representation(programme, areas, count, target)
+        ),
         key=lambda item: (item.cost, sorted(item.summed), item.table or ""),
     )
     used = Representations(target, tuple(item.cost for item in found)).mean(optimum).t
     return found[:used]
 
 
-def average(used: list[Representation], query: Query, optimum: Optimum = Optimum.GREEDY) -> Averaged:
+def average(used: list[Representation], query: Query, optimum: Optimum = Optimum.GREEDY) -> AveragingEstimate:
     """The mean of representations, equally weighted or by 1/k; the count is the whole number next to it."""
     if optimum is Optimum.INVERSE_VARIANCE:
         weights = np.array([1 / item.cost for item in used])
@@ -296,7 +299,7 @@ def average(used: list[Representation], query: Query, optimum: Optimum = Optimum
         mean = np.sum(sums, axis=0) / len(used)
     costs = np.array([item.cost for item in used])
     means = np.asarray(mean, dtype=np.float64)
-    return Averaged(
+    return AveragingEstimate(
         mean=means,
         count=np.rint(means).astype(np.int64),
         t=len(used),

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confide.errors import ParameterError
-from confide.risk.bounded_noise.noise_rows import LEVEL, NoiseRow, checked, largest_variance, symmetric_row
+from confide.risk.bounded_noise.noise_rows import LEVEL, NoiseRow, checked_level, largest_variance, symmetric_row
 
 _STEP = Fraction(1, 1000)
 _DIGITS = 40
@@ -80,7 +80,7 @@ class BoundRisk:
             "b": self.row.b,
             "alpha": self.level,
             "p1": self.p1,
-            "m": number(self.m),
+            "m": json_integer(self.m),
             "log10_m": self.log10_m,
             "p_bound": self.row.p(self.row.bound),
             "exact_triple": self.exact_triple,
@@ -94,12 +94,12 @@ def bound_risk(bound: int, variance: Fraction | int | str, level: float = LEVEL)
     >>> f"{risk.p1:.2e} {risk.m:.2e}"
     '1.52e-07 7.49e+06'
     """
-    return BoundRisk(symmetric_row(bound, variance), checked(level))
+    return BoundRisk(symmetric_row(bound, variance), checked_level(level))
 
 
 def tuples_needed(p1: Fraction, level: float = LEVEL) -> int:
     """m = ⌈ln(1−α)/ln(1−p₁)⌉, for p₁ as small as one likes."""
-    checked(level)
+    checked_level(level)
     if p1 >= 1:
         return 1
     context = Context(prec=_DIGITS)
@@ -139,7 +139,7 @@ def grid(bounds: Iterable[int], variances: Iterable[Fraction], level: float = LE
     return [bound_risk(bound, variance, level).as_dict() for bound in bounds for variance in listed]
 
 
-def number(value: int) -> int | float | None:
+def json_integer(value: int) -> int | float | None:
     """A whole number for JSON: exact where floating point is, rounded above, none where nothing can hold it."""
     if value <= 2**53:
         return value
@@ -181,7 +181,7 @@ Truths = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Recovered:
+class CountIntervals:
     """What is known of each true count: an interval, and whether it is one value."""
 
     lowest: Counts
@@ -197,9 +197,9 @@ class BoundAttack:
     """The bound as estimated or given, and what it gives away. ``consistent``: triples that the bound can explain."""
 
     bound: int
-    f: Recovered
-    m: Recovered
-    t: Recovered
+    f: CountIntervals
+    m: CountIntervals
+    t: CountIntervals
     consistent: Truths
 
     @property
@@ -230,9 +230,9 @@ def attack_bound(
     highs = [part + within for part in parts]
     # One equation: each interval follows from the other two, and narrowing once is all that can be said.
     narrow = (
-        Recovered(np.maximum(lows[0], lows[2] - highs[1]), np.minimum(highs[0], highs[2] - lows[1])),
-        Recovered(np.maximum(lows[1], lows[2] - highs[0]), np.minimum(highs[1], highs[2] - lows[0])),
-        Recovered(np.maximum(lows[2], lows[0] + lows[1]), np.minimum(highs[2], highs[0] + highs[1])),
+        CountIntervals(np.maximum(lows[0], lows[2] - highs[1]), np.minimum(highs[0], highs[2] - lows[1])),
+        CountIntervals(np.maximum(lows[1], lows[2] - highs[0]), np.minimum(highs[1], highs[2] - lows[0])),
+        CountIntervals(np.maximum(lows[2], lows[0] + lows[1]), np.minimum(highs[2], highs[0] + highs[1])),
     )
     consistent = np.logical_and.reduce([part.lowest <= part.highest for part in narrow])
     return BoundAttack(within, *narrow, consistent)

@@ -164,7 +164,7 @@ def variance_needed(ratio: float, level: float = LEVEL, model: Model = Model.GAU
     >>> round(variance_needed(0.0867), 3)
     2.916
     """
-    checked(level)
+    checked_level(level)
     if ratio <= 0:
         return inf
     if model is Model.CHEBYSHEV:
@@ -181,7 +181,7 @@ def laplace_epsilon(variance: float) -> float:
     return sqrt(2 / variance)
 
 
-def checked(level: float) -> float:
+def checked_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ParameterError(

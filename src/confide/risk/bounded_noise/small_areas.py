@@ -17,7 +17,7 @@ from typing import Any
 
 from confide.errors import ParameterError
 from confide.exact import Exact, positive
-from confide.risk.bounded_noise.noise_rows import LEVEL, checked
+from confide.risk.bounded_noise.noise_rows import LEVEL, checked_level
 
 EDGES = (0, 20, 40, 60, 80, 100, 200, 300, 400, 500)
 RELATIVE_ERRORS = (Fraction(1, 5), Fraction(1, 2), Fraction(1))
@@ -56,7 +56,7 @@ def reconstruction_epsilon(records: int, level: float = LEVEL) -> float:
     """
     if records < 3:  # below e the logarithm of the logarithm has no meaning here
         raise _bad_number("records", records, "at least 3")
-    return log(records * log(records) ** 2 / (1 - checked(level))) / sqrt(records)
+    return log(records * log(records) ** 2 / (1 - checked_level(level))) / sqrt(records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def distortions(
 def _log_ratio(counts: int, level: float) -> float:
     if counts < 1:
         raise _bad_number("counts", counts, "at least 1")
-    return log(counts / (1 - checked(level)))
+    return log(counts / (1 - checked_level(level)))
 
 
 def _bad_number(what: str, found: object, expected: str) -> ParameterError:

@@ -11,11 +11,11 @@ Derivations: ``docs/proofs/release-risk.md``. For users: ``docs/concepts/release
 
 from __future__ import annotations
 
-from confide.risk.release_risk.effective import Effective, LevelEffective, rho_from_covariance
-from confide.risk.release_risk.released_plan import ReadRelease, open_release
+from confide.risk.release_risk.effective import EffectiveRho, LevelRho, rho_from_covariance
+from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
 from confide.risk.release_risk.report import (
     PRIORS,
-    Published,
+    PublishedRecords,
     ReleaseRisk,
     expected_posterior,
     least_protected,
@@ -24,11 +24,11 @@ from confide.risk.release_risk.report import (
 
 __all__ = [
     "PRIORS",
-    "Effective",
-    "LevelEffective",
-    "Published",
-    "ReadRelease",
+    "EffectiveRho",
+    "LevelRho",
+    "PublishedRecords",
     "ReleaseRisk",
+    "ReleasedPlan",
     "expected_posterior",
     "least_protected",
     "open_release",

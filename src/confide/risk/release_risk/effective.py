@@ -48,7 +48,7 @@ TOTAL = "total"
 
 
 @dataclass(frozen=True, eq=False)
-class LevelEffective:
+class LevelRho:
     """Effective rho on one level, by kinds of units that are alike.
 
     Infinite where a count is published as it is; NaN where it is zero by public knowledge; zero where nothing tells it.
@@ -68,7 +68,7 @@ class LevelEffective:
         return np.bincount(self.kind, minlength=len(next(iter(self.rho.values()))))
 
 
-class Effective:
+class EffectiveRho:
     """The effective rho of every query on every level of a plan.
 
     ``public_zeros``: whether the adversary uses cells that the frame makes impossible in a block, such as group
@@ -99,7 +99,7 @@ class Effective:
             raise _too_large(self.reduction.size)
 
     @cached_property
-    def levels(self) -> tuple[LevelEffective, ...]:
+    def levels(self) -> tuple[LevelRho, ...]:
         """Level by level, root first."""
         found = spine_variances(self._levels(), self._possible(), self._evaluate, self.reduction.total)
         return tuple(
@@ -230,7 +230,7 @@ class Effective:
             result[axis] = (one, other)
         return result
 
-    def _effective(self, level: TopDownLevel, found: LevelVariances) -> LevelEffective:
+    def _effective(self, level: TopDownLevel, found: LevelVariances) -> LevelRho:
         rho, between = {}, {}
         start = 0
         for name in self.queries:
@@ -244,7 +244,7 @@ class Effective:
             start += len(one)
             possible = found.possible[:, one] & found.possible[:, other]
             between[self._axes[axis]] = np.where(possible, np.nan_to_num(values, posinf=np.inf), np.nan)
-        return LevelEffective(level, found.kind, rho, between)
+        return LevelRho(level, found.kind, rho, between)
 
     def _rho(self, variance: Floats) -> Floats:
         smallest, largest = self._noise

@@ -37,7 +37,7 @@ MECHANISM = "topdown"
 
 
 @dataclass(frozen=True, eq=False)
-class ReadRelease:
+class ReleasedPlan:
     """What a release says of its own making."""
 
     folder: Path
@@ -76,7 +76,7 @@ class ReadRelease:
         return row_of_unit[place.to_numpy().astype(np.int64)], cell
 
 
-def open_release(path: Path, spec: Path | None = None) -> ReadRelease:
+def open_release(path: Path, spec: Path | None = None) -> ReleasedPlan:
     """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship."""
     run = Workspace(path)
     of_run = not (path / MANIFEST).exists() and (run.release / MANIFEST).exists()
@@ -95,7 +95,7 @@ def open_release(path: Path, spec: Path | None = None) -> ReadRelease:
         spine = _spine(folder, facts, strategy, frame, columns)
     except (KeyError, TypeError, ValueError):
         raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
-    return ReadRelease(
+    return ReleasedPlan(
         folder, manifest, plan, strategy, spine, {name: values[spine.rows] for name, values in columns.items()}
     )
 

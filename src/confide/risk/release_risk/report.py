@@ -21,8 +21,8 @@ from confide.exact import Exact, probability
 from confide.mechanisms.topdown.strategies.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.plan import loss_by_attribute, loss_by_move
-from confide.risk.release_risk.effective import Effective, LevelEffective
-from confide.risk.release_risk.released_plan import ReadRelease, open_release
+from confide.risk.release_risk.effective import EffectiveRho, LevelRho
+from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
 
 # What an adversary believes afterwards: the expected posterior of the truth, for an effective rho.
 #
@@ -71,16 +71,16 @@ def size_name(low: int, high: int | None) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedRecords:
     """The published records on the spine and on the official levels."""
 
-    release: ReadRelease
+    release: ReleasedPlan
     row: Integers
     """For each record the row of its block in the frame."""
     cell: Integers
 
     @classmethod
-    def of(cls, release: ReadRelease) -> Published:
+    def of(cls, release: ReleasedPlan) -> PublishedRecords:
         return cls(release, *release.records())
 
     def by_size(self) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ class Published:
             result.append({"level": level.name, "units": units, "counts": classes})
         return result
 
-    def by_record(self, effective: Effective) -> Floats:
+    def by_record(self, effective: EffectiveRho) -> Floats:
         """The effective rho of the histogram cell of its block, for each record."""
         blocks = effective.levels[-1]
         place = np.full(len(self.release.spine.frame.blocks.unit_of_block), -1, np.int64)
@@ -109,7 +109,7 @@ class Published:
         found: Floats = blocks.rho[DETAILED][blocks.kind[place[self.row]], effective.core_of(self.cell)]
         return found
 
-    def in_units(self, level: LevelEffective) -> Integers:
+    def in_units(self, level: LevelRho) -> Integers:
         """The number of records in each unit of a level of the spine."""
         spine = self.release.spine
         place = np.full(len(spine.frame.blocks.unit_of_block), 0, np.int64)
@@ -118,7 +118,7 @@ class Published:
 
 
 def least_protected(
-    effective: Effective, level: LevelEffective, published: Published, most: int
+    effective: EffectiveRho, level: LevelRho, published: PublishedRecords, most: int
 ) -> list[dict[str, Any]]:
     """The units of a level with the largest effective rho of a histogram cell: few siblings, a share taken over from an
     only child, or cells that no other unit has."""
@@ -153,21 +153,21 @@ QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 class ReleaseRisk:
     """The risk report of one release; :meth:`as_dict` has all of it."""
 
-    release: ReadRelease
+    release: ReleasedPlan
     priors: tuple[Fraction, ...]
     worst: int = 3
     public_zeros: bool = True
 
     @cached_property
-    def effective(self) -> Effective:
+    def effective(self) -> EffectiveRho:
         """Effective rho, level by level."""
         found = self.release
-        return Effective(found.strategy, found.spine, found.plan, found.columns, public_zeros=self.public_zeros)
+        return EffectiveRho(found.strategy, found.spine, found.plan, found.columns, public_zeros=self.public_zeros)
 
     @cached_property
-    def published(self) -> Published:
+    def published(self) -> PublishedRecords:
         """The published records."""
-        return Published.of(self.release)
+        return PublishedRecords.of(self.release)
 
     def everybody_else(self) -> dict[str, Any]:
         """The upper end: rho of someone who knows every other record, for each kind of question.
@@ -240,7 +240,7 @@ class ReleaseRisk:
             ],
         }
 
-    def _summary(self, level: LevelEffective, values: Floats) -> dict[str, Any]:
+    def _summary(self, level: LevelRho, values: Floats) -> dict[str, Any]:
         """Least, median and largest over units and cells; counts that are published as they are aside."""
         weights = np.repeat(level.units, values.shape[1])
         flat = values.ravel()

@@ -7,7 +7,15 @@ here reads records. Start with :mod:`confide.risk.testing.curve`; for a plan, :m
 
 from __future__ import annotations
 
-from confide.risk.testing.curve import EpsilonPoint, Kind, Part, PowerPoint, epsilon_curve, parts_of, power_curve
+from confide.risk.testing.curve import (
+    DifferenceKind,
+    EpsilonPoint,
+    GuaranteePart,
+    PowerPoint,
+    epsilon_curve,
+    parts_of,
+    power_curve,
+)
 from confide.risk.testing.level_power import (
     PosteriorFactor,
     approximate_power,
@@ -28,10 +36,10 @@ from confide.risk.testing.trade_off import (
 )
 
 __all__ = [
+    "DifferenceKind",
     "EpsilonPoint",
-    "Kind",
+    "GuaranteePart",
     "LossTest",
-    "Part",
     "PosteriorFactor",
     "PowerPoint",
     "advantage",

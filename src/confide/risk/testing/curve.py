@@ -103,7 +103,7 @@ def _ends(bracket: Bracket | None) -> dict[str, float]:
 # Invariants are not part of any of this.
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What the two hypotheses differ in."""
 
     EVERYTHING = "everything"
@@ -113,10 +113,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class GuaranteePart:
     """One kind of difference between two data sets, and the measurements that can tell it."""
 
-    kind: Kind
+    kind: DifferenceKind
     name: str
     event: Event
     neighbours: Neighbours
@@ -148,17 +148,17 @@ class Part:
     def words(self) -> str:
         """What one record differs in, for people."""
         return {
-            Kind.EVERYTHING: "in everything",
-            Kind.MEMBERSHIP: "in being there or not",
-            Kind.ATTRIBUTE: f"in {self.name} alone",
-            Kind.BLOCK_WITHIN: f"in its block, same {self.name}",
+            DifferenceKind.EVERYTHING: "in everything",
+            DifferenceKind.MEMBERSHIP: "in being there or not",
+            DifferenceKind.ATTRIBUTE: f"in {self.name} alone",
+            DifferenceKind.BLOCK_WITHIN: f"in its block, same {self.name}",
         }[self.kind]
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind.value, "name": self.name, "rho": str(self.rho), "rho_decimal": float(self.rho)}
 
 
-def parts_of(plan: Plan) -> tuple[Part, ...]:
+def parts_of(plan: Plan) -> tuple[GuaranteePart, ...]:
     """The whole of a plan and its parts: whole, in the data or not, by attribute, by block within each level."""
     if not plan.accounted or plan.definition is not Definition.ZCDP:
         raise ParameterError(
@@ -169,12 +169,17 @@ def parts_of(plan: Plan) -> tuple[Part, ...]:
             remedy="for pure differential privacy use pure_power, which needs the epsilon alone",
         )
     change = Neighbours.CHANGE_ONE
-    whole = Part(Kind.EVERYTHING, "", plan.event, plan.neighbours)
+    whole = GuaranteePart(DifferenceKind.EVERYTHING, "", plan.event, plan.neighbours)
     parts = [whole] if plan.neighbours is not change else [whole, _membership(plan)]
-    parts += [Part(Kind.ATTRIBUTE, name, event, change) for name, event in events_by_attribute(plan).items()]
-    parts += [Part(Kind.BLOCK_WITHIN, name, event, change) for name, event in events_by_move(plan).items()]
+    parts += [
+        GuaranteePart(DifferenceKind.ATTRIBUTE, name, event, change)
+        for name, event in events_by_attribute(plan).items()
+    ]
+    parts += [
+        GuaranteePart(DifferenceKind.BLOCK_WITHIN, name, event, change) for name, event in events_by_move(plan).items()
+    ]
     return tuple(parts)
 
 
-def _membership(plan: Plan) -> Part:
-    return Part(Kind.MEMBERSHIP, "", plan.event, Neighbours.ADD_REMOVE)
+def _membership(plan: Plan) -> GuaranteePart:
+    return GuaranteePart(DifferenceKind.MEMBERSHIP, "", plan.event, Neighbours.ADD_REMOVE)
