@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -482,13 +483,18 @@ def test_other_folders_are_refused(tmp_path: Path, run_folder: Path) -> None:
     copied = tmp_path / "release"
     copied.mkdir()
     manifest = json.loads((run_folder / "release" / "manifest.json").read_text())
-    (copied / "manifest.json").write_text(json.dumps(manifest | {"mechanism": "tables"}))
-    with pytest.raises(ReleaseError, match="not a release of the TopDown"):
-        open_release(copied)
+
+    def planned(**plan: Any) -> None:
+        (copied / "manifest.json").write_text(json.dumps(manifest | {"plan": manifest["plan"] | plan}))
+
+    facts = manifest["plan"]["question"]
+    for other in ({"measures": []}, {"question": {name: fact for name, fact in facts.items() if name != "strategy"}}):
+        planned(**other)
+        with pytest.raises(ReleaseError, match="not a release of the TopDown"):
+            open_release(copied)
     (copied / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ReleaseError, match="cannot be read"):
         open_release(copied, run_folder.parent / "spec.toml")
-    question = {name: told for name, told in manifest["plan"]["question"].items() if name != "strategy"}
-    (copied / "manifest.json").write_text(json.dumps(manifest | {"plan": manifest["plan"] | {"question": question}}))
+    planned(question=facts | {"strategy": "another form"})
     with pytest.raises(ReleaseError, match="how it was made"):
         open_release(copied, run_folder.parent / "spec.toml")

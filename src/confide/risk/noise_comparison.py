@@ -12,8 +12,7 @@ or removed, as many counts change by one; where it is changed, twice as many (:f
   ``delta'`` is that of ``rho = k (largest loss)**2 / 2``.
 
 Risk-driven: from (epsilon, delta) to the noise. Utility-driven: from a variance, or a noise margin, and a bound to
-(epsilon, delta). Bounded noise is compared here and can be drawn (:func:`confide.noise.perturb`); a release with a
-ledger is not made with it, because ledgers hold losses in rho or pure epsilon.
+(epsilon, delta). Bounded noise is compared here and can be drawn (:func:`confide.noise.perturb`).
 
 Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach (2020), sections 2.3 and 2.4.
 """
@@ -24,8 +23,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Any
+from typing import Any, Literal
 
+from confide.answers import TypedAnswer
 from confide.errors import ParameterError
 from confide.exact import Exact, positive
 from confide.noise import (
@@ -46,9 +46,13 @@ from confide.noise import (
     outside_mass,
 )
 from confide.noise.fitting import Kind, of_margin, of_variance, smallest_bound, smallest_decimal
+from confide.noise.ptables import symmetric_law
 from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
 from confide.privacy.conversion import probability
 from confide.releases.plan import Plan
+
+LARGEST_ROW = 50
+"""Perturbation tables have bounds of this order; a wider row would be no cell key noise."""
 
 DELTA = Fraction(1, 10**10)
 """The delta that promises are compared at where none is given."""
@@ -62,13 +66,17 @@ def changed_counts(measurements: int, neighbours: Neighbours = Neighbours.ADD_RE
 
 
 def changed_counts_of(plan: Plan) -> int:
-    """The same for the plan of a static programme, in which every record is in one cell of every measurement."""
-    if plan.mechanism != "tables":
+    """The same for the plan of a static programme, in which every record is in one cell of every measurement.
+
+    Such a plan has measurements, no groups that overlap, and no kinds of places whose records take part in some of
+    the measurements alone.
+    """
+    if not plan.measures or plan.families or plan.paths:
         raise ParameterError(
             "not-a-static-programme",
             "only a static programme changes one count in each of its measurements",
             found=f"a plan of the mechanism {plan.mechanism!r}",
-            expected="a plan of the mechanism 'tables'",
+            expected="a plan in which every record takes part once in every measurement",
             remedy="count the changed counts of another plan by hand",
         )
     return changed_counts(len(plan.measures), plan.neighbours)
@@ -115,18 +123,18 @@ class NoiseSetting:
 def guarantee(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
     """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
     limit = probability(delta)
-    found = []
+    pairs = []
     pair = epsilon_delta(noise, changed)
     if pair is not None and pair.delta <= limit:
-        found.append(pair)
+        pairs.append(pair)
     spare = limit - outside_mass(noise, changed)
     rho, within = _rho(noise, changed), spare * _kept(noise, changed)
     if changed > 1 and rho is not None and within > 0:
-        found.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
+        pairs.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
     # Geometric noise has nearly its largest loss at every delta of use; the plain pair says it better.
     if changed == 1 and spare > 0 and not isinstance(noise, TwoSidedGeometric | TruncatedGeometric):
-        found.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
-    return min(found, default=None)
+        pairs.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
+    return min(pairs, default=None)
 
 
 def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[NoiseSetting]:
@@ -164,6 +172,89 @@ def margin_driven(
     """From a noise margin at a level and a bound to what each kind promises."""
     noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in Kind]
     return [NoiseSetting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
+
+
+@dataclass(frozen=True)
+class NoiseComparison(TypedAnswer):
+    """All kinds of noise for the same static programme, with what each promises."""
+
+    driven_by: Literal["variance", "margin", "epsilon"]
+    changed: int
+    """How many counts one record changes."""
+    delta: Fraction
+    settings: tuple[NoiseSetting, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "driven_by": self.driven_by,
+            "changed": self.changed,
+            "delta": str(self.delta),
+            "distributions": [setting.as_dict() | {"name": _name(setting.noise)} for setting in self.settings],
+        }
+
+
+def compare_noise(
+    *,
+    variance: Exact | None = None,
+    margin: int | None = None,
+    epsilon: Exact | None = None,
+    bound: int | None = None,
+    level: Exact = "0.95",
+    delta: Exact = DELTA,
+    measurements: int = 1,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+) -> NoiseComparison:
+    """All kinds of noise for the same static programme: from a variance or a noise margin and a bound, or from epsilon.
+
+    Args:
+        variance: The variance of the noise, with a ``bound`` for truncated noise. The last row of the perturbation
+            table of this variance and bound is compared as well, if the bound is at most :data:`LARGEST_ROW`.
+        margin: Or its noise margin at ``level``, with a ``bound``.
+        epsilon: Or the epsilon of the programme at ``delta``.
+        bound: The largest noise.
+        level: How often the noise keeps within the margin.
+        delta: The delta of the programme.
+        measurements: How many cross-classifications count every record once.
+        neighbours: What the promise compares.
+
+    Returns:
+        The noise of each kind, with the epsilon and delta of one count and of the programme.
+
+    >>> answer = compare_noise(variance=2, bound=5)
+    >>> [setting.noise.name for setting in answer.settings][:2]
+    ['two-sided-geometric', 'discrete-gaussian']
+    """
+    given = {"variance": variance, "margin": margin, "epsilon": epsilon, "bound": bound}
+    if sum(value is not None for name, value in given.items() if name != "bound") != 1 or (bound is None) != (
+        epsilon is not None
+    ):
+        raise ParameterError(
+            "noise-of-what",
+            "it is not clear what the noise is to be compared at",
+            found=", ".join(name for name, value in given.items() if value is not None) or "nothing",
+            expected="a variance and a bound, or a margin and a bound, or an epsilon",
+            remedy="give one of them",
+        )
+    changed, allowed = changed_counts(measurements, neighbours), probability(delta)
+    if epsilon is not None:
+        return NoiseComparison("epsilon", changed, allowed, tuple(risk_driven(epsilon, allowed, changed)))
+    assert bound is not None
+    if variance is not None:
+        rows = [_table_row(bound, variance)] if bound <= LARGEST_ROW else []
+        settings = utility_driven(variance, bound, changed, allowed, rows)
+        return NoiseComparison("variance", changed, allowed, tuple(settings))
+    assert margin is not None
+    return NoiseComparison("margin", changed, allowed, tuple(margin_driven(margin, level, bound, changed, allowed)))
+
+
+def _table_row(bound: int, variance: Exact) -> FiniteLaw:
+    """The last row of the perturbation table with D and V, its floating-point probabilities taken as they are."""
+    return FiniteLaw.symmetric(Fraction(p) for p in symmetric_law(bound, variance).p)
+
+
+def _name(noise: CountNoise) -> str:
+    return "perturbation-table" if isinstance(noise, FiniteLaw) else noise.name
 
 
 def float_above(number: Fraction) -> float:

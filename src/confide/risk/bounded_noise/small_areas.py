@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import exp, log, sqrt
+from pathlib import Path
 from typing import Any
 
-from confide.errors import ParameterError
+from confide.errors import InputError, ParameterError, Place
 from confide.exact import Exact, positive
 from confide.risk.bounded_noise.noise_rows import LEVEL, checked_level
 
@@ -120,6 +121,33 @@ def distortions(
                     )
                 )
     return found
+
+
+def read_populations(path: str | Path) -> list[int]:
+    """Published sizes of areas, from a text file with one whole number on each line; empty lines are passed over."""
+    file, populations = Path(path), []
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise _bad_populations(file, None, "a file that cannot be read") from None
+    for place, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text and not (text.isascii() and text.isdigit() and len(text) < 12):
+            raise _bad_populations(file, place, text[:40])
+        if text:
+            populations.append(int(text))
+    return populations
+
+
+def _bad_populations(path: Path, line: int | None, found: str) -> InputError:
+    return InputError(
+        "bad-populations",
+        "this is not a list of sizes",
+        where=Place(file=path.name, line=line),
+        found=found,
+        expected="a text file with one whole number on each line",
+        remedy="correct the file",
+    )
 
 
 def _log_ratio(counts: int, level: float) -> float:
