@@ -131,9 +131,9 @@ def _show_released(adversaries: Sequence[BayesAdversary]) -> None:
 
 def draw(folder: Path, answer: BayesAnswer, priors: Sequence[str], *, gaussian: bool) -> list[Path]:
     """Figures 1, 2, 3 of the paper, and 7 where there are several counts."""
-    shown = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
+    drawn_priors = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
     first = answer.evidence[0]
-    released = curves.by_released(first, shown)
+    released = curves.by_released(first, drawn_priors)
     pictures: dict[str, Callable[[], str]] = {
         "posterior-by-released.svg": lambda: bayes_plots.posterior_by_released(released),
         "risk-by-released.svg": lambda: bayes_plots.risk_by_released(released),
@@ -141,7 +141,7 @@ def draw(folder: Path, answer: BayesAnswer, priors: Sequence[str], *, gaussian: 
     if gaussian:
         assert isinstance(first, LawEvidence)
         chosen = float((first.rho or Fraction(0)) * (2 if answer.neighbours is Neighbours.CHANGE_ONE else 1))
-        over = curves.by_rho(shown, answer.neighbours)
+        over = curves.by_rho(drawn_priors, answer.neighbours)
         pictures |= {
             "posterior-by-rho.svg": lambda: bayes_plots.posterior_by_rho(over, chosen),
             "risk-by-rho.svg": lambda: bayes_plots.risk_by_rho(over, chosen),
@@ -149,7 +149,7 @@ def draw(folder: Path, answer: BayesAnswer, priors: Sequence[str], *, gaussian: 
             "average-by-rho.svg": lambda: bayes_plots.average_by_rho(over, chosen),
         }
     if len(answer.evidence) > 1:
-        levels = curves.by_levels(answer.evidence, shown)
+        levels = curves.by_levels(answer.evidence, drawn_priors)
         pictures |= {
             "posterior-by-levels.svg": lambda: bayes_plots.posterior_by_levels(levels),
             "risk-by-levels.svg": lambda: bayes_plots.risk_by_levels(levels),

@@ -173,7 +173,9 @@ def show_bound(answer: BoundAnswer) -> None:
     risk, row = answer.risk, answer.risk.row
     out.print(f"[bold]Noise within ±{row.bound}, variance {row.variance:.4g}.[/]")
     if not row.attained:
-        out.print(f"  A variance of {float(row.asked or 0):g} is more than this bound allows: the noise is uniform.")
+        out.print(
+            f"  A variance of {float(row.wanted_variance or 0):g} is more than this bound allows: the noise is uniform."
+        )
     rows = [
         ("a triple F + M = T reveals the bound with probability", f"{risk.p1:.3g}"),
         (f"triples that reveal it with probability {risk.level:g}", _large(risk.log10_m, risk.m)),

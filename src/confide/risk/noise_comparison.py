@@ -61,7 +61,18 @@ _ADDED = Neighbours.ADD_REMOVE
 
 
 def changed_counts(measurements: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> int:
-    """How many counts one record changes, where each measurement counts it in one cell."""
+    """How many counts one record changes, where each measurement counts it in one cell.
+
+    Args:
+        measurements: How many cross-classifications count every record once.
+        neighbours: What is compared.
+
+    Returns:
+        The number of counts.
+
+    >>> changed_counts(3, Neighbours.CHANGE_ONE)
+    6
+    """
     return bounded_degree(measurements, neighbours).l1
 
 
@@ -121,14 +132,26 @@ class NoiseSetting:
 
 
 def guarantee(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
-    """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
+    """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta.
+
+    Args:
+        noise: The noise of every count.
+        changed: How many counts one record changes.
+        delta: The largest delta that is accepted.
+
+    Returns:
+        Epsilon and delta, or none where no such promise is known.
+
+    >>> float(guarantee(TwoSidedGeometric(1), 2, "1e-10").epsilon)
+    2.0
+    """
     limit = probability(delta)
     pairs = []
     pair = epsilon_delta(noise, changed)
     if pair is not None and pair.delta <= limit:
         pairs.append(pair)
     spare = limit - outside_mass(noise, changed)
-    rho, within = _rho(noise, changed), spare * _kept(noise, changed)
+    rho, within = _rho(noise, changed), spare * _within_probability(noise, changed)
     if changed > 1 and rho is not None and within > 0:
         pairs.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
     # Geometric noise has nearly its largest loss at every delta of use; the plain pair says it better.
@@ -289,7 +312,7 @@ def _rho(noise: CountNoise, changed: int) -> Fraction | None:
     return None
 
 
-def _kept(noise: CountNoise, changed: int) -> Fraction:
+def _within_probability(noise: CountNoise, changed: int) -> Fraction:
     """``G**changed``, rounded down, for truncated noise; one for other noise."""
     return 1 - beyond_mass(noise.untruncated, noise.largest, changed) if isinstance(noise, Truncated) else Fraction(1)
 
@@ -305,8 +328,8 @@ def _smallest_bound(law: Law, changed: int, delta: Fraction, spent: Fraction) ->
         return enclose
 
     def fits(bound: int) -> bool:
-        kept = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
-        return kept > 0 and any_of(edge(bound), changed) + spent / kept <= delta
+        within = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
+        return within > 0 and any_of(edge(bound), changed) + spent / within <= delta
 
     return smallest_bound(fits, f"delta {float(delta):.3g} for {changed} changed counts")
 

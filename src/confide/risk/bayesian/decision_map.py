@@ -95,8 +95,8 @@ class DecisionMap:
     """Decisions and their probabilities for one truth (x1, x2) and one way to compute posteriors.
 
     >>> adversary = TwoLevel("0.099226354", "0.24648451", siblings=27)
-    >>> found = DecisionMap(adversary, x1=1, x2=1, variant=Variant.UNRESTRICTED)
-    >>> round(found.correct(Ties.ZERO), 6)
+    >>> decisions = DecisionMap(adversary, x1=1, x2=1, variant=Variant.UNRESTRICTED)
+    >>> round(decisions.correct(Ties.ZERO), 6)
     0.594586
     """
 
@@ -135,7 +135,7 @@ class DecisionMap:
     def thresholds(self) -> tuple[IntArray, FloatArray]:
         """For every (x2*, y*) the first x1* that is decided as present, and 1.0 where the one before is a tie."""
         if self._thresholds is None:
-            self._thresholds = self._found()
+            self._thresholds = self._solve_thresholds()
         return self._thresholds
 
     def decisions(self, ties: Ties) -> FloatArray:
@@ -147,23 +147,23 @@ class DecisionMap:
 
     def correct(self, ties: Ties = Ties.ZERO) -> float:
         """P(decision = truth) over the releases looked at."""
-        chosen = self._decided(self._own, ties)
+        chosen = self._present_mass(self._own, ties)
         return chosen if self.present else self.mass - chosen
 
     def ties(self) -> float:
         """The probability of a tie."""
-        return self._decided(self._own, Ties.ONE) - self._decided(self._own, Ties.ZERO)
+        return self._present_mass(self._own, Ties.ONE) - self._present_mass(self._own, Ties.ZERO)
 
     def changes(self, ties: Ties = Ties.ZERO) -> DecisionChanges:
         """How often this way is right where X1* alone is wrong, and the other way round."""
         without = self.model.log_odds(self.x1, 0, 0, Variant.WITHOUT)
         base = self._own * ((without > TIE) + ties.share * (np.abs(without) <= TIE))
-        to_present = self._decided(self._own - base, ties)
-        to_absent = float(base.sum()) * self.mass - self._decided(base, ties)
+        to_present = self._present_mass(self._own - base, ties)
+        to_absent = float(base.sum()) * self.mass - self._present_mass(base, ties)
         gain, loss = (to_present, to_absent) if self.present else (to_absent, to_present)
         return DecisionChanges(max(0.0, gain), max(0.0, loss), self.mass)
 
-    def _decided(self, own: FloatArray, ties: Ties) -> float:
+    def _present_mass(self, own: FloatArray, ties: Ties) -> float:
         """The weight of all releases that are decided as present, if those of x1* are ``own``."""
         first, tied = self.thresholds()
         tail = np.concatenate([np.cumsum(own[::-1])[::-1], [0.0]])
@@ -184,7 +184,7 @@ class DecisionMap:
             right += chance * float(self._rest @ (decided if self.present else 1 - decided) @ self._own)
         return right
 
-    def _found(self) -> tuple[IntArray, FloatArray]:
+    def _solve_thresholds(self) -> tuple[IntArray, FloatArray]:
         """Thresholds: where log odds are linear in x1*, solved; otherwise sought from there, step by step."""
         model, slope = self.model, 2 * float(self.model.rho1)
         x2, y = (part.reshape(-1) for part in np.meshgrid(self.x2, self.y, indexing="ij"))
@@ -196,13 +196,13 @@ class DecisionMap:
         edge = np.clip((TIE - at_known) / slope, self.x1[0] - model.known - 1, self.x1[-1] - model.known)
         first = np.floor(edge).astype(np.int64) + model.known + 1
         if stepwise:
-            first, before = self._sought(first, x2, y)
+            first, before = self._search_thresholds(first, x2, y)
         else:
             before = at_known + slope * (first - 1 - model.known)
         shape = (len(self.x2), len(self.y))
         return first.reshape(shape), (np.abs(before) <= TIE).astype(np.float64).reshape(shape)
 
-    def _sought(self, guess: IntArray, x2: IntArray, y: IntArray) -> tuple[IntArray, FloatArray]:
+    def _search_thresholds(self, guess: IntArray, x2: IntArray, y: IntArray) -> tuple[IntArray, FloatArray]:
         """The first x1* that is decided as present, and the log odds of the one before, from a guess.
 
         Up while the guess is not present, then down while the one before is; never beyond what can be released.
@@ -226,7 +226,21 @@ def decision_accuracy(
     ties: Ties = Ties.ZERO,
     region: ReleaseRegion | None = None,
 ) -> DecisionAccuracy:
-    """How often the target is found present or absent, if ``rest`` people of the parent are elsewhere."""
+    """How often the target is found present or absent, if ``rest`` people of the parent are elsewhere.
+
+    Args:
+        model: The adversary.
+        rest: How many people of the parent are in other blocks.
+        variant: How the posterior is computed.
+        ties: What is decided if both answers are equally probable.
+        region: Look at these released counts alone.
+
+    Returns:
+        The probabilities of a right decision, target present or absent, and their mean by the prior.
+
+    >>> round(decision_accuracy(TwoLevel("0.0992", "0.2465", siblings=27), 0).average, 4)
+    0.6037
+    """
     checked_count(rest, "the true count of the siblings")
     absent, present = (
         DecisionMap(model, count, count + rest, variant, region).correct(ties)
@@ -242,6 +256,19 @@ def switches(
     """For one x1* and every x2*, the largest y* of a range that is still decided as present (Figure 4's edge).
 
     ``last_present`` is None if not even the smallest y* is, and ``tie`` is the y* that ties, if one does.
+
+    Args:
+        model: The adversary.
+        x1: The released count of the block.
+        x2: Released counts of the parent, an array.
+        y: The first and the last released sum of the siblings.
+        variant: How the posterior is computed.
+
+    Returns:
+        A row for each ``x2``.
+
+    >>> switches(TwoLevel("0.0992", "0.2465", siblings=27), 1, np.array([2]), (-30, 30))
+    [{'x2': 2, 'last_present': -1, 'tie': None}]
     """
     if y[0] > y[1]:
         raise ParameterError(
@@ -286,11 +313,11 @@ RHO1_GRID = tuple(Fraction(step, 50) for step in (*range(1, 10), *range(10, 50, 
 
 def decision_tiles(model: TwoLevel, region: ReleaseRegion | None = None) -> Rows:
     """The decision for each x1* next to the target's edge, x2* and y*, beside that from x1* alone (Figure 4)."""
-    shown = region or ReleaseRegion((model.known - 3, model.known + 5))
+    tiles = region or ReleaseRegion((model.known - 3, model.known + 5))
     x1, x2, y = np.meshgrid(
         [model.known, model.known + 1],
-        np.arange(shown.x2[0], shown.x2[1] + 1),
-        np.arange(shown.y[0], shown.y[1] + 1),
+        np.arange(tiles.x2[0], tiles.x2[1] + 1),
+        np.arange(tiles.y[0], tiles.y[1] + 1),
         indexing="ij",
     )
     without = model.log_odds(x1, x2, y, Variant.WITHOUT) > TIE

@@ -6,7 +6,7 @@ is ``P0(k) = p(k)``. All that the release says is the log-ratio
 
     L(k) = log P1(k) / P0(k),        posterior log-odds = prior log-odds + L(k).
 
-A comparison has both laws, the log-ratio and exact decisions, for any noise that has probabilities:
+Evidence has both laws, the log-ratio and exact decisions, for any noise that has probabilities:
 
 * :class:`LawEvidence`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.Law`), also truncated;
   ``L(k) = rho (2 k - 1)`` for the discrete Gaussian with ``rho = 1 / (2 sigma2)``, ``+-epsilon`` for the geometric;
@@ -100,7 +100,7 @@ def _compare_exp(x: Fraction, number: Fraction) -> int:
 
 # What a released count says about one person, as an interface: its law with the person, and its law without.
 #
-# Written over ``k``, the released count less the known one; see :mod:`.noise_pmf` for the laws.
+# Written over ``k``, the released count less the known one.
 
 
 Floats = npt.NDArray[np.float64]
@@ -110,7 +110,7 @@ Complexes = npt.NDArray[np.complex128]
 WIDEST = 1 << 23
 """Sums over more values than this are refused: the noise is then so wide that a count says nothing."""
 
-_MADE_OF = Fraction(1, 2**100)
+_TAIL_OF_SUMS = Fraction(1, 2**100)
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,12 @@ class Evidence(ABC):
 
     def transform(self, z: Complexes) -> Complexes:
         """``sum of P1(k) exp(z L(k))`` over values that both laws have, for ``-1 <= Re z <= 1``."""
-        window = self.window(_MADE_OF)
+        window = self.window(_TAIL_OF_SUMS)
         shared = np.isfinite(window.log_ratio) & (window.with_target > 0)
         logs, ratio = np.log(window.with_target[shared]), window.log_ratio[shared]
         flat = np.ravel(z)
-        made = np.array([np.exp(logs + one * ratio).sum() for one in flat], dtype=np.complex128)
-        return made.reshape(np.shape(z))
+        sums = np.array([np.exp(logs + one * ratio).sum() for one in flat], dtype=np.complex128)
+        return sums.reshape(np.shape(z))
 
     @property
     def limit(self) -> float:
@@ -182,7 +182,7 @@ def check_width(values: int) -> None:
 
 
 def unusable_noise(what: str, found: str, expected: str) -> ParameterError:
-    """The error of noise that cannot be compared."""
+    """The error of noise that gives no evidence."""
     return ParameterError("bad-noise", what, found=found, expected=expected, remedy="correct the noise")
 
 
@@ -350,7 +350,13 @@ class ListedEvidence(Evidence):
 
 
 def evidence_of(noise: CountNoise) -> Evidence:
-    """The comparison of a count with the next one, both with the same noise.
+    """What a count says about one person, where a count and the next one have the same noise.
+
+    Args:
+        noise: The law of the noise, on all integers or with a bound.
+
+    Returns:
+        The laws of the released count with the target and without, with exact decisions.
 
     >>> evidence_of(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
     8
@@ -370,10 +376,22 @@ def evidence_of(noise: CountNoise) -> Evidence:
 def evidence_of_rows(
     without: Mapping[int, Exact], with_target: Mapping[int, Exact], title: str = "Listed"
 ) -> ListedEvidence:
-    """The comparison of two lists, each the probabilities of the noise that the count gets.
+    """What a count says about one person, where the noise is listed and depends on the count.
 
     In a perturbation table the noise depends on the count: ``without`` is the row of the known count, ``with_target``
     that of the next one.
+
+    Args:
+        without: Probabilities by noise, of the known count: the row of a perturbation table.
+        with_target: The same of the next count.
+        title: What the noise is called.
+
+    Returns:
+        The laws of the released count, with exact decisions.
+
+    >>> evidence = evidence_of_rows({0: 1}, {-1: "1/2", 1: "1/2"})
+    >>> evidence.certain
+    0.5
     """
     laws = []
     for row, shift in ((without, 0), (with_target, 1)):
@@ -395,12 +413,33 @@ def gaussian_for(rho: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> 
 
     Where a person can be added or removed, one count changes by one. Where a person can be changed, two do, and a
     sensitivity of sqrt(2) asks for twice the variance, as in the 2020 Census.
+
+    Args:
+        rho: The budget in zCDP of all counts that one person is in.
+        neighbours: What the budget compares.
+
+    Returns:
+        The noise of each count.
+
+    >>> gaussian_for("1/10").sigma2
+    Fraction(5, 1)
     """
     return DiscreteGaussian(gaussian_sigma2(ZCDP(positive(rho, "rho")), partition_marginal(neighbours)))
 
 
 def geometric_for(epsilon: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> TwoSidedGeometric:
-    """The two-sided geometric law of counts that are released with ``epsilon``: half of it for each of two counts."""
+    """The two-sided geometric law of counts that are released with ``epsilon``: half of it for each of two counts.
+
+    Args:
+        epsilon: The budget in pure differential privacy of all counts that one person is in.
+        neighbours: What the budget compares.
+
+    Returns:
+        The noise of each count.
+
+    >>> geometric_for(1).epsilon
+    Fraction(1, 1)
+    """
     return TwoSidedGeometric(geometric_epsilon(PureDP(positive(epsilon, "epsilon")), partition_marginal(neighbours)))
 
 

@@ -2,7 +2,7 @@
 
 The adversary knows everyone in a block but the target, hence the count ``x`` of a cell without it, and believes with
 probability ``p`` that the target is in the cell. Released is the count plus noise, ``x*``. With ``k = x* - x``, the
-laws ``P1``, ``P0`` of ``k`` with the target and without, and ``L = log P1 / P0`` (:mod:`.noise_pmf`):
+laws ``P1``, ``P0`` of ``k`` with the target and without, and ``L = log P1 / P0`` (:mod:`.evidence`):
 
     posterior(k)  = p P1 / (p P1 + (1 - p) P0),       log-odds = log p/(1-p) + L(k)
     R'(k)         = posterior(k) / p                  the risk at a released value
@@ -32,7 +32,7 @@ from confide.exact import Exact, probability
 from confide.risk.bayesian.evidence import DecisionRegion, Evidence, Floats, LawEvidence
 
 SMALLEST_PRIOR = Fraction(1, 10**300)
-_LEFT_OUT = Fraction(1, 2**64)
+_NEGLIGIBLE_TAIL = Fraction(1, 2**64)
 _LARGEST_VALUE = 10**15
 
 
@@ -82,12 +82,40 @@ class OneLevelRisk:
 
 
 def posterior(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
-    """The posterior of each prior (rows) at each released value (columns)."""
+    """The posterior of each prior at each released value.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+        released: Released counts.
+        known: The count without the target.
+
+    Returns:
+        An array of shape (priors, released).
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> posterior(evidence_of(gaussian_for("1/10")), ["1/2"], [0, 3]).round(4).tolist()
+    [[0.475, 0.6225]]
+    """
     return _floats(checked_priors(priors))[:, None] * risk_at(evidence, priors, released, known)
 
 
 def risk_at(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
-    """``R'`` of each prior (rows) at each released value (columns): ``1 / (p + (1 - p) exp(-L))``."""
+    """``R'`` of each prior at each released value: ``1 / (p + (1 - p) exp(-L))``.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+        released: Released counts.
+        known: The count without the target.
+
+    Returns:
+        An array of shape (priors, released): posterior over prior.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> risk_at(evidence_of(gaussian_for("1/10")), ["1/2"], [0, 3]).round(4).tolist()
+    [[0.95, 1.2449]]
+    """
     log_ratio = log_ratios(evidence, released, known)
     return ratio_for(checked_priors(priors), log_ratio)
 
@@ -95,16 +123,16 @@ def risk_at(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int]
 def log_ratios(evidence: Evidence, released: Sequence[int], known: int = 0) -> Floats:
     """``L`` at released values, which one of the two laws must have."""
     values = [checked_value(value) - checked_value(known) for value in released]
-    found = evidence.log_ratio(np.array(values, dtype=np.int64))
-    if np.isnan(found).any():
+    ratios = evidence.log_ratio(np.array(values, dtype=np.int64))
+    if np.isnan(ratios).any():
         raise ParameterError(
             "impossible-release",
             "no release can have this value, with the target or without",
-            found=str(released[int(np.flatnonzero(np.isnan(found))[0])]),
+            found=str(released[int(np.flatnonzero(np.isnan(ratios))[0])]),
             expected=f"a value that {evidence.title.lower()} noise can lead to",
             remedy="correct the released value, the known count or the noise",
         )
-    return found
+    return ratios
 
 
 def ratio_for(priors: tuple[Fraction, ...], log_ratio: Floats) -> Floats:
@@ -119,9 +147,20 @@ def marginal_risk(evidence: Evidence, priors: Sequence[Exact]) -> MarginalRisk:
 
     Values outside the window add at most ``(1 - p)**2 (t / p + t / (1 - p))`` to ``R`` where either law has at most
     ``t`` there; ``t`` is chosen so small that this is below rounding.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+
+    Returns:
+        ``R`` and ``m``, arrays with one number for each prior.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> marginal_risk(evidence_of(gaussian_for("1/10")), ["1/2", "1/50"]).risk.round(4).tolist()
+    [1.0477, 1.2097]
     """
     wanted = checked_priors(priors)
-    tail = _LEFT_OUT * min(min(p, 1 - p) for p in wanted) * evidence.scale**2
+    tail = _NEGLIGIBLE_TAIL * min(min(p, 1 - p) for p in wanted) * evidence.scale**2
     window = evidence.window(tail)
     up = window.log_ratio >= 0
     # exp(-|L|), and both laws over the larger of the two: no term can overflow.
@@ -137,7 +176,20 @@ def marginal_risk(evidence: Evidence, priors: Sequence[Exact]) -> MarginalRisk:
 
 
 def decide(evidence: Evidence, prior: Exact) -> Decision:
-    """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6)."""
+    """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6).
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        prior: The belief that the target is in the cell.
+
+    Returns:
+        The released values that decide for the target, and how often the decision is right.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> decision = decide(evidence_of(gaussian_for("1/10")), "1/5")
+    >>> decision.region.threshold, round(decision.average, 4)
+    (8, 0.8)
+    """
     (p,) = checked_priors([prior])
     region = evidence.region(p)
     given_1, given_0 = evidence.chances(region)
@@ -145,12 +197,19 @@ def decide(evidence: Evidence, prior: Exact) -> Decision:
 
 
 def assess(evidence: Evidence, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
-    """Everything that is expected, for each prior.
+    """Everything that is expected over releases, for each prior.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+
+    Returns:
+        Posterior, risk and decision, one for each prior.
 
     >>> from confide.noise import DiscreteGaussian
     >>> from confide.risk.bayesian.evidence import evidence_of
-    >>> found = assess(compare(DiscreteGaussian(5)), ["1/2", "1/5"])
-    >>> [round(each.risk, 6) for each in found]
+    >>> risks = assess(evidence_of(DiscreteGaussian(5)), ["1/2", "1/5"])
+    >>> [round(risk.risk, 6) for risk in risks]
     [1.047685, 1.128105]
     """
     expected = marginal_risk(evidence, priors)
@@ -160,16 +219,16 @@ def assess(evidence: Evidence, priors: Sequence[Exact]) -> tuple[OneLevelRisk, .
 
 def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
     """Priors as exact numbers strictly between zero and one: who is certain learns nothing."""
-    found = tuple(probability(prior, "the prior") for prior in priors)
-    if not found or any(min(p, 1 - p) < SMALLEST_PRIOR for p in found):
+    probabilities = tuple(probability(prior, "the prior") for prior in priors)
+    if not probabilities or any(min(p, 1 - p) < SMALLEST_PRIOR for p in probabilities):
         raise ParameterError(
             "bad-prior",
             "a prior is needed that is not out of all proportion",
-            found="none" if not found else "a prior within 1e-300 of certainty",
+            found="none" if not probabilities else "a prior within 1e-300 of certainty",
             expected='a probability such as "1/2" or "1/864"',
             remedy="correct the prior",
         )
-    return found
+    return probabilities
 
 
 def checked_value(value: object) -> int:
@@ -194,13 +253,15 @@ def _floats(numbers: Iterable[Fraction]) -> Floats:
 # Each asks whether a cell's count is ``x`` or ``x + 1``; they differ in what the prior is about, and in whether the
 # count that the adversary knows has the target in it (Kazan and Reiter 2024, section S1.2).
 #
-# =================== ============================================ ============================== ==================
-# question what the adversary asks the prior the known count ===================
-# ============================================ ============================== ================== characteristics has
-# the target these characteristics? that it has them without the target response did the target answer the census at
-# all? that it did with the target truthful-answer did the target answer truly? that it did with the target variable
-# which value has one variable of the target? of the value that is true without the target ===================
-# ============================================ ============================== ==================
+# =============== ========================================= ========================= ==================
+# question        what the adversary asks                   the prior                 the known count
+# =============== ========================================= ========================= ==================
+# characteristics has the target these characteristics?     that it has them          without the target
+# response        did the target answer the census at all?  that it did               with the target
+# truthful-answer did the target answer truly?              that it did               with the target
+# variable        which value has one variable of the       of the value that is true without the target
+#                 target?
+# =============== ========================================= ========================= ==================
 #
 # The last looks at the cell of the true value alone. Someone who knows that the target is in one of two cells can
 # look at both (:func:`two_cells`), and at all cells with :mod:`.histogram`.
@@ -231,8 +292,16 @@ class ReducedQuestion:
 def reduce_question(question: AdversaryQuestion, prior: Exact, known: int) -> ReducedQuestion:
     """A question as the one of section 3.1: is the count ``known`` or ``known + 1``?
 
+    Args:
+        question: What the adversary wants to know.
+        prior: The belief that the question is about.
+        known: The count that the adversary knows, which has the target in it for some questions.
+
+    Returns:
+        The prior, and the count without the target.
+
     >>> reduce_question(AdversaryQuestion.RESPONSE, "9/10", 3)
-    Reduced(prior=Fraction(9, 10), known=2)
+    ReducedQuestion(prior=Fraction(9, 10), known=2)
     """
     (p,) = checked_priors([prior])
     count = checked_value(known) - int(question.count_has_target)

@@ -140,15 +140,15 @@ class PostProcessing:
         """P(x̃1 = 0..x̃2 | X1 = x1)."""
         noise, law = gaussian_window(float(self.rho1))
         rest, rest_law = sibling_window(float(self.rho1), self.siblings, self.noise)
-        found = np.zeros(published + 1)
+        probabilities = np.zeros(published + 1)
         rows = max(1, _AT_ONCE // len(rest))
         for start in range(0, len(noise), rows):
             part = slice(start, start + rows)
             top = self.siblings * (noise[part] + x1)[:, None] + (published - (self.x2 - x1) - rest)
             weights = law[part, None] * rest_law
             values = self.rounded(top, published)
-            found += np.bincount(values.ravel(), weights.ravel(), minlength=published + 1)
-        return found
+            probabilities += np.bincount(values.ravel(), weights.ravel(), minlength=published + 1)
+        return probabilities
 
     def rounded(self, numerator: IntArray, published: int) -> IntArray:
         """numerator/(d+1), clamped to [0, x̃2] and rounded, in whole numbers."""

@@ -127,8 +127,8 @@ class Poisson(CountPrior):
         return high
 
     def _inside(self, counts: IntArray) -> FloatArray:
-        shown: FloatArray = counts * logarithm(self.mean) - float(self.mean) - gammaln(counts + 1.0)
-        return shown
+        log_weights: FloatArray = counts * logarithm(self.mean) - float(self.mean) - gammaln(counts + 1.0)
+        return log_weights
 
 
 @dataclass(frozen=True, init=False)
@@ -158,8 +158,8 @@ class ListedPrior(CountPrior):
         return np.array([logarithm(value) if value else -np.inf for value in self.probabilities])
 
     def _inside(self, counts: IntArray) -> FloatArray:
-        shown: FloatArray = self._logs[counts - self.first]
-        return shown
+        log_weights: FloatArray = self._logs[counts - self.first]
+        return log_weights
 
 
 class ParentPrior(ABC):
@@ -213,8 +213,8 @@ class ListedParent(ParentPrior):
 
     def rest(self, k1: int) -> ListedPrior | None:
         skipped = max(0, k1 - self.law.first)
-        left = self.law.probabilities[skipped:]
-        return ListedPrior(left, self.law.first + skipped - k1) if any(left) else None
+        remaining = self.law.probabilities[skipped:]
+        return ListedPrior(remaining, self.law.first + skipped - k1) if any(remaining) else None
 
 
 @dataclass(frozen=True)

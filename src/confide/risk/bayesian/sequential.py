@@ -61,7 +61,21 @@ class CombinedRisk:
 def in_sequence(
     releases: Sequence[Evidence], prior: Exact, released: Sequence[int], known: Sequence[int] | None = None
 ) -> tuple[SequenceStep, ...]:
-    """One release after the other: the posterior of each is the prior of the next."""
+    """One release after the other: the posterior of each is the prior of the next.
+
+    Args:
+        releases: What each released count says.
+        prior: The belief before the first.
+        released: The released counts, one of each.
+        known: The counts without the target, one of each; without them, zeros.
+
+    Returns:
+        A step for each release: belief before, belief after, and their ratio.
+
+    >>> count = evidence_of(gaussian_for("1/10"))
+    >>> [round(step.posterior, 4) for step in in_sequence([count, count], "1/2", [2, 0])]
+    [0.5744, 0.5498]
+    """
     ratios = _ratios(releases, released, known)
     (p,) = checked_priors([prior])
     steps: list[SequenceStep] = []
@@ -80,31 +94,57 @@ def combined_risk_at(
     released: Sequence[int],
     known: Sequence[int] | None = None,
 ) -> Floats:
-    """``R'`` of all releases together, for each prior; the posterior is the prior times it."""
+    """``R'`` of all releases together, for each prior; the posterior is the prior times it.
+
+    Args:
+        releases: What each released count says.
+        priors: Beliefs before the first.
+        released: The released counts, one of each.
+        known: The counts without the target, one of each; without them, zeros.
+
+    Returns:
+        An array with a ratio for each prior.
+
+    >>> count = evidence_of(gaussian_for("1/10"))
+    >>> combined_risk_at([count, count], ["1/2"], [2, 0]).round(4).tolist()
+    [1.0997]
+    """
     together = np.array([_ratios(releases, released, known).sum()])
     return np.asarray(ratio_for(checked_priors(priors), together)[:, 0])
 
 
 def combined_risk(releases: Sequence[Evidence], priors: Sequence[Exact]) -> tuple[CombinedRisk, ...]:
-    """``m`` and ``R`` of all releases together, for each prior."""
+    """``m`` and ``R`` of all releases together, for each prior.
+
+    Args:
+        releases: What each released count says.
+        priors: Beliefs before the first.
+
+    Returns:
+        The expected posterior and risk for each prior, with a bound for the error.
+
+    >>> count = evidence_of(gaussian_for("1/10"))
+    >>> [round(total.risk, 4) for total in combined_risk([count, count], ["1/2"])]
+    [1.0913]
+    """
     wanted = checked_priors(priors)
-    _some(releases)
+    _check_any(releases)
     # Values that the count without the target cannot have give it away, whatever the other releases say.
     shared = prod(1 - evidence.certain for evidence in releases)
-    made: dict[tuple[float, int], Complexes] = {}
+    lines: dict[tuple[float, int], Complexes] = {}
     results = []
     for prior in wanted:
         size = log(prior) - log(1 - prior)
         line, sign = _best_line(releases, size)
         key = line, sign
-        if key not in made:
-            made[key] = _line(releases, line, sign)
-        terms = made[key] * np.exp(sign * size * (line + 1j * _nodes()))
+        if key not in lines:
+            lines[key] = _line(releases, line, sign)
+        terms = lines[key] * np.exp(sign * size * (line + 1j * _nodes()))
         integral = float(terms.real.sum()) * _STEP
         error = _ROUNDING * float(np.abs(terms).sum()) * _STEP
-        found = 1 - shared + integral if sign > 0 else 1 - integral
-        found = min(1.0, max(float(prior), found))
-        results.append(CombinedRisk(prior, found, found / float(prior), error))
+        posterior = 1 - shared + integral if sign > 0 else 1 - integral
+        posterior = min(1.0, max(float(prior), posterior))
+        results.append(CombinedRisk(prior, posterior, posterior / float(prior), error))
     return tuple(results)
 
 
@@ -114,6 +154,16 @@ def gaussian_marginal(prior: Exact, rho: Exact) -> float:
     For one release with discrete Gaussian noise this is ``m`` up to about ``10 exp(-3 pi**2 / (4 rho))``: below
     rounding at ``rho = 0.1``, 3e-6 at 0.5, wrong in the second digit at 2. For several releases and the sum of their
     rhos it is much closer, as long as each is small. By Gauss-Hermite quadrature, for ``rho`` up to about 5.
+
+    Args:
+        prior: The belief that the target is in the cell.
+        rho: The sum of the budgets.
+
+    Returns:
+        The posterior that is expected if the target is in the cell.
+
+    >>> round(gaussian_marginal("1/2", "1/5"), 4)
+    0.5457
     """
     (p,) = checked_priors([prior])
     total = float(positive(rho, "rho"))
@@ -138,20 +188,20 @@ def _line(releases: Sequence[Evidence], line: float, sign: int) -> Complexes:
 
 def _best_line(releases: Sequence[Evidence], size: float) -> tuple[float, int]:
     """The line and the sign with the smallest integrand, which is what rounding errors are relative to."""
-    found = []
+    candidates = []
     for sign in (1, -1):
         points = np.array(_LINES, dtype=np.complex128)
         with np.errstate(over="ignore", divide="ignore"):
             height = sum((np.log(c.transform(sign * points).real) for c in releases), start=np.zeros(len(_LINES)))
         height = height + sign * size * points.real - np.log(np.sin(np.pi * points.real))
         best = int(np.argmin(height))
-        found.append((float(height[best]), _LINES[best], sign))
-    _, line, sign = min(found)
+        candidates.append((float(height[best]), _LINES[best], sign))
+    _, line, sign = min(candidates)
     return line, sign
 
 
 def _ratios(releases: Sequence[Evidence], released: Sequence[int], known: Sequence[int] | None) -> Floats:
-    _some(releases)
+    _check_any(releases)
     counts = [0] * len(releases) if known is None else list(known)
     if not len(releases) == len(released) == len(counts):
         raise ParameterError(
@@ -165,7 +215,7 @@ def _ratios(releases: Sequence[Evidence], released: Sequence[int], known: Sequen
     return np.concatenate([log_ratios(evidence, [value], count) for evidence, value, count in triples])
 
 
-def _some(releases: Sequence[Evidence]) -> None:
+def _check_any(releases: Sequence[Evidence]) -> None:
     if not releases:
         raise ParameterError("no-releases", "there is no release to combine", remedy="give at least one")
 
@@ -193,7 +243,7 @@ class JointDecision:
         halves: list[list[Half]] = [[], []]
         sizes = [1, 1]
         windows = [evidence.window(_TAIL) for evidence in releases]
-        for window in sorted(windows, key=lambda each: len(each.log_ratio), reverse=True):
+        for window in sorted(windows, key=lambda window: len(window.log_ratio), reverse=True):
             smaller = int(sizes[1] < sizes[0])
             possible = ~np.isnan(window.log_ratio)
             halves[smaller].append((window.log_ratio[possible], window.with_target[possible], window.without[possible]))
@@ -271,17 +321,17 @@ def by_rho(
     for step in range(points + 1):
         # A grid point is any number close to the curve's next one; what is computed at it is exact.
         rho = Fraction(float(low) * (float(high) / float(low)) ** (step / points)).limit_denominator(10**6)
-        for found in assess(evidence_of(gaussian_for(rho, neighbours)), priors):
+        for expected in assess(evidence_of(gaussian_for(rho, neighbours)), priors):
             rows.append(
                 {
                     "rho": float(rho),
-                    "prior": str(found.prior),
-                    "posterior": found.marginal_posterior,
-                    "risk": found.risk,
-                    "threshold": found.decision.region.smallest,
-                    "given_1": found.decision.given_1,
-                    "given_0": found.decision.given_0,
-                    "average": found.decision.average,
+                    "prior": str(expected.prior),
+                    "posterior": expected.marginal_posterior,
+                    "risk": expected.risk,
+                    "threshold": expected.decision.region.smallest,
+                    "given_1": expected.decision.given_1,
+                    "given_0": expected.decision.given_0,
+                    "average": expected.decision.average,
                 }
             )
     return rows
@@ -290,7 +340,7 @@ def by_rho(
 def by_levels(releases: Sequence[Evidence], priors: Sequence[Exact]) -> Rows:
     """Expected posterior and risk from the first 1, 2, ... noisy counts (Figure 7)."""
     return [
-        {"levels": used, "prior": str(found.prior), "posterior": found.marginal_posterior, "risk": found.risk}
+        {"levels": used, "prior": str(expected.prior), "posterior": expected.marginal_posterior, "risk": expected.risk}
         for used in range(1, len(releases) + 1)
-        for found in combined_risk(releases[:used], priors)
+        for expected in combined_risk(releases[:used], priors)
     ]

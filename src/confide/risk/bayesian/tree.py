@@ -222,8 +222,8 @@ class MessagePassing:
     def trimmed(self, first: int, logs: FloatArray, scale: float, weight: float) -> Message:
         """A message without its ends, which are accounted for."""
         top = float(logs.max())
-        kept = np.flatnonzero(logs >= top - self.cut)
-        begin, end = int(kept[0]), int(kept[-1]) + 1
+        places = np.flatnonzero(logs >= top - self.cut)
+        begin, end = int(places[0]), int(places[-1]) + 1
         gone = np.concatenate([logs[:begin], logs[end:]])
         if np.isfinite(gone).any():
             self.lost.append(float(np.logaddexp.reduce(gone)) + scale - weight)
@@ -297,7 +297,21 @@ class TreeNode:
 def target_leaf(
     name: str, prior: Exact = Fraction(1, 2), *, known: int = 0, rho: Exact | None = None, released: int | None = None
 ) -> TreeNode:
-    """A leaf whose count is ``known``, or ``known`` + 1 with the prior probability."""
+    """A leaf whose count is ``known``, or ``known`` + 1 with the prior probability.
+
+    Args:
+        name: The name of the node.
+        prior: The belief that the target is there.
+        known: The count without the target.
+        rho: The budget of its noisy count, if it was measured.
+        released: The noisy count.
+
+    Returns:
+        A leaf with two possible counts.
+
+    >>> target_leaf("block", known=3).prior.first
+    3
+    """
     p = probability(prior, "the prior probability")
     return TreeNode(
         name, rho=rho, released=released, prior=ListedPrior((1 - p, p), first=checked_count(known, "the known count"))
@@ -344,9 +358,9 @@ class Tree:
         if not path:
             raise _bad(name, "there is no node of this name", "the name of a node")
         for cut in _CUTS:
-            found = _posterior(path, MessagePassing(cut))
-            if found.bound <= ALLOWED:
-                return found
+            posterior = _posterior(path, MessagePassing(cut))
+            if posterior.bound <= ALLOWED:
+                return posterior
         raise _bad(name, "the released counts contradict each other", "counts that noise of this size could produce")
 
     def _path(self, node: TreeNode, name: str) -> list[TreeNode]:

@@ -148,8 +148,8 @@ class TwoLevel:
 
     def posterior(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
         """P(X1 = known+1 | D), for every released (x1*, x2*, y*)."""
-        shown: FloatArray = expit(self.log_odds(x1, x2, y, variant))
-        return shown
+        probability: FloatArray = expit(self.log_odds(x1, x2, y, variant))
+        return probability
 
     def law_of_parent(self, x1: int, x2: int, y: int, variant: Variant = Variant.STATED) -> CountLaw:
         """P(X2 = k | D), for one released (x1*, x2*, y*)."""

@@ -112,14 +112,30 @@ class CountingScheme:
 def representations(
     programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, target: Iterable[str] | None = None
 ) -> dict[Target, Representations]:
-    """The representations of every target of a programme, or of one, by target."""
+    """The representations of every target of a programme, or of one, by target.
+
+    Args:
+        programme: The programme.
+        areas: Numbers of areas by name.
+        count: How representations are counted.
+        target: The levels of one statistic; without it, all statistics.
+
+    Returns:
+        The costs of the representations, by target.
+
+    >>> from confide.risk.bounded_noise.static_programme import load_programme
+    >>> eu = load_programme("eu-2021")
+    >>> sex = representations(eu, eu.areas("MT"), CountingScheme(), {"SEX"})[frozenset({"SEX"})]
+    >>> sex.t, round(sex.mean().ratio, 5)
+    (615, 0.11597)
+    """
     wanted = None if target is None else frozenset(target)
     costs: dict[Target, list[int]] = {}
-    for found, _, _, cost in _ways(programme, areas, count, wanted):
-        costs.setdefault(found, []).append(cost)
+    for statistic, _, _, cost in _ways(programme, areas, count, wanted):
+        costs.setdefault(statistic, []).append(cost)
     if wanted is not None and wanted not in costs:
         raise _unknown_target(wanted)
-    return {found: Representations(found, tuple(sorted(listed))) for found, listed in costs.items()}
+    return {statistic: Representations(statistic, tuple(sorted(listed))) for statistic, listed in costs.items()}
 
 
 def each_representation(
@@ -130,9 +146,19 @@ def each_representation(
         yield table, summed, cost
 
 
-def riskiest(found: Mapping[Target, Representations], optimum: Optimum = Optimum.GREEDY) -> list[Representations]:
-    """All targets, those with the smallest k/t² first."""
-    return sorted(found.values(), key=lambda item: (item.mean(optimum).exact_ratio, -item.t, target_name(item.target)))
+def riskiest(by_target: Mapping[Target, Representations], optimum: Optimum = Optimum.GREEDY) -> list[Representations]:
+    """All targets, those with the smallest k/t² first.
+
+    Args:
+        by_target: Representations by target.
+        optimum: Which mean an attacker takes.
+
+    Returns:
+        The representations, riskiest first.
+    """
+    return sorted(
+        by_target.values(), key=lambda item: (item.mean(optimum).exact_ratio, -item.t, target_name(item.target))
+    )
 
 
 def triples(programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme) -> int:
@@ -140,6 +166,19 @@ def triples(programme: StaticProgramme, areas: Mapping[str, int], count: Countin
     with.
 
     The k of the target SEX, in a programme where sex alone has two categories (Bach 2020, section 3.2).
+
+    Args:
+        programme: The programme.
+        areas: Numbers of areas by name.
+        count: How representations are counted.
+
+    Returns:
+        The number of triples.
+
+    >>> from confide.risk.bounded_noise.static_programme import load_programme
+    >>> eu = load_programme("eu-2021")
+    >>> triples(eu, eu.areas("MT"), CountingScheme())
+    463671
     """
     halves = {
         level.name
@@ -171,12 +210,12 @@ def _ways(
     for number, dims in _dimensions(programme, areas, count):
         if wanted is not None and not wanted <= {level.name for levels in dims for level in levels}:
             continue
-        for found, summed, cost in _choices(dims, wanted):
+        for statistic, summed, cost in _choices(dims, wanted):
             if not count.same_noise and (summed or not once):
-                yield found, number, summed, cost
-            elif (found, summed) not in seen:
-                seen.add((found, summed))
-                yield found, None if count.same_noise else number, summed, cost
+                yield statistic, number, summed, cost
+            elif (statistic, summed) not in seen:
+                seen.add((statistic, summed))
+                yield statistic, None if count.same_noise else number, summed, cost
 
 
 def _dimensions(
@@ -184,10 +223,10 @@ def _dimensions(
 ) -> Iterator[tuple[str, list[tuple[BreakdownLevel, ...]]]]:
     least = 2 if count.single is Single.MERGE else 1
     for number, table in programme.of_unit(count.unit).items():
-        kept = (
+        counted = (
             tuple(level for level in programme.levels(name, areas, count.rule) if level.size >= least) for name in table
         )
-        yield number, [levels for levels in kept if levels]
+        yield number, [levels for levels in counted if levels]
 
 
 def _choices(dims: Sequence[tuple[BreakdownLevel, ...]], wanted: Target | None) -> Iterator[tuple[Target, Target, int]]:
@@ -198,14 +237,14 @@ def _choices(dims: Sequence[tuple[BreakdownLevel, ...]], wanted: Target | None) 
     options: list[list[tuple[str | None, BreakdownLevel | None]]] = []
     for levels in dims:
         names = [level.name for level in levels]
-        asked = [name for name in names if wanted is None or name in wanted]
+        fixed_names = [name for name in names if wanted is None or name in wanted]
         adding: list[tuple[str | None, BreakdownLevel | None]] = [(None, None), *((None, level) for level in levels)]
-        fixing: list[tuple[str | None, BreakdownLevel | None]] = [(name, None) for name in asked]
-        options.append(fixing if wanted is not None and asked else adding + fixing)
+        fixing: list[tuple[str | None, BreakdownLevel | None]] = [(name, None) for name in fixed_names]
+        options.append(fixing if wanted is not None and fixed_names else adding + fixing)
     for choice in product(*options):
-        found = frozenset(name for name, _ in choice if name is not None)
+        statistic = frozenset(name for name, _ in choice if name is not None)
         added = [level for _, level in choice if level is not None]
-        yield found, frozenset(level.name for level in added), prod(level.size for level in added)
+        yield statistic, frozenset(level.name for level in added), prod(level.size for level in added)
 
 
 def _sum_of_inverses(costs: Iterable[int]) -> Fraction:
@@ -272,20 +311,40 @@ def chosen_representations(
     target: Target,
     optimum: Optimum = Optimum.GREEDY,
 ) -> list[Representation]:
-    """The representations that an attacker uses, cheapest first."""
-    found = sorted(
+    """The representations that an attacker uses, cheapest first.
+
+    Args:
+        programme: The programme.
+        areas: Numbers of areas by name.
+        count: How representations are counted.
+        target: The statistic.
+        optimum: Which mean the attacker takes.
+
+    Returns:
+        What is added up for each of them.
+    """
+    ordered = sorted(
         (
             Representation(target, summed, cost, table)
             for table, summed, cost in each_representation(programme, areas, count, target)
         ),
         key=lambda item: (item.cost, sorted(item.summed), item.table or ""),
     )
-    used = Representations(target, tuple(item.cost for item in found)).mean(optimum).t
-    return found[:used]
+    used = Representations(target, tuple(item.cost for item in ordered)).mean(optimum).t
+    return ordered[:used]
 
 
 def average(used: list[Representation], query: Query, optimum: Optimum = Optimum.GREEDY) -> AveragingEstimate:
-    """The mean of representations, equally weighted or by 1/k; the count is the whole number next to it."""
+    """The mean of representations, equally weighted or by 1/k; the count is the whole number next to it.
+
+    Args:
+        used: The representations.
+        query: Gives the published cells of a representation, along the last axis.
+        optimum: Equal weights, or 1/k.
+
+    Returns:
+        The mean, and the whole number next to it.
+    """
     if optimum is Optimum.INVERSE_VARIANCE:
         weights = np.array([1 / item.cost for item in used])
         weights /= weights.sum()

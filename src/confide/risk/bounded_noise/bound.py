@@ -74,7 +74,7 @@ class BoundRisk:
         """The numbers as plain values."""
         return {
             "D": self.row.bound,
-            "V": None if self.row.asked is None else float(self.row.asked),
+            "V": None if self.row.wanted_variance is None else float(self.row.wanted_variance),
             "variance": self.row.variance,
             "attained": self.row.attained,
             "b": self.row.b,
@@ -89,6 +89,14 @@ class BoundRisk:
 
 def bound_risk(bound: int, variance: Fraction | int | str, level: float = LEVEL) -> BoundRisk:
     """The risk for the row of maximum entropy with a bound and a variance.
+
+    Args:
+        bound: The largest noise, E.
+        variance: The variance of the noise.
+        level: The confidence level.
+
+    Returns:
+        The probabilities of a triple, and the triples that are needed.
 
     >>> risk = bound_risk(5, 2)
     >>> f"{risk.p1:.2e} {risk.m:.2e}"
@@ -105,12 +113,14 @@ def tuples_needed(p1: Fraction, level: float = LEVEL) -> int:
     context = Context(prec=_DIGITS)
     tail = context.ln(1 - Decimal(level)).copy_negate()
     if p1 > Fraction(1, 10**9):
-        each = context.ln(context.divide(Decimal((1 - p1).numerator), Decimal((1 - p1).denominator))).copy_negate()
+        per_triple = context.ln(
+            context.divide(Decimal((1 - p1).numerator), Decimal((1 - p1).denominator))
+        ).copy_negate()
     else:
         # −ln(1−p) = p + p²/2 + p³/3 + …; what is left out is below p³ of the whole.
         series = p1 + p1**2 / 2 + p1**3 / 3
-        each = context.divide(Decimal(series.numerator), Decimal(series.denominator))
-    return max(1, ceil(Fraction(context.divide(tail, each))))
+        per_triple = context.divide(Decimal(series.numerator), Decimal(series.denominator))
+    return max(1, ceil(Fraction(context.divide(tail, per_triple))))
 
 
 def largest_protected_variance(bound: int, triples: int, level: float = LEVEL) -> Fraction:
@@ -119,6 +129,17 @@ def largest_protected_variance(bound: int, triples: int, level: float = LEVEL) -
 
     p₁ rises with the variance until the row is uniform, so bisection finds it. Where a uniform row is still protected,
     any variance is, and E(E+1)/3 is returned.
+
+    Args:
+        bound: The largest noise, E.
+        triples: How many triples there are.
+        level: The confidence level.
+
+    Returns:
+        The variance.
+
+    >>> float(largest_protected_variance(5, 10**6))
+    2.361
     """
     top = largest_variance(bound)
     if bound_risk(bound, top, level).m > triples:
@@ -152,14 +173,14 @@ def _both_tails(row: NoiseRow) -> Fraction:
     The three noises, that of T mirrored, fall short of ±E by at most 2 together, so that values further inside play no
     part.
     """
-    bound, whole = row.bound, Fraction(0)
+    bound, total = row.bound, Fraction(0)
     near = range(3)
     for side in (1, -1):
         for first, second, third in product(near, near, near):
             if first + second + third <= 2:  # 3E − (3E − 2)
                 f, m, t = side * (bound - first), side * (bound - second), -side * (bound - third)
-                whole += Fraction(row.p(f)) * Fraction(row.p(m)) * Fraction(row.p(t))
-    return whole
+                total += Fraction(row.p(f)) * Fraction(row.p(m)) * Fraction(row.p(t))
+    return total
 
 
 # The attack on the bound, carried out on published numbers.
@@ -209,9 +230,21 @@ class BoundAttack:
 
 
 def estimate_bound(f: ArrayLike, m: ArrayLike, t: ArrayLike) -> int:
-    """Ê = max ⌈|F + M − T|/3⌉ (Bach 2020, equation 10)."""
-    first, second, whole = _arrays(f, m, t)
-    largest = int(np.abs(first + second - whole).max(initial=0))
+    """Ê = max ⌈|F + M − T|/3⌉ (Bach 2020, equation 10).
+
+    Args:
+        f: Published counts, an array of whole numbers.
+        m: Counts of the other half, of the same shape.
+        t: Counts of both together, of the same shape.
+
+    Returns:
+        The estimate, which is never too large.
+
+    >>> estimate_bound([3], [2], [11])
+    2
+    """
+    first, second, total = _arrays(f, m, t)
+    largest = int(np.abs(first + second - total).max(initial=0))
     return -(-largest // 3)
 
 
@@ -219,6 +252,16 @@ def attack_bound(
     f: ArrayLike, m: ArrayLike, t: ArrayLike, *, bound: int | None = None, zeros_kept: bool = False
 ) -> BoundAttack:
     """Recover counts where one value is left, with the bound given or estimated.
+
+    Args:
+        f: Published counts, an array of whole numbers.
+        m: Counts of the other half, of the same shape.
+        t: Counts of both together, of the same shape.
+        bound: The largest noise, if it is known; otherwise it is estimated.
+        zeros_kept: Whether zeros are known never to be perturbed.
+
+    Returns:
+        An interval for each true count.
 
     >>> found = attack_bound([3], [2], [11], bound=2)
     >>> [int(part.lowest[0]) for part in (found.f, found.m, found.t)], found.triples_recovered
@@ -248,5 +291,5 @@ def _arrays(f: ArrayLike, m: ArrayLike, t: ArrayLike) -> tuple[Counts, Counts, C
             expected="published counts F, M and T",
             remedy="correct the arrays",
         )
-    first, second, whole = (part.astype(np.int64) for part in parts)
-    return first, second, whole
+    first, second, total = (part.astype(np.int64) for part in parts)
+    return first, second, total

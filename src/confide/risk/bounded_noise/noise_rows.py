@@ -22,11 +22,11 @@ _SMALLEST = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class NoiseRow:
-    """Probabilities of noise from −E to E. ``b`` and ``asked`` are known for rows of maximum entropy alone."""
+    """Probabilities of noise from −E to E. Rows of maximum entropy alone have a ``b``, and a ``wanted_variance``."""
 
     probabilities: tuple[float, ...]
     b: float | None = None
-    asked: Fraction | None = None
+    wanted_variance: Fraction | None = None
 
     @property
     def bound(self) -> int:
@@ -45,7 +45,7 @@ class NoiseRow:
     @property
     def attained(self) -> bool:
         """Whether the row has the variance that was asked for."""
-        return self.asked is None or self.asked <= largest_variance(self.bound)
+        return self.wanted_variance is None or self.wanted_variance <= largest_variance(self.bound)
 
 
 def largest_variance(bound: int) -> Fraction:
@@ -56,33 +56,50 @@ def largest_variance(bound: int) -> Fraction:
 def symmetric_row(bound: int, variance: Exact) -> NoiseRow:
     """The row of maximum entropy with a bound and a variance.
 
+    Args:
+        bound: The largest noise, E.
+        variance: The variance; a larger one than E(E+1)/3 gives the uniform row.
+
+    Returns:
+        The probabilities from −E to E.
+
     >>> row = symmetric_row(5, 2)
     >>> round(row.b, 5), round(row.p(0), 5), round(row.p(5), 6)
     (0.24968, 0.28194, 0.000549)
     """
     _checked_bound(bound)
-    asked = positive(variance, "the variance")
-    if asked < _SMALLEST:
+    wanted = positive(variance, "the variance")
+    if wanted < _SMALLEST:
         raise _refused("variance", str(variance), f"at least {float(_SMALLEST)}")
-    if asked >= largest_variance(bound):
-        return NoiseRow(_row(bound, 0.0), 0.0, asked)
-    b = _root(bound, float(asked))
-    return NoiseRow(_row(bound, b), b, asked)
+    if wanted >= largest_variance(bound):
+        return NoiseRow(_row(bound, 0.0), 0.0, wanted)
+    b = _root(bound, float(wanted))
+    return NoiseRow(_row(bound, b), b, wanted)
 
 
 def row_of(probabilities: tuple[float, ...]) -> NoiseRow:
-    """Any law on −E..E, from its 2E+1 probabilities."""
+    """Any law on −E..E, from its 2E+1 probabilities.
+
+    Args:
+        probabilities: Of −E to E, with the sum 1.
+
+    Returns:
+        The row.
+
+    >>> row_of((0.25, 0.5, 0.25)).variance
+    0.5
+    """
     wrong = len(probabilities) < 3 or len(probabilities) % 2 == 0 or any(p < 0 for p in probabilities)
     if wrong or abs(fsum(probabilities) - 1) > 1e-9:
-        found = f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"
-        raise _refused("row", found, "an odd number of probabilities, from −E to E, that add up to one")
+        summary = f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"
+        raise _refused("row", summary, "an odd number of probabilities, from −E to E, that add up to one")
     return NoiseRow(tuple(probabilities))
 
 
 def _row(bound: int, b: float) -> tuple[float, ...]:
     weights = [exp(-b * v * v) for v in range(-bound, bound + 1)]
-    whole = fsum(weights)
-    return tuple(weight / whole for weight in weights)
+    total = fsum(weights)
+    return tuple(weight / total for weight in weights)
 
 
 def _variance(bound: int, b: float) -> float:
@@ -147,19 +164,37 @@ class Model(StrEnum):
 def success_probability(variance: float, ratio: float, model: Model = Model.GAUSSIAN, within: float = HALF) -> float:
     """The probability that the mean is within ``within`` of the count; for Chebyshev a lower limit, at least 0.
 
+    Args:
+        variance: The variance of a cell's noise.
+        ratio: k/t² of the mean.
+        model: How the noise of a mean is modelled.
+        within: How close the mean has to be.
+
+    Returns:
+        The probability.
+
     >>> round(success_probability(2, 0.1), 4)
     0.7364
     """
-    spread = variance * ratio
-    if spread <= 0:
+    variance_of_mean = variance * ratio
+    if variance_of_mean <= 0:
         return 1.0
     if model is Model.CHEBYSHEV:
-        return max(0.0, 1 - spread / within**2)
-    return 2 * NormalDist().cdf(within / sqrt(spread)) - 1
+        return max(0.0, 1 - variance_of_mean / within**2)
+    return 2 * NormalDist().cdf(within / sqrt(variance_of_mean)) - 1
 
 
 def variance_needed(ratio: float, level: float = LEVEL, model: Model = Model.GAUSSIAN, within: float = HALF) -> float:
     """The variance at which the probability is ``level``: less noise, and a count is found more often.
+
+    Args:
+        ratio: k/t² of the mean.
+        level: The probability.
+        model: How the noise of a mean is modelled.
+        within: How close the mean has to be.
+
+    Returns:
+        The variance of a cell's noise.
 
     >>> round(variance_needed(0.0867), 3)
     2.916

@@ -38,6 +38,14 @@ def geometric_exceedance(epsilon: Exact, bound: int) -> float:
 def epsilon_for_bound(bound: Exact, counts: int, level: float = LEVEL) -> float:
     """The ε with which no one of ``counts`` exceeds the bound, with probability ``level`` at least (equation 16).
 
+    Args:
+        bound: The noise that no count should exceed.
+        counts: How many counts there are.
+        level: The probability.
+
+    Returns:
+        The epsilon of a count with Laplace noise.
+
     >>> round(epsilon_for_bound(20, 68), 3)
     0.268
     """
@@ -45,7 +53,19 @@ def epsilon_for_bound(bound: Exact, counts: int, level: float = LEVEL) -> float:
 
 
 def bound_for_epsilon(epsilon: Exact, counts: int, level: float = LEVEL) -> float:
-    """Equation 16 read backwards: the bound that holds for all counts at once with probability ``level``."""
+    """Equation 16 read backwards: the bound that holds for all counts at once with probability ``level``.
+
+    Args:
+        epsilon: The epsilon of a count with Laplace noise.
+        counts: How many counts there are.
+        level: The probability.
+
+    Returns:
+        The bound.
+
+    >>> round(bound_for_epsilon("1/2", 68), 1)
+    10.7
+    """
     return _log_ratio(counts, level) / float(positive(epsilon, "epsilon"))
 
 
@@ -92,6 +112,18 @@ def distortions(
 
     Populations above the last edge are in a class without an upper end, whose ``at_least`` is 0; empty areas are left
     out.
+
+    Args:
+        populations: The sizes of areas.
+        epsilons: Epsilons of a count with Laplace noise.
+        relative_errors: Errors as shares of the size.
+        edges: The edges of size classes, rising.
+
+    Returns:
+        A row for each epsilon, error and size class.
+
+    >>> round(distortions([10, 30], ["1/2"])[0].expected, 4)
+    0.3679
     """
     if list(edges) != sorted(set(edges)) or len(edges) < 2:
         raise _bad_number("edges", edges, "size classes in rising order")
@@ -101,13 +133,13 @@ def distortions(
             raise _bad_number("population", population, "numbers of people")
         if population > edges[0]:
             classes[bisect_left(edges, population) - 1].append(population)
-    found = []
+    rows = []
     for epsilon in epsilons:
         for error in relative_errors:
             rate = float(positive(epsilon, "epsilon") * positive(error, "the relative error"))
             for place, members in enumerate(classes):
                 to = edges[place + 1] if place + 1 < len(edges) else None
-                found.append(
+                rows.append(
                     SizeClass(
                         above=edges[place],
                         to=to,
@@ -120,7 +152,7 @@ def distortions(
                         same_direction=sum(exp(-2 * rate * size) / 4 for size in members),
                     )
                 )
-    return found
+    return rows
 
 
 def read_populations(path: str | Path) -> list[int]:

@@ -170,12 +170,12 @@ class ProtectedRegion:
         question = self.question
         low = self.least_variance(question.optimum)
         relaxed_low = self.least_variance(question.optimum, question.relaxed_level)
-        found = []
+        rows = []
         for bound in question.bounds:
             high = largest_protected_variance(bound, self.triples, question.level)
             relaxed_high = max(high, _least_given_away(bound, self.triples))
-            found.append(RegionRow(bound, low, high, relaxed_low, relaxed_high, bound <= question.largest_noise))
-        return tuple(found)
+            rows.append(RegionRow(bound, low, high, relaxed_low, relaxed_high, bound <= question.largest_noise))
+        return tuple(rows)
 
     @cached_property
     def recommended(self) -> Recommendation | None:
@@ -251,27 +251,27 @@ class ProtectedRegion:
             "epsilon": self.epsilon | {"band": _band(self.epsilon)},
         }
 
-    def _plain(self, found: Recommendation | None) -> dict[str, Any] | None:
-        if found is None:
+    def _plain(self, recommendation: Recommendation | None) -> dict[str, Any] | None:
+        if recommendation is None:
             return None
         return {
-            "D": found.risk.row.bound,
-            "V": float(found.variance),
-            "strict": found.strict,
-            "p1": found.risk.p1,
-            "m": json_integer(found.risk.m),
-            "bound_revealed": found.risk.revealed(self.triples),
-            "triples_given_away": found.risk.expected_exact(self.triples),
+            "D": recommendation.risk.row.bound,
+            "V": float(recommendation.variance),
+            "strict": recommendation.strict,
+            "p1": recommendation.risk.p1,
+            "m": json_integer(recommendation.risk.m),
+            "bound_revealed": recommendation.risk.revealed(self.triples),
+            "triples_given_away": recommendation.risk.expected_exact(self.triples),
         }
 
 
 def _band(limits: Mapping[str, float | None]) -> dict[str, list[float] | None]:
     low = limits["utility_at_least"] or 0.0
-    found: dict[str, list[float] | None] = {}
+    bands: dict[str, list[float] | None] = {}
     for name, key in (("strict", "averaging_at_most"), ("relaxed", "relaxed_averaging_at_most")):
         high = limits[key]
-        found[name] = [low, high] if high is not None and low <= high else None
-    return found
+        bands[name] = [low, high] if high is not None and low <= high else None
+    return bands
 
 
 def _least_given_away(bound: int, count: int) -> Fraction:
@@ -310,26 +310,26 @@ def bound_grid(level: float = LEVEL) -> Rows:
 
 def success_cells(parameter: str, low: float, high: float) -> Rows:
     """The probability α over k/t² and the variance, or the ε of Laplace noise, on logarithmic scales (Figure 2)."""
-    found = []
+    cells = []
     for x, x2 in _steps(*RATIOS):
         for y, y2 in _steps(low, high):
             middle = (y * y2) ** 0.5
             variance = middle if parameter == "variance" else 2 / middle**2
             alpha = success_probability(variance, (x * x2) ** 0.5)
-            found.append({"x": x, "x2": x2, "y": y, "y2": y2, "alpha": alpha})
-    return found
+            cells.append({"x": x, "x2": x2, "y": y, "y2": y2, "alpha": alpha})
+    return cells
 
 
 def success_contours(parameter: str, level: float = LEVEL) -> Rows:
     """The contour of one probability, by the Gaussian model and by Chebyshev's inequality."""
     names = {Model.GAUSSIAN: f"{level:.0%}, Gaussian model", Model.CHEBYSHEV: f"{level:.0%}, Chebyshev"}
-    found = []
+    points = []
     for model, name in names.items():
         for x in (*(step[0] for step in _steps(*RATIOS)), RATIOS[1]):
             variance = variance_needed(x, level, model)
             y = variance if parameter == "variance" else laplace_epsilon(variance)
-            found.append({"x": x, "y": y, "model": name})
-    return found
+            points.append({"x": x, "y": y, "model": name})
+    return points
 
 
 def epsilon_curves(areas: Mapping[str, int], level: float = LEVEL) -> Rows:

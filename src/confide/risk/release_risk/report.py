@@ -44,7 +44,18 @@ _WEIGHTS = np.exp(-(_GRID**2) / 2) * _STEP / np.sqrt(2 * np.pi)
 
 
 def expected_posterior(prior: Exact, rho: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """m(p, ρ), for one rho or an array of them; 1 where rho is infinite."""
+    """m(p, ρ), for one rho or an array of them; 1 where rho is infinite.
+
+    Args:
+        prior: The belief beforehand.
+        rho: Effective rhos: one, or an array.
+
+    Returns:
+        An array of the shape of ``rho``, at least of one dimension.
+
+    >>> expected_posterior("1/2", 0.1).round(4).tolist()
+    [0.5238]
+    """
     p = probability(prior, "prior")
     values = np.atleast_1d(np.asarray(rho, float))
     finite = np.where(np.isfinite(values), values, 0.0)[..., None]
