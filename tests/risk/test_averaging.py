@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.risk.bounded_noise import (
+    BreakdownRule,
     CountingScheme,
-    LevelRule,
     Optimum,
     Representations,
     Single,
@@ -71,9 +71,9 @@ INNER = {
 }
 
 
-@pytest.mark.parametrize(("rule", "expected"), [(LevelRule.PLAIN, PLAIN), (LevelRule.INNER_LEVELS, INNER)])
+@pytest.mark.parametrize(("rule", "expected"), [(BreakdownRule.PLAIN, PLAIN), (BreakdownRule.INNER_LEVELS, INNER)])
 def test_numbers_of_representations_in_the_european_programme(
-    europe: StaticProgramme, rule: LevelRule, expected: dict[str, tuple[int, int]]
+    europe: StaticProgramme, rule: BreakdownRule, expected: dict[str, tuple[int, int]]
 ) -> None:
     found = {
         name: tuple(counted(europe, name, CountingScheme(rule, same_noise)).t for same_noise in (True, False))
@@ -99,7 +99,7 @@ def test_numbers_of_representations_in_the_european_programme(
 def test_numbers_of_cells_come_within_an_eighth_of_the_published_ones(
     europe: StaticProgramme, target: str, country: str, same_noise: bool, cells: float, published: float
 ) -> None:
-    found = counted(europe, target, CountingScheme(LevelRule.INNER_LEVELS, same_noise), country).k
+    found = counted(europe, target, CountingScheme(BreakdownRule.INNER_LEVELS, same_noise), country).k
     assert found == pytest.approx(cells, rel=4e-4)
     assert 0.86 * published < found < published
 
@@ -111,15 +111,15 @@ def test_numbers_of_cells_come_within_an_eighth_of_the_published_ones(
 def test_where_the_greedy_mean_stops_without_the_same_noise(
     europe: StaticProgramme, target: str, t: int, k: int
 ) -> None:
-    mean = counted(europe, target, CountingScheme(LevelRule.INNER_LEVELS, same_noise=False)).mean()
+    mean = counted(europe, target, CountingScheme(BreakdownRule.INNER_LEVELS, same_noise=False)).mean()
     assert (mean.t, mean.k, mean.exact_ratio) == (t, k, Fraction(k, t * t))
 
 
 def test_where_the_greedy_mean_stops_with_the_same_noise(europe: StaticProgramme) -> None:
-    mean = counted(europe, "total", CountingScheme(LevelRule.INNER_LEVELS)).mean()
+    mean = counted(europe, "total", CountingScheme(BreakdownRule.INNER_LEVELS)).mean()
     assert (mean.t, mean.k) == (142, 2119)
-    small = counted(europe, "AGE.M", CountingScheme(LevelRule.INNER_LEVELS), "MT").mean()
-    merged = counted(europe, "AGE.M", CountingScheme(LevelRule.INNER_LEVELS, single=Single.MERGE), "MT").mean()
+    small = counted(europe, "AGE.M", CountingScheme(BreakdownRule.INNER_LEVELS), "MT").mean()
+    merged = counted(europe, "AGE.M", CountingScheme(BreakdownRule.INNER_LEVELS, single=Single.MERGE), "MT").mean()
     assert (small.t, small.k, merged.t, merged.k) == (188, 1657, 95, 887)
 
 
@@ -180,12 +180,12 @@ def test_triples_are_the_margins_that_a_breakdown_in_two_is_crossed_with(
 ) -> None:
     toy = programme(tmp_path, TOY.replace("AGE = 2", "AGE = 3"))
     assert triples(toy, {}, CountingScheme()) == 1 + 3  # for everybody, and for each of three ages
-    found = triples(europe, europe.areas("DE"), CountingScheme(LevelRule.INNER_LEVELS))
+    found = triples(europe, europe.areas("DE"), CountingScheme(BreakdownRule.INNER_LEVELS))
     assert found == pytest.approx(2.485e7, rel=1e-3)
 
 
 def test_a_country_of_one_region_has_no_level_of_regions(europe: StaticProgramme) -> None:
-    kept = counted(europe, "total", CountingScheme(LevelRule.INNER_LEVELS), "MT")
-    merged = counted(europe, "total", CountingScheme(LevelRule.INNER_LEVELS, single=Single.MERGE), "MT")
+    kept = counted(europe, "total", CountingScheme(BreakdownRule.INNER_LEVELS), "MT")
+    merged = counted(europe, "total", CountingScheme(BreakdownRule.INNER_LEVELS, single=Single.MERGE), "MT")
     assert kept.costs.count(1) == 3  # the total, and the total of the one NUTS 1 and the one NUTS 2 region
     assert merged.costs.count(1) == 1

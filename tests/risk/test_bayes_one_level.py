@@ -16,7 +16,7 @@ from confide.errors import ParameterError
 from confide.noise import DiscreteGaussian, FiniteLaw, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
 from confide.privacy import Neighbours
 from confide.risk.bayesian import (
-    Evidence,
+    CountEvidence,
     ListedEvidence,
     assess,
     decide,
@@ -262,7 +262,7 @@ def test_certain_adversaries_are_refused(prior: str) -> None:
 
 
 def test_floats_and_wrong_numbers_are_refused() -> None:
-    seen: Evidence = evidence_of(gaussian_for(1))
+    seen: CountEvidence = evidence_of(gaussian_for(1))
     with pytest.raises(ParameterError):
         marginal_risk(seen, [0.5])  # type: ignore[list-item]
     with pytest.raises(ParameterError):

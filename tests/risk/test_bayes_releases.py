@@ -15,7 +15,7 @@ from confide.errors import ParameterError
 from confide.noise import FiniteLaw, TruncatedGaussian
 from confide.risk.bayesian import (
     AdversaryQuestion,
-    Evidence,
+    CountEvidence,
     JointDecision,
     LawEvidence,
     combined_risk,
@@ -102,7 +102,7 @@ def test_only_the_sum_of_small_rhos_matters() -> None:
 
 
 def test_the_order_of_releases_does_not_matter_and_ratios_multiply() -> None:
-    seen: list[Evidence] = [
+    seen: list[CountEvidence] = [
         evidence_of(gaussian_for("1/3")),
         evidence_of(geometric_for(1)),
         evidence_of(gaussian_for("1/7")),

@@ -9,7 +9,7 @@ import pytest
 
 from confide.errors import ParameterError
 from confide.risk.bounded_noise import (
-    LevelRule,
+    BreakdownRule,
     Model,
     Optimum,
     ProtectedRegion,
@@ -176,7 +176,7 @@ def test_nothing_is_left_if_users_accept_no_noise(europe: StaticProgramme) -> No
 
 
 def test_the_relaxed_region_holds_the_strict_one(europe: StaticProgramme) -> None:
-    for row in ProtectedRegion(RegionQuestion(europe, europe.areas("DE"), rule=LevelRule.PLAIN)).rows:
+    for row in ProtectedRegion(RegionQuestion(europe, europe.areas("DE"), rule=BreakdownRule.PLAIN)).rows:
         assert row.relaxed_low <= row.low
         assert row.high <= row.relaxed_high
 

@@ -26,7 +26,7 @@ from confide.risk.bounded_noise.programme_risks import (
     TargetAveraging,
 )
 from confide.risk.bounded_noise.small_areas import SizeClass, read_populations
-from confide.risk.bounded_noise.static_programme import LevelRule
+from confide.risk.bounded_noise.static_programme import BreakdownRule
 
 _VARIANCES = (0.5, 50.0)
 _EPSILONS = (0.1, 3.0)
@@ -46,7 +46,7 @@ LeaveOut = Annotated[
 ]
 Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
 RuleOption = Annotated[
-    LevelRule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
+    BreakdownRule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
 ]
 
 
@@ -58,7 +58,7 @@ def bound(
     country: Country = None,
     areas: Areas = None,
     unit: Unit = None,
-    rule: RuleOption = LevelRule.INNER_LEVELS,
+    rule: RuleOption = BreakdownRule.INNER_LEVELS,
     available: Annotated[
         int | None, typer.Option("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
     ] = None,
@@ -83,7 +83,7 @@ def bound(
 
 def averaging(
     programme: ProgrammeName = "eu-2021",
-    rule: RuleOption = LevelRule.PLAIN,
+    rule: RuleOption = BreakdownRule.PLAIN,
     country: Country = None,
     areas: Areas = None,
     target: Annotated[

@@ -14,7 +14,7 @@ from confide.report import risk_plots
 from confide.risk import tune_cellkey as answer_tune
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, target_name
-from confide.risk.bounded_noise.static_programme import LevelRule
+from confide.risk.bounded_noise.static_programme import BreakdownRule
 from confide.risk.bounded_noise.withstanding import ProtectedRegion
 
 
@@ -24,7 +24,7 @@ def cellkey(
     areas: Areas = None,
     unit: Unit = None,
     leave_out: LeaveOut = None,
-    rule: RuleOption = LevelRule.INNER_LEVELS,
+    rule: RuleOption = BreakdownRule.INNER_LEVELS,
     optimum: Annotated[Optimum, typer.Option("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
     largest_noise: Annotated[
         int, typer.Option("--largest-noise", min=1, max=100, help="The largest noise that users accept.")

@@ -4,15 +4,21 @@ Z. Kazan and J. P. Reiter, *Assessing statistical disclosure risk for differenti
 with application to the 2020 U.S. decennial census* (2024). Nothing here reads records.
 
 * :mod:`~confide.risk.bayesian.evidence`: what a released count says, for any noise with probabilities;
-* :mod:`~confide.risk.bayesian.one_level`: posteriors, risks and decisions from one count;
+* :mod:`~confide.risk.bayesian.one_level`: posteriors, risks and decisions from one count, and other questions with
+  the same answer;
 * :mod:`~confide.risk.bayesian.sequential`: several counts of the same cell, at several levels or times;
-* :mod:`~confide.risk.bayesian.one_level`: other questions with the same answer;
 * :mod:`~confide.risk.bayesian.histogram`: an adversary who looks at all cells;
 * :mod:`~confide.risk.bayesian.two_level`: an adversary who also sees the count one level up;
 * :mod:`~confide.risk.bayesian.decision_map`: how often that one decides rightly;
 * :mod:`~confide.risk.bayesian.tree`: an adversary who sees all counts of a hierarchy;
 * :mod:`~confide.risk.bayesian.sibling_detail`: one who looks at every sibling, with a sparse prior;
 * :mod:`~confide.risk.bayesian.post_processing`: one who sees post-processed counts.
+
+The questions of a user are :func:`confide.risk.bayes` and :func:`confide.risk.hierarchy`.
+
+>>> count = evidence_of(gaussian_for("0.0992"))
+>>> round(assess(count, ["1/2"])[0].risk, 4)
+1.0473
 """
 
 from __future__ import annotations
@@ -28,8 +34,8 @@ from confide.risk.bayesian.decision_map import (
     switches,
 )
 from confide.risk.bayesian.evidence import (
+    CountEvidence,
     DecisionRegion,
-    Evidence,
     LawEvidence,
     ListedEvidence,
     evidence_of,
@@ -84,6 +90,7 @@ from confide.risk.bayesian.two_level import TwoLevel, Variant
 __all__ = [
     "AdversaryQuestion",
     "CombinedRisk",
+    "CountEvidence",
     "CountLaw",
     "CountPrior",
     "Decision",
@@ -91,7 +98,6 @@ __all__ = [
     "DecisionChanges",
     "DecisionMap",
     "DecisionRegion",
-    "Evidence",
     "Flat",
     "FlatParent",
     "Geometric",

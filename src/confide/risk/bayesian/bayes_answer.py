@@ -18,7 +18,7 @@ from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within
 from confide.noise import Law
 from confide.privacy import Neighbours
-from confide.risk.bayesian.evidence import Evidence, evidence_of, gaussian_for, geometric_for
+from confide.risk.bayesian.evidence import CountEvidence, evidence_of, gaussian_for, geometric_for
 from confide.risk.bayesian.one_level import assess, checked_priors, checked_value, risk_at
 from confide.risk.bayesian.sequential import (
     JointDecision,
@@ -113,7 +113,7 @@ class BayesAnswer(TypedAnswer):
     adversaries: tuple[BayesAdversary, ...]
 
     @cached_property
-    def evidence(self) -> tuple[Evidence, ...]:
+    def evidence(self) -> tuple[CountEvidence, ...]:
         """What each count says about the target."""
         return tuple(evidence_of(law) for law in self.laws)
 
@@ -181,7 +181,7 @@ def bayes(
 
 
 def _from_one_count(
-    evidence: Evidence, priors: Sequence[Fraction], released: Sequence[int], known: int
+    evidence: CountEvidence, priors: Sequence[Fraction], released: Sequence[int], known: int
 ) -> tuple[BayesAdversary, ...]:
     ratios = risk_at(evidence, priors, released, known).tolist() if released else [None] * len(priors)
     adversaries = []
@@ -207,7 +207,7 @@ def _from_one_count(
 
 
 def _from_several_counts(
-    evidence: Sequence[Evidence], priors: Sequence[Fraction], released: Sequence[int], known: int
+    evidence: Sequence[CountEvidence], priors: Sequence[Fraction], released: Sequence[int], known: int
 ) -> tuple[BayesAdversary, ...]:
     joint, counts = JointDecision(evidence), [known] * len(evidence)
     ratios = combined_risk_at(evidence, priors, released, counts).tolist() if released else [None] * len(priors)

@@ -124,7 +124,7 @@ class Window:
     tail: float
 
 
-class Evidence(ABC):
+class CountEvidence(ABC):
     """The law of a released count with the target and without, over ``k``: released less known."""
 
     title: str
@@ -191,7 +191,7 @@ _FEW = 4
 _OVERFLOWS = 354
 
 
-class LawEvidence(Evidence):
+class LawEvidence(CountEvidence):
     """A law with an exact decay, on all integers or truncated: the log-ratio never falls with ``k``."""
 
     def __init__(self, law: Law | Truncated):
@@ -305,7 +305,7 @@ class LawEvidence(Evidence):
         return np.asarray(high * np.exp(z * rate) + low * np.exp(-z * rate), dtype=np.complex128)
 
 
-class ListedEvidence(Evidence):
+class ListedEvidence(CountEvidence):
     """Two lists of probabilities over ``k``, from ``first`` on; decisions are exact."""
 
     def __init__(self, first: int, with_target: list[Fraction], without: list[Fraction], title: str = "Listed"):
@@ -349,7 +349,7 @@ class ListedEvidence(Evidence):
         return float(right), float(1 - wrong)
 
 
-def evidence_of(noise: CountNoise) -> Evidence:
+def evidence_of(noise: CountNoise) -> CountEvidence:
     """What a count says about one person, where a count and the next one have the same noise.
 
     Args:

@@ -28,7 +28,7 @@ import numpy as np
 
 from confide.errors import ParameterError
 from confide.exact import Exact
-from confide.risk.bayesian.evidence import Evidence, Floats
+from confide.risk.bayesian.evidence import CountEvidence, Floats
 from confide.risk.bayesian.one_level import checked_priors, log_ratios
 
 _STEP = 0.2
@@ -53,7 +53,7 @@ def equal_priors(cells: int) -> tuple[Fraction, ...]:
 
 
 def histogram_posterior(
-    evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: Sequence[int] | None = None
+    evidence: CountEvidence, priors: Sequence[Exact], released: Sequence[int], known: Sequence[int] | None = None
 ) -> Floats:
     """The posterior of each cell, from the released and the known count of each.
 
@@ -86,7 +86,7 @@ def histogram_posterior(
     return np.asarray(share / share.sum())
 
 
-def histogram_risk(evidence: Evidence, priors: Sequence[Exact], cell: int = 0) -> float:
+def histogram_risk(evidence: CountEvidence, priors: Sequence[Exact], cell: int = 0) -> float:
     """``R`` of an adversary who looks at all cells, if the target is in ``cell``.
 
     Args:

@@ -29,7 +29,7 @@ import numpy as np
 
 from confide.errors import ParameterError
 from confide.exact import Exact, probability
-from confide.risk.bayesian.evidence import DecisionRegion, Evidence, Floats, LawEvidence
+from confide.risk.bayesian.evidence import CountEvidence, DecisionRegion, Floats, LawEvidence
 
 SMALLEST_PRIOR = Fraction(1, 10**300)
 _NEGLIGIBLE_TAIL = Fraction(1, 2**64)
@@ -81,7 +81,7 @@ class OneLevelRisk:
     decision: Decision
 
 
-def posterior(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+def posterior(evidence: CountEvidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
     """The posterior of each prior at each released value.
 
     Args:
@@ -100,7 +100,7 @@ def posterior(evidence: Evidence, priors: Sequence[Exact], released: Sequence[in
     return _floats(checked_priors(priors))[:, None] * risk_at(evidence, priors, released, known)
 
 
-def risk_at(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+def risk_at(evidence: CountEvidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
     """``R'`` of each prior at each released value: ``1 / (p + (1 - p) exp(-L))``.
 
     Args:
@@ -120,7 +120,7 @@ def risk_at(evidence: Evidence, priors: Sequence[Exact], released: Sequence[int]
     return ratio_for(checked_priors(priors), log_ratio)
 
 
-def log_ratios(evidence: Evidence, released: Sequence[int], known: int = 0) -> Floats:
+def log_ratios(evidence: CountEvidence, released: Sequence[int], known: int = 0) -> Floats:
     """``L`` at released values, which one of the two laws must have."""
     values = [checked_value(value) - checked_value(known) for value in released]
     ratios = evidence.log_ratio(np.array(values, dtype=np.int64))
@@ -142,7 +142,7 @@ def ratio_for(priors: tuple[Fraction, ...], log_ratio: Floats) -> Floats:
     return np.asarray(1 / (_floats(priors)[:, None] + _floats(1 - p for p in priors)[:, None] * against))
 
 
-def marginal_risk(evidence: Evidence, priors: Sequence[Exact]) -> MarginalRisk:
+def marginal_risk(evidence: CountEvidence, priors: Sequence[Exact]) -> MarginalRisk:
     """``R`` and ``m`` for each prior, by exact summation.
 
     Values outside the window add at most ``(1 - p)**2 (t / p + t / (1 - p))`` to ``R`` where either law has at most
@@ -175,7 +175,7 @@ def marginal_risk(evidence: Evidence, priors: Sequence[Exact]) -> MarginalRisk:
     return MarginalRisk(wanted, np.array(excess), np.array(error))
 
 
-def decide(evidence: Evidence, prior: Exact) -> Decision:
+def decide(evidence: CountEvidence, prior: Exact) -> Decision:
     """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6).
 
     Args:
@@ -196,7 +196,7 @@ def decide(evidence: Evidence, prior: Exact) -> Decision:
     return Decision(region, given_1, given_0, float(p) * given_1 + float(1 - p) * given_0)
 
 
-def assess(evidence: Evidence, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
+def assess(evidence: CountEvidence, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
     """Everything that is expected over releases, for each prior.
 
     Args:

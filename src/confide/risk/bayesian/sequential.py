@@ -30,7 +30,7 @@ import numpy as np
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.privacy import Neighbours
-from confide.risk.bayesian.evidence import Complexes, Evidence, Floats, evidence_of, gaussian_for
+from confide.risk.bayesian.evidence import Complexes, CountEvidence, Floats, evidence_of, gaussian_for
 from confide.risk.bayesian.one_level import assess, checked_priors, log_ratios, ratio_for, risk_at
 
 _REACH, _STEP = 14.0, 1 / 128
@@ -59,7 +59,7 @@ class CombinedRisk:
 
 
 def in_sequence(
-    releases: Sequence[Evidence], prior: Exact, released: Sequence[int], known: Sequence[int] | None = None
+    releases: Sequence[CountEvidence], prior: Exact, released: Sequence[int], known: Sequence[int] | None = None
 ) -> tuple[SequenceStep, ...]:
     """One release after the other: the posterior of each is the prior of the next.
 
@@ -89,7 +89,7 @@ def in_sequence(
 
 
 def combined_risk_at(
-    releases: Sequence[Evidence],
+    releases: Sequence[CountEvidence],
     priors: Sequence[Exact],
     released: Sequence[int],
     known: Sequence[int] | None = None,
@@ -113,7 +113,7 @@ def combined_risk_at(
     return np.asarray(ratio_for(checked_priors(priors), together)[:, 0])
 
 
-def combined_risk(releases: Sequence[Evidence], priors: Sequence[Exact]) -> tuple[CombinedRisk, ...]:
+def combined_risk(releases: Sequence[CountEvidence], priors: Sequence[Exact]) -> tuple[CombinedRisk, ...]:
     """``m`` and ``R`` of all releases together, for each prior.
 
     Args:
@@ -177,7 +177,7 @@ def _nodes() -> Floats:
     return np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
 
 
-def _line(releases: Sequence[Evidence], line: float, sign: int) -> Complexes:
+def _line(releases: Sequence[CountEvidence], line: float, sign: int) -> Complexes:
     """``T(+-z) pi / sin(pi z) / (2 pi)`` on a line."""
     z = np.asarray(line + 1j * _nodes(), dtype=np.complex128)
     values: Complexes = np.asarray(0.5 / np.sin(np.pi * z), dtype=np.complex128)
@@ -186,7 +186,7 @@ def _line(releases: Sequence[Evidence], line: float, sign: int) -> Complexes:
     return values
 
 
-def _best_line(releases: Sequence[Evidence], size: float) -> tuple[float, int]:
+def _best_line(releases: Sequence[CountEvidence], size: float) -> tuple[float, int]:
     """The line and the sign with the smallest integrand, which is what rounding errors are relative to."""
     candidates = []
     for sign in (1, -1):
@@ -200,7 +200,7 @@ def _best_line(releases: Sequence[Evidence], size: float) -> tuple[float, int]:
     return line, sign
 
 
-def _ratios(releases: Sequence[Evidence], released: Sequence[int], known: Sequence[int] | None) -> Floats:
+def _ratios(releases: Sequence[CountEvidence], released: Sequence[int], known: Sequence[int] | None) -> Floats:
     _check_any(releases)
     counts = [0] * len(releases) if known is None else list(known)
     if not len(releases) == len(released) == len(counts):
@@ -215,7 +215,7 @@ def _ratios(releases: Sequence[Evidence], released: Sequence[int], known: Sequen
     return np.concatenate([log_ratios(evidence, [value], count) for evidence, value, count in triples])
 
 
-def _check_any(releases: Sequence[Evidence]) -> None:
+def _check_any(releases: Sequence[CountEvidence]) -> None:
     if not releases:
         raise ParameterError("no-releases", "there is no release to combine", remedy="give at least one")
 
@@ -239,7 +239,7 @@ Half = tuple[Floats, Floats, Floats]
 class JointDecision:
     """All combinations of several releases, ready for decisions; none if there are too many."""
 
-    def __init__(self, releases: Sequence[Evidence]):
+    def __init__(self, releases: Sequence[CountEvidence]):
         halves: list[list[Half]] = [[], []]
         sizes = [1, 1]
         windows = [evidence.window(_TAIL) for evidence in releases]
@@ -298,7 +298,7 @@ PRIORS = ("1/2", "1/5", "1/10", "1/50", "1/864")
 _POINTS = 120
 
 
-def by_released(evidence: Evidence, priors: Sequence[Exact], first: int = -10, last: int = 12) -> Rows:
+def by_released(evidence: CountEvidence, priors: Sequence[Exact], first: int = -10, last: int = 12) -> Rows:
     """Posterior and ``R'`` at released values, less the known count (Figure 1)."""
     values = range(first, last + 1)
     return [
@@ -337,7 +337,7 @@ def by_rho(
     return rows
 
 
-def by_levels(releases: Sequence[Evidence], priors: Sequence[Exact]) -> Rows:
+def by_levels(releases: Sequence[CountEvidence], priors: Sequence[Exact]) -> Rows:
     """Expected posterior and risk from the first 1, 2, ... noisy counts (Figure 7)."""
     return [
         {"levels": used, "prior": str(expected.prior), "posterior": expected.marginal_posterior, "risk": expected.risk}

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import ParameterError, Place
-from confide.risk.bounded_noise.static_programme import BreakdownLevel, LevelRule, StaticProgramme
+from confide.risk.bounded_noise.static_programme import BreakdownLevel, BreakdownRule, StaticProgramme
 
 TOTAL = "total"
 Target = frozenset[str]
@@ -103,7 +103,7 @@ class Representations:
 class CountingScheme:
     """How representations are counted: rule, noise, and levels of one category."""
 
-    rule: LevelRule = LevelRule.PLAIN
+    rule: BreakdownRule = BreakdownRule.PLAIN
     same_noise: bool = True
     single: Single = Single.KEEP
     unit: str | None = None
@@ -205,7 +205,7 @@ def _ways(
     programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, wanted: Target | None
 ) -> Iterator[tuple[Target, str | None, Target, int]]:
     """Every representation that counts: its target, its table or none, what is added up, its cost."""
-    once = count.rule is LevelRule.INNER_LEVELS
+    once = count.rule is BreakdownRule.INNER_LEVELS
     seen: set[tuple[Target, Target]] = set()
     for number, dims in _dimensions(programme, areas, count):
         if wanted is not None and not wanted <= {level.name for levels in dims for level in levels}:

@@ -28,7 +28,7 @@ from confide.risk.bounded_noise.averaging import (
 from confide.risk.bounded_noise.bound import BoundRisk, bound_risk
 from confide.risk.bounded_noise.noise_rows import LEVEL, Model, laplace_epsilon, variance_needed
 from confide.risk.bounded_noise.small_areas import SizeClass, distortions, epsilon_for_bound, exceedance
-from confide.risk.bounded_noise.static_programme import LevelRule, StaticProgramme, load_programme
+from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
 from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 
 PROGRAMME = "eu-2021"
@@ -129,7 +129,7 @@ class AveragingAnswer(TypedAnswer):
     """The ways to have each statistic of a programme, and what averaging them would find; riskiest first."""
 
     programme: StaticProgramme
-    rule: LevelRule
+    rule: BreakdownRule
     country: str | None
     areas: Mapping[str, int]
     single: Single
@@ -198,7 +198,7 @@ def bound(
     country: str | None = None,
     areas: Mapping[str, int] | None = None,
     unit: str | None = None,
-    rule: LevelRule | str = LevelRule.INNER_LEVELS,
+    rule: BreakdownRule | str = BreakdownRule.INNER_LEVELS,
     available: int | None = None,
 ) -> BoundAnswer:
     """How many triples F + M = T reveal the largest noise, and what knowing it would give away.
@@ -224,7 +224,7 @@ def bound(
     risk = bound_risk(bound, exact(variance, "-V"), _level(alpha))
     if available is None:
         chosen = _programme(programme)
-        scheme = CountingScheme(LevelRule(rule), same_noise=True, single=Single.MERGE, unit=unit)
+        scheme = CountingScheme(BreakdownRule(rule), same_noise=True, single=Single.MERGE, unit=unit)
         available = triples(chosen, chosen.areas(country, areas), scheme)
     return BoundAnswer(risk, available)
 
@@ -232,7 +232,7 @@ def bound(
 def averaging(
     programme: str | StaticProgramme = PROGRAMME,
     *,
-    rule: LevelRule | str = LevelRule.PLAIN,
+    rule: BreakdownRule | str = BreakdownRule.PLAIN,
     country: str | None = None,
     areas: Mapping[str, int] | None = None,
     targets: Sequence[str] = (),
@@ -265,7 +265,7 @@ def averaging(
     """
     chosen = _programme(programme).leave_out(leave_out)
     numbers, level = chosen.areas(country, areas), _level(alpha)
-    rule, single, optimum = LevelRule(rule), Single(single), Optimum(optimum)
+    rule, single, optimum = BreakdownRule(rule), Single(single), Optimum(optimum)
     wanted = [parse_target(text) for text in targets]
 
     def count(scheme: CountingScheme) -> dict[Target, AveragingRisk]:
@@ -332,7 +332,7 @@ def tune_cellkey(
     areas: Mapping[str, int] | None = None,
     unit: str | None = None,
     leave_out: Sequence[str] = (),
-    rule: LevelRule | str = LevelRule.INNER_LEVELS,
+    rule: BreakdownRule | str = BreakdownRule.INNER_LEVELS,
     optimum: Optimum | str = Optimum.GREEDY,
     largest_noise: int = 10,
     small_areas: int | None = None,
@@ -367,7 +367,7 @@ def tune_cellkey(
     question = RegionQuestion(
         chosen,
         chosen.areas(country, areas),
-        rule=LevelRule(rule),
+        rule=BreakdownRule(rule),
         optimum=Optimum(optimum),
         unit=unit,
         level=_level(alpha),

@@ -171,7 +171,7 @@ KIND = "programmes"
 _SIZE = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+(?P<more>\d+))?|(?P<number>\d+)")
 
 
-class LevelRule(StrEnum):
+class BreakdownRule(StrEnum):
     """Which levels of a breakdown are counted."""
 
     PLAIN = "plain"
@@ -244,7 +244,7 @@ class StaticProgramme:
         return self.tables[chosen]
 
     def levels(
-        self, name: str, areas: Mapping[str, int], rule: LevelRule = LevelRule.PLAIN
+        self, name: str, areas: Mapping[str, int], rule: BreakdownRule = BreakdownRule.PLAIN
     ) -> tuple[BreakdownLevel, ...]:
         """The levels of a breakdown that count, the finest last; none where a breakdown has no categories."""
         breakdown = self.breakdowns[name]
@@ -252,7 +252,7 @@ class StaticProgramme:
         if size == 0:
             return ()
         finest = BreakdownLevel(name, size)
-        if rule is LevelRule.PLAIN or name not in self.with_inner_levels:
+        if rule is BreakdownRule.PLAIN or name not in self.with_inner_levels:
             return (finest,)
         inner: list[BreakdownLevel] = []
         for text in breakdown.inner:

@@ -47,7 +47,7 @@ from confide.risk.bounded_noise.noise_rows import (
     variance_needed,
 )
 from confide.risk.bounded_noise.small_areas import bound_for_epsilon, epsilon_for_bound
-from confide.risk.bounded_noise.static_programme import LevelRule, StaticProgramme
+from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme
 
 _THOUSANDTH = Fraction(1, 1000)
 _TENTH = Fraction(1, 10)
@@ -59,7 +59,7 @@ class RegionQuestion:
 
     programme: StaticProgramme
     areas: Mapping[str, int] = field(default_factory=dict)
-    rule: LevelRule = LevelRule.INNER_LEVELS
+    rule: BreakdownRule = BreakdownRule.INNER_LEVELS
     optimum: Optimum = Optimum.GREEDY
     unit: str | None = None
     level: float = LEVEL

@@ -2,9 +2,8 @@
 
 * :mod:`~confide.risk.release_risk.released_plan`: plan, strategy and spine of a sealed release;
 * :mod:`~confide.risk.release_risk.effective`: the effective rho of every count, by generalised least squares;
-* :mod:`~confide.risk.release_risk.report`: what it does to beliefs;
-* :mod:`~confide.risk.release_risk.report`: small published counts, and where protection is least;
-* :mod:`~confide.risk.release_risk.report`: all of it together.
+* :mod:`~confide.risk.release_risk.report`: what it does to beliefs, small published counts, where protection is least,
+  and all of it together.
 
 Derivations: ``docs/proofs/release-risk.md``. For users: ``docs/concepts/release-risk.md``.
 """

@@ -2,7 +2,10 @@
 
 J. M. Abowd & M. B. Hawes, *Confidentiality protection in the 2020 US Census of Population and Housing* (2023), sections
 4, 5 and 7, with L. Wasserman & S. Zhou (2010), B. Balle et al. (2020) and J. Dong, A. Roth & W. J. Su (2022). Nothing
-here reads records. Start with :mod:`confide.risk.testing.curve`; for a plan, :mod:`confide.risk.testing.curve`.
+here reads records. Start with :mod:`confide.risk.testing.curve`; the question of a user is :func:`confide.risk.curve`.
+
+>>> f"{zcdp_power('2.56', '0.05'):.4f} {gaussian_power('2.56', '0.05'):.4f}"
+'0.9343 0.7317'
 """
 
 from __future__ import annotations
