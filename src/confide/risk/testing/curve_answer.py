@@ -148,10 +148,12 @@ def curve(
     if root is not None and strategy is None:
         raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
     sizes, chances = _levels(levels), _deltas(deltas)
+    chosen: Strategy | None = None
+    parts: tuple[GuaranteePart, ...] = ()
+    exact: Bracket | None = None
     if rho is not None:
         cost = positive_within(rho, "rho", LEAST, MOST)
         powers, points = power_curve(cost, sizes), epsilon_curve(cost, chances)
-        chosen, parts, exact = None, (), None
     else:
         assert strategy is not None
         chosen = load_strategy(strategy, root=root)

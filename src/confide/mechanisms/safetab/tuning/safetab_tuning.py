@@ -159,6 +159,6 @@ def _levels(
     return levels | {key: LevelQuestion(*key, None, target, thresholds.get(key)) for key, target in targets.items()}
 
 
-def _joined(base: Sequence[LevelQuestion], given: Mapping[LevelKey, LevelQuestion]) -> tuple[LevelQuestion, ...]:
+def _joined(base: Sequence[LevelQuestion], given: dict[LevelKey, LevelQuestion]) -> tuple[LevelQuestion, ...]:
     levels = {(level.region_type, level.iteration_level): level for level in base} | given
     return tuple(level for level in levels.values() if level.budget is None or level.budget != Fraction(0))
