@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.report import release_risk_plots
-from confide.risk import release_risk
+from confide.risk import release as answer_release
 
 
 def release(
@@ -36,7 +36,7 @@ def release(
 
     Effective rho of each count by generalised least squares, and what it does to beliefs. From public files alone.
     """
-    answer = release_risk(folder, spec=spec, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
+    answer = answer_release(folder, spec=spec, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
     drawn = [] if plots is None else _draw(plots, answer.as_dict())
     show_answer(answer, lambda: show_release_risk(answer.as_dict()), as_json=as_json, drawn=drawn)
 

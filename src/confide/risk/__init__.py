@@ -12,7 +12,7 @@ question                    what is learnt                                      
 :func:`curve`               by the best test about one record, from a rho        :mod:`confide.risk.testing`
 :func:`curve_of_epsilon`    the same, from an epsilon                            :mod:`confide.risk.testing`
 :func:`invariants`          where some figures have no noise                     :mod:`confide.privacy.invariants`
-:func:`release_risk`        from all measurements of one TopDown release         :mod:`confide.risk.release_risk`
+:func:`release`             from all measurements of one TopDown release         :mod:`confide.risk.release_risk`
 :func:`bound`               of the largest noise, from triples of counts         :mod:`confide.risk.bounded_noise`
 :func:`averaging`           by averaging a count that is published many times    :mod:`confide.risk.bounded_noise`
 :func:`areas`               nothing: what unbounded noise does to small areas    :mod:`confide.risk.bounded_noise`
@@ -73,7 +73,8 @@ if TYPE_CHECKING:
         shipped_invariants,
     )
     from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
-    from confide.risk.release_risk.report import ReleaseRisk, release_risk
+    from confide.risk.release_risk.report import ReleaseRisk
+    from confide.risk.release_risk.report import release_risk as release
     from confide.risk.testing.curve_answer import CurveAnswer, EpsilonCurveAnswer, curve, curve_of_epsilon
 
 __all__ = [
@@ -104,7 +105,7 @@ __all__ = [
     "hierarchy",
     "hierarchy_of_tree",
     "invariants",
-    "release_risk",
+    "release",
     "shipped_invariants",
     "tune_cellkey",
 ]
@@ -119,16 +120,18 @@ _HOME = {
     ),
     "invariants_answer": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
     "noise_comparison": ("NoiseComparison", "NoiseSetting", "compare_noise"),
-    "release_risk.report": ("ReleaseRisk", "release_risk"),
+    "release_risk.report": ("ReleaseRisk",),
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_ADDRESS = {name: (module, name) for module, names in _HOME.items() for name in names}
+_ADDRESS["release"] = ("release_risk.report", "release_risk")  # the name of a room, which an import would put here
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
+    if name not in _ADDRESS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    module, attribute = _ADDRESS[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
 
 
 def __dir__() -> list[str]:

@@ -114,6 +114,9 @@ def invariants(
 def shipped_invariants() -> tuple[ShippedInvariants, ...]:
     """The sets of invariants that ship with Confide.
 
+    Returns:
+        Name, title and form of records of each set.
+
     >>> [item.name for item in shipped_invariants()][:3]
     ['2020', 'C1', 'C2']
     """

@@ -322,5 +322,15 @@ def two_cells(evidence: LawEvidence) -> tuple[LawEvidence, LawEvidence]:
     The log-ratio is ``L(k) - L(k')``, ``k`` of the true cell and ``k'`` of the other. The noise is symmetric, hence
     ``-L(k') = L(1 - k')``, and ``1 - k'`` has the law of ``k``: the other cell says as much as a second release of the
     first. With noise for ``change-one`` neighbours each counts for half of rho, hence both together for rho.
+
+    Args:
+        evidence: What the count of one cell says.
+
+    Returns:
+        The same twice: what the counts of both cells say.
+
+    >>> from confide.risk.bayesian.evidence import LawEvidence, gaussian_for
+    >>> len(two_cells(LawEvidence(gaussian_for("1/10"))))
+    2
     """
     return evidence, evidence

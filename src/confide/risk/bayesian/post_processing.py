@@ -105,7 +105,14 @@ class PostProcessing:
         return self.rho1 * (1 + Fraction(1, self.siblings))
 
     def risk(self, published: int) -> PostProcessedRisk:
-        """The risk of x̃1 if the parent's count is published as ``published``, x̃2."""
+        """The risk of x̃1 if the parent's count is published as ``published``, x̃2.
+
+        Args:
+            published: The published count of the parent, from 0 to a million.
+
+        Returns:
+            R, the laws of x̃1 with the target and without, and the posterior at each x̃1.
+        """
         checked_count(published, "the published count of the parent", highest=10**6)
         absent, present = (self._law(self.known + step, published) for step in (0, 1))
         p = float(self.prior)

@@ -353,7 +353,14 @@ class Tree:
             raise _bad(name, "several nodes have the same name", "names that are all different")
 
     def posterior(self, name: str) -> TreePosterior:
-        """The law of the count of the node ``name``, given everything that was released."""
+        """The law of the count of a node, given everything that was released.
+
+        Args:
+            name: The name of the node.
+
+        Returns:
+            The law, with a bound for what leaving out the ends of messages can have changed.
+        """
         path = self._path(self.root, name)
         if not path:
             raise _bad(name, "there is no node of this name", "the name of a node")

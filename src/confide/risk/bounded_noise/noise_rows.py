@@ -210,6 +210,12 @@ def variance_needed(ratio: float, level: float = LEVEL, model: Model = Model.GAU
 def laplace_epsilon(variance: float) -> float:
     """The ε of Laplace noise Lap(1/ε) with this variance: √(2/V).
 
+    Args:
+        variance: The variance of a count's noise.
+
+    Returns:
+        The epsilon.
+
     >>> round(laplace_epsilon(variance_needed(0.0118)), 4)
     0.3055
     """

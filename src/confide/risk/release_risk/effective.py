@@ -272,7 +272,18 @@ def _between(one: Floats, other: Floats, across: Floats) -> Floats:
 
 
 def rho_from_covariance(covariance: Sequence[Sequence[float]] | Floats, change: Sequence[float] | Floats) -> float:
-    """δᵀV⁺δ/2: effective rho of someone who knows the others in some counts that change by δ, and nothing else."""
+    """δᵀV⁺δ/2: effective rho of someone who knows the others in some counts that change by δ, and nothing else.
+
+    Args:
+        covariance: Of the estimates of the counts, of shape (counts, counts).
+        change: By how much each count changes with the target.
+
+    Returns:
+        The effective rho; infinite where a sum that is known would change.
+
+    >>> rho_from_covariance([[2.0]], [1.0])
+    0.25
+    """
     matrix, delta = np.asarray(covariance, float), np.asarray(change, float)
     inverse = np.linalg.pinv(matrix, rcond=NOTHING, hermitian=True)
     if not np.allclose(matrix @ inverse @ delta, delta, atol=1e-6):

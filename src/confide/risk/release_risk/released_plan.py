@@ -79,7 +79,15 @@ class ReleasedPlan:
 
 
 def open_release(path: Path, spec: Path | None = None) -> ReleasedPlan:
-    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship."""
+    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship.
+
+    Args:
+        path: A sealed release, or the folder of a run.
+        spec: The spec, where the strategy does not ship.
+
+    Returns:
+        Plan, strategy and spine of the release, made again from public files.
+    """
     run = Workspace(path)
     of_run = not (path / MANIFEST).exists() and (run.release / MANIFEST).exists()
     folder = run.release if of_run else path

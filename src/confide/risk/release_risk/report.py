@@ -133,7 +133,17 @@ def least_protected(
     effective: EffectiveRho, level: LevelRho, published: PublishedRecords, most: int
 ) -> list[dict[str, Any]]:
     """The units of a level with the largest effective rho of a histogram cell: few siblings, a share taken over from an
-    only child, or cells that no other unit has."""
+    only child, or cells that no other unit has.
+
+    Args:
+        effective: The effective rho of every count.
+        level: The level of the spine.
+        published: The published records.
+        most: How many units are listed.
+
+    Returns:
+        A row for each unit, the least protected first.
+    """
     spine = published.release.spine
     rho = np.where(np.isnan(level.rho[DETAILED]), 0.0, level.rho[DETAILED])
     worst = rho.max(axis=1)[level.kind]

@@ -122,6 +122,12 @@ def bayes_risk(power: Power, prior: Exact = "1/2") -> float:
 def advantage(power: Power) -> float:
     """The largest difference between power and level.
 
+    Args:
+        power: The largest power at a level; it must be concave.
+
+    Returns:
+        The advantage, from 0 to 1.
+
     >>> round(advantage(lambda level: gaussian_power("1/2", level)), 6)
     0.382925
     """
