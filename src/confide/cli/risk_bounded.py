@@ -189,7 +189,7 @@ def show_bound(answer: BoundAnswer) -> None:
 
 
 @dataclass(frozen=True)
-class NoiseKind:
+class NoiseSharing:
     """Whether the same members have the same noise: a title, and which risks of an answer are meant."""
 
     title: str
@@ -203,8 +203,8 @@ class NoiseKind:
                 yield target, risk
 
 
-WITH_SPSN = NoiseKind("Same members, same noise", lambda target: target.with_spsn)
-WITHOUT_SPSN = NoiseKind("Noise of its own in every table", lambda target: target.without_spsn)
+WITH_SPSN = NoiseSharing("Same members, same noise", lambda target: target.with_spsn)
+WITHOUT_SPSN = NoiseSharing("Noise of its own in every table", lambda target: target.without_spsn)
 
 
 def show_averaging(answer: AveragingAnswer, top: int) -> None:

@@ -74,12 +74,12 @@ def show_answer(answer: TypedAnswer, text: Callable[[], None], *, as_json: bool,
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
     """A table; columns whose name ends in a space are numbers, aligned to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    grid = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        made.add_column(column.strip(), justify="right" if column.endswith(" ") else "left", overflow="fold")
+        grid.add_column(column.strip(), justify="right" if column.endswith(" ") else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
-    out.print(made)
+        grid.add_row(*(escape(str(cell)) for cell in row))
+    out.print(grid)
 
 
 class Display:

@@ -165,17 +165,28 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[NoiseSetting
 
     Two-sided geometric noise needs no delta; truncated, its bound is the smallest that delta allows. The discrete
     Gaussian takes the whole delta; truncated, one half, and the bound is the smallest that the rest allows.
+
+    Args:
+        epsilon: The epsilon of the programme.
+        delta: Its delta.
+        changed: How many counts one record changes.
+
+    Returns:
+        A setting for each kind of noise.
+
+    >>> [setting.noise.largest for setting in risk_driven(1, "1e-6", 1)]
+    [None, 14, None, 22]
     """
     total, allowed = positive(epsilon, "epsilon"), probability(delta)
     geometric = TwoSidedGeometric(total / changed)
-    whole, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
+    full, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
     spent = Fraction(cks_delta(Fraction(changed) / (2 * half.sigma2), total))
     if changed == 1:
         spent = delta_bounds(half, total)[1]
     noises: list[CountNoise] = [
         geometric,
         TruncatedGeometric(geometric.epsilon, _smallest_bound(geometric, changed, allowed, Fraction(0))),
-        whole,
+        full,
         TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
     ]
     return [NoiseSetting(noise, changed, allowed) for noise in noises]
@@ -184,7 +195,21 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[NoiseSetting
 def utility_driven(
     variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
 ) -> list[NoiseSetting]:
-    """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are."""
+    """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are.
+
+    Args:
+        variance: The variance of the noise.
+        bound: The largest noise of truncated kinds.
+        changed: How many counts one record changes.
+        delta: The delta of the programme.
+        rows: Further laws, such as rows of a perturbation table.
+
+    Returns:
+        A setting for each kind of noise, then for each row.
+
+    >>> len(utility_driven(2, 5))
+    4
+    """
     noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in Kind]
     return [NoiseSetting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
 
@@ -192,7 +217,22 @@ def utility_driven(
 def margin_driven(
     margin: int, level: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteLaw] = ()
 ) -> list[NoiseSetting]:
-    """From a noise margin at a level and a bound to what each kind promises."""
+    """From a noise margin at a level and a bound to what each kind promises.
+
+    Args:
+        margin: The noise margin.
+        level: How often the noise keeps within it.
+        bound: The largest noise of truncated kinds.
+        changed: How many counts one record changes.
+        delta: The delta of the programme.
+        rows: Further laws, such as rows of a perturbation table.
+
+    Returns:
+        A setting for each kind of noise, then for each row.
+
+    >>> len(margin_driven(3, "0.95", 9))
+    4
+    """
     noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in Kind]
     return [NoiseSetting(noise, changed, probability(delta)) for noise in (*noises, *rows)]
 
