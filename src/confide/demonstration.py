@@ -23,7 +23,7 @@ from confide.releases.verify import Verification
 from confide.report.dossier import Evaluated
 from confide.report.risk_plots import region as draw_region
 from confide.risk.bounded_noise.static_programme import load_programme
-from confide.risk.bounded_noise.withstanding import Question, Region
+from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"
@@ -99,8 +99,8 @@ def demo_cellkey(
             write_keyed(engine, source, folder / KEYED, column="record_key", keys=DECIMAL)
         shutil.rmtree(folder / "scratch", ignore_errors=True)
         advance(1)
-    question = Question(load_programme(PROGRAMME), {name.upper(): n for name, n in areas._asdict().items()})
-    region = Region(question).as_dict()
+    question = RegionQuestion(load_programme(PROGRAMME), {name.upper(): n for name, n in areas._asdict().items()})
+    region = ProtectedRegion(question).as_dict()
     chosen = region["recommended"] or {"D": 5, "V": 2}
     title = "Demonstration: the EU census programme for a made-up country"
     named = {

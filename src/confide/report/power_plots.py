@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from confide.report.plots import FONT, HEIGHT, INK, PALETTE, SOFT, WIDTH, styled, svg
-from confide.risk.testing.curve import LEVELS, EpsilonPoint, Part, PowerPoint
+from confide.risk.testing.curve import LEVELS, EpsilonPoint, GuaranteePart, PowerPoint
 from confide.risk.testing.level_power import pure_power
 
 Rows = list[dict[str, Any]]
@@ -51,7 +51,7 @@ def epsilons(points: Sequence[EpsilonPoint]) -> str:
     return _lines(rows, x, alt.Y("y:Q", title="ε", scale=alt.Scale(zero=True)))
 
 
-def parts(shown: Sequence[Part], level: Fraction) -> str:
+def parts(shown: Sequence[GuaranteePart], level: Fraction) -> str:
     """The largest power at one level, by what differs between the two hypotheses."""
     import altair as alt
 

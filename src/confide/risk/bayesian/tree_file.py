@@ -38,8 +38,8 @@ from pathlib import Path
 from typing import Any
 
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
-from confide.risk.bayesian.priors import CountPrior, Given, parse_count_prior
-from confide.risk.bayesian.tree import Node, Tree, target
+from confide.risk.bayesian.priors import CountPrior, ListedPrior, parse_count_prior
+from confide.risk.bayesian.tree import Tree, TreeNode, target_leaf
 
 _KEYS = {"name", "parent", "rho", "released", "prior", "known", "number", "first"}
 _MOST = 10**4
@@ -101,7 +101,7 @@ def parse_tree(values: Any, file: str = "tree") -> TreeQuestion:
         found = ", ".join(below.get(None, [])) or "none"
         reader.wrong("nodes", "exactly one node has no parent: the root", found, "one node without a parent")
     reader.finish()
-    built: list[Node] = reader.build(below[None][0], entries, below, str(wanted))
+    built: list[TreeNode] = reader.build(below[None][0], entries, below, str(wanted))
     for name in sorted(set(entries) - reader.reached):
         reader.wrong(f"nodes.{name}.parent", "this node does not hang from the root", name, "parents up to the root")
     reader.finish()
@@ -140,7 +140,7 @@ class _Reader:
 
     def build(
         self, name: str, entries: Mapping[str, dict[str, Any]], below: Mapping[str | None, list[str]], wanted: str
-    ) -> list[Node]:
+    ) -> list[TreeNode]:
         """The node of an entry with all below it; several leaves if several counts were released."""
         entry = entries[name]
         self.reached.add(name)
@@ -152,14 +152,16 @@ class _Reader:
                     self.wrong(f"nodes.{name}", "the target has nodes below it", name, "a leaf")
                     return []
                 known = entry.get("known", 0)
-                return [target(name, entry.get("prior", "1/2"), known=known, rho=entry.get("rho"), released=released)]
+                return [
+                    target_leaf(name, entry.get("prior", "1/2"), known=known, rho=entry.get("rho"), released=released)
+                ]
             if children:
-                return [Node(name, *children, rho=entry.get("rho"), released=released)]
+                return [TreeNode(name, *children, rho=entry.get("rho"), released=released)]
             prior = self._prior(entry)
             counts = self._copies(name, entry)
             names = [name] if len(counts) == 1 else [f"{name}.{place}" for place in range(1, len(counts) + 1)]
             return [
-                Node(each, rho=entry.get("rho"), released=count, prior=prior)
+                TreeNode(each, rho=entry.get("rho"), released=count, prior=prior)
                 for each, count in zip(names, counts, strict=True)
             ]
         except ConfideError as problem:
@@ -181,7 +183,7 @@ class _Reader:
     def _prior(self, entry: Mapping[str, Any]) -> CountPrior:
         prior = entry.get("prior", "")
         if isinstance(prior, list):
-            return Given(prior, entry.get("first", 0))
+            return ListedPrior(prior, entry.get("first", 0))
         return parse_count_prior(prior if isinstance(prior, str) else repr(prior))
 
 

@@ -171,7 +171,7 @@ KIND = "programmes"
 _SIZE = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+(?P<more>\d+))?|(?P<number>\d+)")
 
 
-class Rule(StrEnum):
+class BreakdownRule(StrEnum):
     """Which levels of a breakdown are counted."""
 
     PLAIN = "plain"
@@ -179,7 +179,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class BreakdownLevel:
     """One set of categories that a breakdown is published with: a name and a size."""
 
     name: str
@@ -197,7 +197,7 @@ class Breakdown:
 
 
 @dataclass(frozen=True)
-class Programme:
+class StaticProgramme:
     """Tables of breakdowns, by the unit that they count, with the numbers of areas of countries."""
 
     id: str
@@ -225,7 +225,7 @@ class Programme:
         found = dict(known[chosen]) if chosen is not None else {}
         return found | given
 
-    def leave_out(self, names: Iterable[str]) -> Programme:
+    def leave_out(self, names: Iterable[str]) -> StaticProgramme:
         """The programme without some breakdowns: every table keeps its others."""
         dropped = set(names)
         if unknown := sorted(dropped - set(self.breakdowns)):
@@ -243,23 +243,27 @@ class Programme:
             raise _unknown("unit", chosen, self.tables, "--unit")
         return self.tables[chosen]
 
-    def levels(self, name: str, areas: Mapping[str, int], rule: Rule = Rule.PLAIN) -> tuple[Level, ...]:
+    def levels(
+        self, name: str, areas: Mapping[str, int], rule: BreakdownRule = BreakdownRule.PLAIN
+    ) -> tuple[BreakdownLevel, ...]:
         """The levels of a breakdown that count, the finest last; none where a breakdown has no categories."""
         breakdown = self.breakdowns[name]
         size = self._size(breakdown.categories, areas)
         if size == 0:
             return ()
-        finest = Level(name, size)
-        if rule is Rule.PLAIN or name not in self.with_inner_levels:
+        finest = BreakdownLevel(name, size)
+        if rule is BreakdownRule.PLAIN or name not in self.with_inner_levels:
             return (finest,)
-        inner: list[Level] = []
+        inner: list[BreakdownLevel] = []
         for text in breakdown.inner:
             if text in self.breakdowns:
-                inner.append(Level(text, self._size(self.breakdowns[text].categories, areas)))
+                inner.append(BreakdownLevel(text, self._size(self.breakdowns[text].categories, areas)))
             else:
                 title = f"{name}:{text}"
                 repeated = sum(level.name.startswith(title) for level in inner)
-                inner.append(Level(title if not repeated else f"{title}({repeated + 1})", self._size(text, areas)))
+                inner.append(
+                    BreakdownLevel(title if not repeated else f"{title}({repeated + 1})", self._size(text, areas))
+                )
         return (*inner, finest)
 
     def cells(self, table: Iterable[str], areas: Mapping[str, int], *, margins: bool = True) -> int:
@@ -285,7 +289,7 @@ class Programme:
         return areas[match["area"]] + int(match["more"] or 0)
 
 
-def load_programme(name: str, base: Path | None = None) -> Programme:
+def load_programme(name: str, base: Path | None = None) -> StaticProgramme:
     """The programme shipped under ``name``, or read from the path ``name``."""
     known = shipped(KIND)
     if name in known:
@@ -294,11 +298,11 @@ def load_programme(name: str, base: Path | None = None) -> Programme:
     return _made(read_toml(path, kind="programme", known=known), path.name)
 
 
-def _made(values: Mapping[str, Any], file: str) -> Programme:
+def _made(values: Mapping[str, Any], file: str) -> StaticProgramme:
     parsed = parse_programme(values, file)
     parts: dict[str, Any] = dict(parsed)
     parts["breakdowns"] = {name: Breakdown(name, *rest) for name, rest in parsed["breakdowns"].items()}
-    return Programme(**parts)
+    return StaticProgramme(**parts)
 
 
 def _unknown(what: str, found: str, known: Iterable[str], path: str) -> ParameterError:
