@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from confide.risk.bayesian import Flat, Node, Tree, TwoLevel, target
+from confide.risk.bayesian import Flat, Tree, TreeNode, TwoLevel, target_leaf
 
 RHO1, RHO2, SIBLINGS = "0.099226354", "0.24648451", 27
 BARS = {"bulk_microseconds": 100.0, "tree_seconds": 3.0}
@@ -53,12 +53,12 @@ def large_tree() -> Tree:
     for place in range(30):
         counts = draw.integers(0, 200, 30).tolist()
         leaves = [
-            Node(f"{place}.{each}", rho=RHO1, released=count, prior=Flat(3000)) for each, count in enumerate(counts)
+            TreeNode(f"{place}.{each}", rho=RHO1, released=count, prior=Flat(3000)) for each, count in enumerate(counts)
         ]
         if place == 0:
-            leaves[0] = target("target", rho=RHO1, released=1)
-        middle.append(Node(f"{place}", *leaves, rho=RHO2, released=sum(counts)))
-    return Tree(Node("root", *middle, rho="0.05", released=sum(node.released or 0 for node in middle)))
+            leaves[0] = target_leaf("target", rho=RHO1, released=1)
+        middle.append(TreeNode(f"{place}", *leaves, rho=RHO2, released=sum(counts)))
+    return Tree(TreeNode("root", *middle, rho="0.05", released=sum(node.released or 0 for node in middle)))
 
 
 def seconds(once: Callable[[], object], rounds: int) -> float:

@@ -25,7 +25,7 @@ from confide.releases.verify import Verification
 from confide.report import charts
 from confide.report.dossier import Evaluated
 from confide.risk.bounded_noise.static_programme import load_programme
-from confide.risk.bounded_noise.withstanding import Question, Region
+from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"
@@ -115,8 +115,8 @@ def demo_cellkey(
             write_keyed(engine, source, folder / KEYED, column="record_key", keys=DECIMAL)
         shutil.rmtree(folder / "scratch", ignore_errors=True)
         advance(1)
-    question = Question(load_programme(PROGRAMME), {name.upper(): n for name, n in areas._asdict().items()})
-    region = Region(question)
+    question = RegionQuestion(load_programme(PROGRAMME), {name.upper(): n for name, n in areas._asdict().items()})
+    region = ProtectedRegion(question)
     chosen = region.as_dict()["recommended"] or {"D": 5, "V": 2}
     title = "Demonstration: the EU census programme for a made-up country"
     named = {

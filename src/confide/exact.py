@@ -12,10 +12,13 @@ from fractions import Fraction
 from math import isfinite
 from typing import TypeAlias
 
-from confide.errors import ParameterError
+from confide.errors import ParameterError, Place
 
 Exact: TypeAlias = int | Fraction | Decimal | str
 """What is accepted as an exact number: 1, Fraction(1, 3), Decimal("0.1"), "1/3", "2.56", "1e-10"."""
+
+LARGEST, SMALLEST = Fraction(10**15), Fraction(1, 10**300)
+"""A budget beyond the one promises nothing; a number below the other has no decimal that could be printed."""
 
 _FORM = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)")
 _LONGEST = 4096
@@ -88,6 +91,34 @@ def positive(value: Exact, name: str = "number") -> Fraction:
             remedy=f"give a positive {name}",
         )
     return number
+
+
+def positive_within(value: Exact, name: str, smallest: Fraction = SMALLEST, largest: Fraction = LARGEST) -> Fraction:
+    """``value`` as an exact number from ``smallest`` to ``largest``, both greater than zero.
+
+    Args:
+        value: The number as it was given.
+        name: What it is called: the argument, and the option of the command, are named in the error.
+        smallest: The smallest number that is accepted.
+        largest: The largest.
+
+    Returns:
+        The number, exactly.
+
+    >>> positive_within("2.56", "rho", Fraction(1, 10**6), Fraction(100))
+    Fraction(64, 25)
+    """
+    number = positive(value, name)
+    if smallest <= number <= largest:
+        return number
+    raise ParameterError(
+        "out-of-range",
+        f"{name} is out of all proportion",
+        where=Place(path=f"--{name}"),
+        found=str(value)[:40],
+        expected=f"a number from {float(smallest):g} to {float(largest):g}",
+        remedy=f"correct --{name}",
+    )
 
 
 def probability(value: Exact, name: str = "probability") -> Fraction:

@@ -13,9 +13,9 @@ from confide.mechanisms.cellkey.keys import draw_keys
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify
 from confide.risk.bounded_noise import (
-    Count,
-    Programme,
+    CountingScheme,
     Representation,
+    StaticProgramme,
     average,
     chosen_representations,
     load_programme,
@@ -41,7 +41,7 @@ EDU = 4
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Programme:
+def small(tmp_path_factory: pytest.TempPathFactory) -> StaticProgramme:
     folder = tmp_path_factory.mktemp("programme")
     (folder / "small.toml").write_text(PROGRAMME)
     return load_programme("small.toml", folder)
@@ -85,10 +85,10 @@ def keys_of(release: int) -> Integers:
 
 
 @pytest.mark.parametrize(("bound", "variance"), [(5, "2"), (10, "3")])
-def test_averaging_succeeds_as_often_as_the_model_says(small: Programme, bound: int, variance: str) -> None:
+def test_averaging_succeeds_as_often_as_the_model_says(small: StaticProgramme, bound: int, variance: str) -> None:
     """Within three standard errors of the Gaussian model, of which the lattice of a mean is a part."""
     office = Office(table_of(bound, variance))
-    used = chosen_representations(small, {}, Count(same_noise=True), frozenset())
+    used = chosen_representations(small, {}, CountingScheme(same_noise=True), frozenset())
     hits, ratio, lattice = 0, 0.0, 1
     for release in range(RELEASES):
         keys = keys_of(release)
@@ -102,9 +102,9 @@ def test_averaging_succeeds_as_often_as_the_model_says(small: Programme, bound: 
     assert abs(hits / RELEASES - expected) < 3 * error
 
 
-def test_the_mean_is_better_than_any_single_figure(small: Programme) -> None:
+def test_the_mean_is_better_than_any_single_figure(small: StaticProgramme) -> None:
     office = Office(table_of(5, "2"))
-    used = chosen_representations(small, {}, Count(same_noise=True), frozenset())
+    used = chosen_representations(small, {}, CountingScheme(same_noise=True), frozenset())
     alone = Representation(frozenset(), frozenset(), 1, None)
     errors, ratio = [], 1.0
     for release in range(RELEASES):

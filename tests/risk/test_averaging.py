@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.risk.bounded_noise import (
-    Count,
+    BreakdownRule,
+    CountingScheme,
     Optimum,
-    Programme,
     Representations,
-    Rule,
     Single,
+    StaticProgramme,
     load_programme,
     representations,
 )
@@ -36,16 +36,18 @@ AGE = 2
 
 
 @pytest.fixture(scope="module")
-def europe() -> Programme:
+def europe() -> StaticProgramme:
     return load_programme("eu-2021")
 
 
-def programme(tmp_path: Path, text: str) -> Programme:
+def programme(tmp_path: Path, text: str) -> StaticProgramme:
     (tmp_path / "own.toml").write_text(text)
     return load_programme("own.toml", tmp_path)
 
 
-def counted(programme: Programme, target: str, count: Count, country: str | None = None) -> Representations:
+def counted(
+    programme: StaticProgramme, target: str, count: CountingScheme, country: str | None = None
+) -> Representations:
     goal = parse_target(target)
     return representations(programme, programme.areas(country), count, goal)[goal]
 
@@ -53,7 +55,7 @@ def counted(programme: Programme, target: str, count: Count, country: str | None
 @pytest.mark.parametrize("same_noise", [True, False])
 def test_one_table_of_sex_and_age_with_its_margins(tmp_path: Path, same_noise: bool) -> None:
     toy = programme(tmp_path, TOY)
-    found = representations(toy, {}, Count(same_noise=same_noise))
+    found = representations(toy, {}, CountingScheme(same_noise=same_noise))
     ratios = {target_name(goal): item.mean(Optimum.ALL).exact_ratio for goal, item in found.items()}
     assert ratios == {"total": Fraction(9, 16), "SEX": Fraction(3, 4), "AGE": Fraction(3, 4), "AGE SEX": 1}
     assert found[frozenset()].costs == (1, 2, 2, 4)
@@ -69,12 +71,12 @@ INNER = {
 }
 
 
-@pytest.mark.parametrize(("rule", "expected"), [(Rule.PLAIN, PLAIN), (Rule.INNER_LEVELS, INNER)])
+@pytest.mark.parametrize(("rule", "expected"), [(BreakdownRule.PLAIN, PLAIN), (BreakdownRule.INNER_LEVELS, INNER)])
 def test_numbers_of_representations_in_the_european_programme(
-    europe: Programme, rule: Rule, expected: dict[str, tuple[int, int]]
+    europe: StaticProgramme, rule: BreakdownRule, expected: dict[str, tuple[int, int]]
 ) -> None:
     found = {
-        name: tuple(counted(europe, name, Count(rule, same_noise)).t for same_noise in (True, False))
+        name: tuple(counted(europe, name, CountingScheme(rule, same_noise)).t for same_noise in (True, False))
         for name in expected
     }
     assert found == expected
@@ -95,9 +97,9 @@ def test_numbers_of_representations_in_the_european_programme(
     ],
 )
 def test_numbers_of_cells_come_within_an_eighth_of_the_published_ones(
-    europe: Programme, target: str, country: str, same_noise: bool, cells: float, published: float
+    europe: StaticProgramme, target: str, country: str, same_noise: bool, cells: float, published: float
 ) -> None:
-    found = counted(europe, target, Count(Rule.INNER_LEVELS, same_noise), country).k
+    found = counted(europe, target, CountingScheme(BreakdownRule.INNER_LEVELS, same_noise), country).k
     assert found == pytest.approx(cells, rel=4e-4)
     assert 0.86 * published < found < published
 
@@ -106,16 +108,18 @@ def test_numbers_of_cells_come_within_an_eighth_of_the_published_ones(
     ("target", "t", "k"),
     [("total", 385, 1715), ("GEO.L", 267, 1216), ("AGE.M", 268, 1197), ("SEX", 217, 1061), ("GEO.L AGE.M", 192, 874)],
 )
-def test_where_the_greedy_mean_stops_without_the_same_noise(europe: Programme, target: str, t: int, k: int) -> None:
-    mean = counted(europe, target, Count(Rule.INNER_LEVELS, same_noise=False)).mean()
+def test_where_the_greedy_mean_stops_without_the_same_noise(
+    europe: StaticProgramme, target: str, t: int, k: int
+) -> None:
+    mean = counted(europe, target, CountingScheme(BreakdownRule.INNER_LEVELS, same_noise=False)).mean()
     assert (mean.t, mean.k, mean.exact_ratio) == (t, k, Fraction(k, t * t))
 
 
-def test_where_the_greedy_mean_stops_with_the_same_noise(europe: Programme) -> None:
-    mean = counted(europe, "total", Count(Rule.INNER_LEVELS)).mean()
+def test_where_the_greedy_mean_stops_with_the_same_noise(europe: StaticProgramme) -> None:
+    mean = counted(europe, "total", CountingScheme(BreakdownRule.INNER_LEVELS)).mean()
     assert (mean.t, mean.k) == (142, 2119)
-    small = counted(europe, "AGE.M", Count(Rule.INNER_LEVELS), "MT").mean()
-    merged = counted(europe, "AGE.M", Count(Rule.INNER_LEVELS, single=Single.MERGE), "MT").mean()
+    small = counted(europe, "AGE.M", CountingScheme(BreakdownRule.INNER_LEVELS), "MT").mean()
+    merged = counted(europe, "AGE.M", CountingScheme(BreakdownRule.INNER_LEVELS, single=Single.MERGE), "MT").mean()
     assert (small.t, small.k, merged.t, merged.k) == (188, 1657, 95, 887)
 
 
@@ -154,7 +158,7 @@ def test_counting_agrees_with_subsets_written_out(tables: list[set[str]], goal: 
         frozenset(chosen) for rest in having for size in range(len(rest) + 1) for chosen in combinations(rest, size)
     ]
     for same_noise in (True, False):
-        count = Count(same_noise=same_noise)
+        count = CountingScheme(same_noise=same_noise)
         if not having:
             with pytest.raises(ParameterError, match="no table"):
                 representations(made, {}, count, goal)
@@ -165,19 +169,21 @@ def test_counting_agrees_with_subsets_written_out(tables: list[set[str]], goal: 
         assert list(representations(made, {}, count)[frozenset(goal)].costs) == expected
 
 
-def _made(lines: list[str]) -> Programme:
+def _made(lines: list[str]) -> StaticProgramme:
     return parse_programme({"id": "own", "breakdowns": _SIZES, "tables": {"all": {"1": lines}}}, "own.toml")
 
 
-def test_triples_are_the_margins_that_a_breakdown_in_two_is_crossed_with(tmp_path: Path, europe: Programme) -> None:
+def test_triples_are_the_margins_that_a_breakdown_in_two_is_crossed_with(
+    tmp_path: Path, europe: StaticProgramme
+) -> None:
     toy = programme(tmp_path, TOY.replace("AGE = 2", "AGE = 3"))
-    assert triples(toy, {}, Count()) == 1 + 3  # for everybody, and for each of three ages
-    found = triples(europe, europe.areas("DE"), Count(Rule.INNER_LEVELS))
+    assert triples(toy, {}, CountingScheme()) == 1 + 3  # for everybody, and for each of three ages
+    found = triples(europe, europe.areas("DE"), CountingScheme(BreakdownRule.INNER_LEVELS))
     assert found == pytest.approx(2.485e7, rel=1e-3)
 
 
-def test_a_country_of_one_region_has_no_level_of_regions(europe: Programme) -> None:
-    kept = counted(europe, "total", Count(Rule.INNER_LEVELS), "MT")
-    merged = counted(europe, "total", Count(Rule.INNER_LEVELS, single=Single.MERGE), "MT")
+def test_a_country_of_one_region_has_no_level_of_regions(europe: StaticProgramme) -> None:
+    kept = counted(europe, "total", CountingScheme(BreakdownRule.INNER_LEVELS), "MT")
+    merged = counted(europe, "total", CountingScheme(BreakdownRule.INNER_LEVELS, single=Single.MERGE), "MT")
     assert kept.costs.count(1) == 3  # the total, and the total of the one NUTS 1 and the one NUTS 2 region
     assert merged.costs.count(1) == 1

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.risk.bounded_noise import (
-    Count,
+    CountingScheme,
     Optimum,
-    Programme,
     Representation,
+    StaticProgramme,
     average,
     chosen_representations,
     load_programme,
@@ -46,7 +46,7 @@ NAMES = sorted(SIZES)
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Programme:
+def small(tmp_path_factory: pytest.TempPathFactory) -> StaticProgramme:
     folder = tmp_path_factory.mktemp("programme")
     (folder / "small.toml").write_text(PROGRAMME)
     return load_programme("small.toml", folder)
@@ -86,7 +86,7 @@ class Office:
 
 
 def rate(
-    small: Programme, goal: dict[str, int], count: Count, optimum: Optimum, variance: str, releases: int
+    small: StaticProgramme, goal: dict[str, int], count: CountingScheme, optimum: Optimum, variance: str, releases: int
 ) -> tuple[float, float, int]:
     """The share of releases in which the true count was found, what the model says, and the number of means."""
     used = chosen_representations(small, {}, count, frozenset(goal), optimum)
@@ -112,11 +112,11 @@ CASES = [
 @pytest.mark.statistical
 @pytest.mark.parametrize(("goal", "same_noise", "optimum", "variance"), CASES)
 def test_a_thousand_releases_are_averaged_as_often_as_the_model_says(
-    small: Programme, goal: dict[str, int], same_noise: bool, optimum: Optimum, variance: str
+    small: StaticProgramme, goal: dict[str, int], same_noise: bool, optimum: Optimum, variance: str
 ) -> None:
     """Three standard errors, and what the lattice of means allows: a mean of t whole numbers moves in steps of 1/t."""
     releases = 1_000
-    found, expected, t = rate(small, goal, Count(same_noise=same_noise), optimum, variance, releases)
+    found, expected, t = rate(small, goal, CountingScheme(same_noise=same_noise), optimum, variance, releases)
     standard_error = np.sqrt(expected * (1 - expected) / releases)
     lattice = 0.0 if optimum is Optimum.INVERSE_VARIANCE else _half_step(expected, t)
     assert abs(found + lattice - expected) < 3 * standard_error
@@ -133,11 +133,11 @@ def _half_step(expected: float, t: int) -> float:
     return 2 * NormalDist().pdf(z) * z / t
 
 
-def test_without_noise_every_representation_gives_the_count(small: Programme) -> None:
+def test_without_noise_every_representation_gives_the_count(small: StaticProgramme) -> None:
     goal = {"SEX": 1, "AGE": 3}
     office = Office(1, "0.5", 1, 3, goal)
     truth = int(office.true(frozenset()).sum())
-    for count in (Count(), Count(same_noise=False)):
+    for count in (CountingScheme(), CountingScheme(same_noise=False)):
         used = chosen_representations(small, {}, count, frozenset(goal), Optimum.ALL)
         assert len(used) > 3
         for item in used:
@@ -147,18 +147,18 @@ def test_without_noise_every_representation_gives_the_count(small: Programme) ->
         assert average(used, exact).mean.tolist() == [truth]
 
 
-def test_the_same_noise_leaves_fewer_representations(small: Programme, tmp_path: Path) -> None:
-    shared = chosen_representations(small, {}, Count(), frozenset(), Optimum.ALL)
-    own = chosen_representations(small, {}, Count(same_noise=False), frozenset(), Optimum.ALL)
+def test_the_same_noise_leaves_fewer_representations(small: StaticProgramme, tmp_path: Path) -> None:
+    shared = chosen_representations(small, {}, CountingScheme(), frozenset(), Optimum.ALL)
+    own = chosen_representations(small, {}, CountingScheme(same_noise=False), frozenset(), Optimum.ALL)
     assert len({item.summed for item in own}) == len(shared) < len(own)
     assert all(item.table is None for item in shared)
     assert {item.table for item in own} == {f"1.{place}" for place in range(1, 7)}
 
 
 @pytest.mark.statistical
-def test_a_wrong_number_of_cells_would_be_noticed(small: Programme) -> None:
+def test_a_wrong_number_of_cells_would_be_noticed(small: StaticProgramme) -> None:
     """The model with half the cells is far outside three standard errors: the test above can fail."""
-    found, expected, _ = rate(small, {}, Count(), Optimum.GREEDY, "3", 1_000)
+    found, expected, _ = rate(small, {}, CountingScheme(), Optimum.GREEDY, "3", 1_000)
     from statistics import NormalDist
 
     z = NormalDist().inv_cdf((1 + expected) / 2)

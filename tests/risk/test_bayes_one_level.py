@@ -16,16 +16,16 @@ from confide.errors import ParameterError
 from confide.noise import DiscreteGaussian, FiniteDistribution, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
 from confide.privacy import Neighbours
 from confide.risk.bayesian import (
-    Comparison,
-    ListedComparison,
+    CountEvidence,
+    ListedEvidence,
     assess,
-    compare,
-    compare_rows,
     decide,
+    evidence_of,
+    evidence_of_rows,
     gaussian_for,
     gaussian_marginal,
     geometric_for,
-    marginal,
+    marginal_risk,
     posterior,
     risk_at,
 )
@@ -55,7 +55,7 @@ def test_discrete_gaussian_against_brute_force(rho: Fraction, prior: Fraction) -
     weights = {x: exp(-float(rho) * x * x) for x in range(-400, 401)}
     total = sum(weights.values())
     expected, right_1, right_0 = brute({x: w / total for x, w in weights.items()}, float(prior))
-    (found,) = assess(compare(gaussian_for(rho)), [prior])
+    (found,) = assess(evidence_of(gaussian_for(rho)), [prior])
     assert isclose(found.marginal_posterior, expected, rel_tol=1e-9)
     assert isclose(found.decision.given_1, right_1, rel_tol=1e-9, abs_tol=1e-12)
     assert isclose(found.decision.given_0, right_0, rel_tol=1e-9, abs_tol=1e-12)
@@ -69,20 +69,20 @@ def test_geometric_against_brute_force(epsilon: Fraction, prior: Fraction) -> No
     assume(abs(abs(log(float(prior / (1 - prior)))) - float(epsilon)) > 1e-9)
     law = {x: (1 - q) / (1 + q) * q ** abs(x) for x in range(-200, 201)}
     expected, right_1, right_0 = brute(law, float(prior))
-    (found,) = assess(compare(geometric_for(epsilon)), [prior])
+    (found,) = assess(evidence_of(geometric_for(epsilon)), [prior])
     assert isclose(found.marginal_posterior, expected, rel_tol=1e-9)
     assert isclose(found.decision.given_1, right_1, rel_tol=1e-9, abs_tol=1e-12)
     assert isclose(found.decision.given_0, right_0, rel_tol=1e-9, abs_tol=1e-12)
-    ratios = set(np.round(compare(geometric_for(epsilon)).log_ratio(np.arange(-5, 6)), 12))
+    ratios = set(np.round(evidence_of(geometric_for(epsilon)).log_ratio(np.arange(-5, 6)), 12))
     assert ratios == {round(float(epsilon), 12), round(-float(epsilon), 12)}
 
 
 @settings(max_examples=60, deadline=None)
 @given(rhos, st.lists(priors, min_size=2, max_size=5, unique=True))
 def test_the_risk_falls_with_the_prior_and_stays_below_its_limit(rho: Fraction, some: list[Fraction]) -> None:
-    seen = compare(gaussian_for(rho))
+    seen = evidence_of(gaussian_for(rho))
     rising = sorted(some)
-    excess = marginal(seen, rising).excess
+    excess = marginal_risk(seen, rising).excess
     assert all(larger > smaller * (1 - 1e-12) for larger, smaller in pairwise(excess))
     assert excess[-1] > 0
     assert excess[0] <= np.expm1(2 * float(rho)) * (1 + 1e-12)
@@ -93,49 +93,49 @@ def test_the_risk_falls_with_the_prior_and_stays_below_its_limit(rho: Fraction, 
 @given(st.fractions(Fraction(1, 20), 3, max_denominator=50), priors)
 def test_every_law_stays_below_exp_of_twice_its_rho(epsilon: Fraction, prior: Fraction) -> None:
     # Pure epsilon is epsilon**2 / 2 zCDP.
-    risk = marginal(compare(TwoSidedGeometric(epsilon)), [prior]).risk[0]
+    risk = marginal_risk(evidence_of(TwoSidedGeometric(epsilon)), [prior]).risk[0]
     assert 1 <= risk <= exp(float(epsilon) ** 2) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("rho", ["1e-9", "1/10", "1", "3/2", "7", "30", "100"])
 def test_the_limit_is_a_sum_over_unlikely_values(rho: str) -> None:
-    seen = compare(gaussian_for(rho))
+    seen = evidence_of(gaussian_for(rho))
     by_sum = seen.transform(np.array([1.0 + 0j]))[0].real
     assert seen.limit == pytest.approx(exp(2 * float(Fraction(rho))), rel=1e-12)
     assert by_sum == pytest.approx(seen.limit, rel=1e-12)
-    assert compare(gaussian_for(400)).limit == inf
+    assert evidence_of(gaussian_for(400)).limit == inf
 
 
 def test_the_risk_need_not_rise_with_rho() -> None:
     """Noise is discrete: with little of it, a sceptic learns less from a larger rho. The average decision is alike."""
-    wide, narrow = (marginal(compare(gaussian_for(rho)), ["1/864"]).posterior[0] for rho in ("2.8", "3.2"))
+    wide, narrow = (marginal_risk(evidence_of(gaussian_for(rho)), ["1/864"]).posterior[0] for rho in ("2.8", "3.2"))
     assert (wide, narrow) == pytest.approx((0.062091, 0.061170), abs=6e-7)
 
 
 def test_the_risk_is_convex_in_the_prior() -> None:
     grid = [Fraction(k, 200) for k in range(1, 200)]
-    risk = marginal(compare(gaussian_for("0.7")), grid).risk
+    risk = marginal_risk(evidence_of(gaussian_for("0.7")), grid).risk
     assert (np.diff(risk, 2) > 0).all()
 
 
 @settings(max_examples=30, deadline=None)
 @given(rhos, priors, st.integers(-30, 30))
 def test_log_odds_add_up(rho: Fraction, prior: Fraction, released: int) -> None:
-    after = posterior(compare(gaussian_for(rho)), [prior], [released])[0, 0]
+    after = posterior(evidence_of(gaussian_for(rho)), [prior], [released])[0, 0]
     expected = log(float(prior / (1 - prior))) + float(rho) * (2 * released - 1)
     assume(abs(expected) < 25)
     assert log(after / (1 - after)) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def test_the_known_count_only_shifts() -> None:
-    seen = compare(gaussian_for("1/10"))
+    seen = evidence_of(gaussian_for("1/10"))
     assert (posterior(seen, ["1/5"], [7, 9], known=7) == posterior(seen, ["1/5"], [0, 2])).all()
 
 
 @pytest.mark.parametrize("rho", ["1e-9", "1e-5", "1/10", "2", "100"])
 @pytest.mark.parametrize("prior", ["1/1000000000", "1/5", "999999/1000000"])
 def test_extremes_against_many_digits(rho: str, prior: str) -> None:
-    found = marginal(compare(gaussian_for(rho)), [prior])
+    found = marginal_risk(evidence_of(gaussian_for(rho)), [prior])
     with mpmath.workdps(40):
         rate, p = mpmath.mpf(rho) if "/" not in rho else mpmath.mpf(1) / 10, mpmath.mpf(1)
         top, _, bottom = prior.partition("/")
@@ -162,20 +162,20 @@ def test_extremes_against_many_digits(rho: str, prior: str) -> None:
 
 
 def test_many_priors_and_values_at_once() -> None:
-    seen = compare(gaussian_for("1/10"))
+    seen = evidence_of(gaussian_for("1/10"))
     some = [Fraction(k, 1001) for k in range(1, 1001)]
     table = risk_at(seen, some, range(-50, 51))
     assert table.shape == (1000, 101)
     assert (np.diff(table, axis=1) > 0).all()
-    one_by_one = [marginal(seen, [p]).risk[0] for p in some[::250]]
-    assert list(marginal(seen, some).risk[::250]) == pytest.approx(one_by_one, rel=1e-14)
+    one_by_one = [marginal_risk(seen, [p]).risk[0] for p in some[::250]]
+    assert list(marginal_risk(seen, some).risk[::250]) == pytest.approx(one_by_one, rel=1e-14)
 
 
 def test_the_average_is_at_least_the_better_guess() -> None:
     for law in (DiscreteGaussian(3), TwoSidedGeometric("1/2"), TruncatedGaussian(2, 4), TruncatedGeometric("1/2", 3)):
         for prior in ("1/10", "1/2", "4/5"):
             p = float(Fraction(prior))
-            assert decide(compare(law), prior).average >= max(p, 1 - p) - 1e-15
+            assert decide(evidence_of(law), prior).average >= max(p, 1 - p) - 1e-15
 
 
 def test_ties_decide_against_the_target() -> None:
@@ -186,14 +186,14 @@ def test_ties_decide_against_the_target() -> None:
     assert exceeds_even_odds(high, Fraction(1, 5))
     assert exceeds_even_odds(-low, Fraction(4, 5))
     assert not exceeds_even_odds(-high, Fraction(4, 5))
-    flat = compare(FiniteDistribution([-1, 0, 1], ["1/3", "1/3", "1/3"]))
+    flat = evidence_of(FiniteDistribution([-1, 0, 1], ["1/3", "1/3", "1/3"]))
     found = decide(flat, "1/2")
     assert found.region.values == (2,)
     assert (found.given_1, found.given_0) == pytest.approx((1 / 3, 1.0))
 
 
 def test_geometric_decisions_are_all_or_nothing() -> None:
-    seen = compare(TwoSidedGeometric(1))
+    seen = evidence_of(TwoSidedGeometric(1))
     assert decide(seen, "1/2").region.threshold == 1
     assert decide(seen, "1/5").region.threshold == inf
     assert decide(seen, "1/5").given_0 == 1
@@ -206,11 +206,11 @@ def test_geometric_decisions_are_all_or_nothing() -> None:
 def test_truncated_laws_against_their_lists(law: TruncatedGaussian | TruncatedGeometric, prior: str) -> None:
     listed = {x: law.pmf(x) for x in range(-law.bound, law.bound + 1)}
     expected, right_1, right_0 = brute(listed, float(Fraction(prior)))
-    (found,) = assess(compare(law), [prior])
+    (found,) = assess(evidence_of(law), [prior])
     assert found.marginal_posterior == pytest.approx(expected, rel=1e-12)
     assert found.decision.given_1 == pytest.approx(right_1, rel=1e-12)
     assert found.decision.given_0 == pytest.approx(right_0, rel=1e-12)
-    seen = compare(law)
+    seen = evidence_of(law)
     assert seen.limit == inf
     # A value that only the target explains is certain knowledge.
     assert posterior(seen, [prior], [law.bound + 1])[0, 0] == pytest.approx(1)
@@ -221,12 +221,12 @@ def test_truncated_laws_against_their_lists(law: TruncatedGaussian | TruncatedGe
 
 def test_a_region_that_no_threshold_describes() -> None:
     law = FiniteDistribution([-3, 0, 3], ["1/4", "1/2", "1/4"])
-    found = decide(compare(law), "1/2")
+    found = decide(evidence_of(law), "1/2")
     assert found.region.kind == "set"
     assert found.region.threshold is None
     assert found.region.values == (-2, 1, 4)
     assert (found.given_1, found.given_0) == (1, 1)
-    (all_told,) = assess(compare(law), ["1/2"])
+    (all_told,) = assess(evidence_of(law), ["1/2"])
     assert all_told.marginal_posterior == 1
 
 
@@ -234,19 +234,19 @@ def test_rows_of_a_perturbation_table_differ() -> None:
     """The row of the known count and the row of the next one are two laws."""
     row_1 = {-1: "1/4", 0: "1/2", 1: "1/4"}
     row_2 = {-2: "1/10", -1: "2/10", 0: "4/10", 1: "2/10", 2: "1/10"}
-    seen = compare_rows(row_1, row_2)
-    assert isinstance(seen, ListedComparison)
+    seen = evidence_of_rows(row_1, row_2)
+    assert isinstance(seen, ListedEvidence)
     # k = -1: 1/10 with, 1/4 without; the prior is even.
     assert posterior(seen, ["1/2"], [-1, 0, 1, 2])[0] == pytest.approx([2 / 7, 2 / 7, 8 / 13, 1])
     # Zero stays zero: whoever is alone in a cell is seen as soon as the cell is not empty.
-    empty = compare_rows({0: 1}, {-1: "1/2", 1: "1/2"})
+    empty = evidence_of_rows({0: 1}, {-1: "1/2", 1: "1/2"})
     assert posterior(empty, ["1/10"], [0, 2])[0] == pytest.approx([1 / 19, 1])
 
 
 def test_gaussian_identity() -> None:
-    exact_one = marginal(compare(gaussian_for("1/10")), ["1/5"]).posterior[0]
+    exact_one = marginal_risk(evidence_of(gaussian_for("1/10")), ["1/5"]).posterior[0]
     assert gaussian_marginal("1/5", "1/10") == pytest.approx(exact_one, rel=1e-13)
-    at_two = marginal(compare(gaussian_for(2)), ["1/5"]).posterior[0]
+    at_two = marginal_risk(evidence_of(gaussian_for(2)), ["1/5"]).posterior[0]
     assert abs(gaussian_marginal("1/5", 2) - at_two) > 5e-3
 
 
@@ -258,24 +258,24 @@ def test_scales_of_the_geometric_law() -> None:
 @pytest.mark.parametrize("prior", [0, 1, "3/2", "-1/2", "1e-400"])
 def test_certain_adversaries_are_refused(prior: str) -> None:
     with pytest.raises(ParameterError):
-        marginal(compare(gaussian_for(1)), [prior])
+        marginal_risk(evidence_of(gaussian_for(1)), [prior])
 
 
 def test_floats_and_wrong_numbers_are_refused() -> None:
-    seen: Comparison = compare(gaussian_for(1))
+    seen: CountEvidence = evidence_of(gaussian_for(1))
     with pytest.raises(ParameterError):
-        marginal(seen, [0.5])  # type: ignore[list-item]
+        marginal_risk(seen, [0.5])  # type: ignore[list-item]
     with pytest.raises(ParameterError):
         gaussian_for(0.1)  # type: ignore[arg-type]
     with pytest.raises(ParameterError):
         gaussian_for(0)
     with pytest.raises(ParameterError):
-        marginal(seen, [])
+        marginal_risk(seen, [])
     with pytest.raises(ParameterError):
         posterior(seen, ["1/2"], [1.5])  # type: ignore[list-item]
     with pytest.raises(ParameterError):
-        compare_rows({0: "1/2"}, {0: 1})
+        evidence_of_rows({0: "1/2"}, {0: 1})
     with pytest.raises(ParameterError):
-        marginal(compare(gaussian_for("1e-20")), ["1/2"])
+        marginal_risk(evidence_of(gaussian_for("1e-20")), ["1/2"])
     with pytest.raises(ParameterError):
-        compare(object())  # type: ignore[arg-type]
+        evidence_of(object())  # type: ignore[arg-type]

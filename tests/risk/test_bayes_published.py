@@ -10,21 +10,21 @@ import pytest
 
 from confide.privacy import Neighbours
 from confide.risk.bayesian import (
-    Together,
+    JointDecision,
     assess,
-    combined,
+    combined_risk,
     combined_risk_at,
-    compare,
     equal_priors,
+    evidence_of,
     gaussian_for,
     histogram_risk,
     in_sequence,
-    marginal,
+    marginal_risk,
     posterior,
     risk_at,
     two_cells,
 )
-from confide.risk.bayesian.evidence import LawComparison
+from confide.risk.bayesian.evidence import LawEvidence
 from confide.risk.bayesian.sequential import PRIORS
 
 # Shares of rho 2.56, of a level and of its most detailed query: block, block group, tract, county, state, nation.
@@ -40,9 +40,9 @@ RHOS = [Fraction("2.56") * Fraction(level) * Fraction(query) for level, query in
 BLOCK = RHOS[0]
 
 
-def released_with(rho: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> LawComparison:
-    found = compare(gaussian_for(rho, neighbours))
-    assert isinstance(found, LawComparison)
+def released_with(rho: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> LawEvidence:
+    found = evidence_of(gaussian_for(rho, neighbours))
+    assert isinstance(found, LawEvidence)
     return found
 
 
@@ -112,8 +112,8 @@ def test_noise_for_neighbours_that_change_one() -> None:
     seen = released_with(BLOCK, Neighbours.CHANGE_ONE)
     assert gaussian_for(BLOCK, Neighbours.CHANGE_ONE).sigma2 == 1 / BLOCK
     assert gaussian_for(BLOCK).sigma2 == 1 / (2 * BLOCK)
-    assert list(marginal(seen, PRIORS).risk) == pytest.approx([1.0242, 1.0636, 1.0821, 1.0996, 1.1040], abs=6e-5)
-    both = combined(two_cells(seen), PRIORS)
+    assert list(marginal_risk(seen, PRIORS).risk) == pytest.approx([1.0242, 1.0636, 1.0821, 1.0996, 1.1040], abs=6e-5)
+    both = combined_risk(two_cells(seen), PRIORS)
     assert [each.risk for each in both] == pytest.approx([risk for _, risk in TABLE_5], abs=6e-7)
 
 
@@ -161,7 +161,7 @@ LEVELS_POSTERIOR = [
 def test_a_target_known_to_be_unique_at_several_levels(levels: int) -> None:
     total, risks, limit = LEVELS[levels - 1]
     assert float(sum(RHOS[:levels])) == pytest.approx(total, abs=6e-7)
-    found = combined([released_with(rho) for rho in RHOS[:levels]], PRIORS)
+    found = combined_risk([released_with(rho) for rho in RHOS[:levels]], PRIORS)
     assert [each.risk for each in found] == pytest.approx(risks, abs=6e-7)
     assert [each.marginal_posterior for each in found] == pytest.approx(LEVELS_POSTERIOR[levels - 1], abs=6e-7)
     assert exp(2 * float(sum(RHOS[:levels]))) == pytest.approx(limit, abs=6e-7)
@@ -171,7 +171,7 @@ def test_a_target_known_to_be_unique_at_several_levels(levels: int) -> None:
 
 def test_decisions_from_two_levels() -> None:
     # Continuous noise would give Phi(sqrt((rho1 + rho2) / 2)) = .661207; counts are discrete.
-    right = Together([released_with(rho) for rho in RHOS[:2]]).decide("1/2")
+    right = JointDecision([released_with(rho) for rho in RHOS[:2]]).decide("1/2")
     assert right is not None
     assert right[0] == pytest.approx(0.661207, abs=2e-4)
     assert right[0] == pytest.approx(right[1], abs=1e-12)
@@ -189,8 +189,8 @@ def test_risk_at_what_is_released_multiplies() -> None:
 
 
 def test_expected_risk_does_not_multiply() -> None:
-    (one,) = combined([released_with(BLOCK)], ["1/2"])
-    (two,) = combined([released_with(BLOCK)] * 2, ["1/2"])
+    (one,) = combined_risk([released_with(BLOCK)], ["1/2"])
+    (two,) = combined_risk([released_with(BLOCK)] * 2, ["1/2"])
     assert two.risk == pytest.approx(1.090692, abs=6e-7)
     assert one.risk**2 == pytest.approx(1.096906, abs=6e-7)
 

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from confide.errors import ParameterError
 from confide.noise import FiniteDistribution, TruncatedGaussian
 from confide.risk.bayesian import (
-    Comparison,
-    LawComparison,
-    Question,
-    Together,
-    combined,
+    AdversaryQuestion,
+    CountEvidence,
+    JointDecision,
+    LawEvidence,
+    combined_risk,
     combined_risk_at,
-    compare,
     decide,
     equal_priors,
+    evidence_of,
     gaussian_for,
     gaussian_marginal,
     geometric_for,
     histogram_posterior,
     histogram_risk,
     in_sequence,
-    marginal,
+    marginal_risk,
     posterior,
     reduce_question,
     two_cells,
@@ -65,10 +65,10 @@ def enumerated(rhos: list[float], prior: float) -> tuple[float, float, float]:
 @pytest.mark.parametrize("prior", ["1/2", "1/50", "9/10"])
 def test_several_releases_against_enumeration(rhos: list[str], prior: str) -> None:
     expected, right_1, right_0 = enumerated([float(Fraction(r)) for r in rhos], float(Fraction(prior)))
-    seen = [compare(gaussian_for(rho)) for rho in rhos]
-    (found,) = combined(seen, [prior])
+    seen = [evidence_of(gaussian_for(rho)) for rho in rhos]
+    (found,) = combined_risk(seen, [prior])
     assert found.marginal_posterior == pytest.approx(expected, rel=1e-12)
-    right = Together(seen).decide(prior)
+    right = JointDecision(seen).decide(prior)
     assert right is not None
     assert right[:2] == pytest.approx((right_1, right_0), abs=1e-12)
 
@@ -79,30 +79,34 @@ def test_several_releases_against_enumeration(rhos: list[str], prior: str) -> No
     st.fractions(Fraction(1, 10**9), Fraction(999, 1000), max_denominator=10**9),
 )
 def test_one_release_is_the_sum_of_one_level(rho: Fraction, prior: Fraction) -> None:
-    seen = compare(gaussian_for(rho))
-    (found,) = combined([seen], [prior])
-    assert found.marginal_posterior == pytest.approx(marginal(seen, [prior]).posterior[0], rel=1e-11)
+    seen = evidence_of(gaussian_for(rho))
+    (found,) = combined_risk([seen], [prior])
+    assert found.marginal_posterior == pytest.approx(marginal_risk(seen, [prior]).posterior[0], rel=1e-11)
 
 
 def test_one_release_of_other_laws() -> None:
     for law in (geometric_for("1/3"), TruncatedGaussian(2, 6), FiniteDistribution([-3, 0, 3], ["1/4", "1/2", "1/4"])):
-        seen = compare(law)
+        seen = evidence_of(law)
         for prior in ("1/1000", "1/2", "4/5"):
-            (found,) = combined([seen], [prior])
-            assert found.marginal_posterior == pytest.approx(marginal(seen, [prior]).posterior[0], rel=1e-12)
-            right, single = Together([seen]).decide(prior), decide(seen, prior)
+            (found,) = combined_risk([seen], [prior])
+            assert found.marginal_posterior == pytest.approx(marginal_risk(seen, [prior]).posterior[0], rel=1e-12)
+            right, single = JointDecision([seen]).decide(prior), decide(seen, prior)
             assert right is not None
             assert right[:2] == pytest.approx((single.given_1, single.given_0), abs=1e-12)
 
 
 def test_only_the_sum_of_small_rhos_matters() -> None:
     split = [["1/5"], ["1/10"] * 2, ["1/50", "9/50"]]
-    found = [combined([compare(gaussian_for(rho)) for rho in rhos], ["1/10"])[0].risk for rhos in split]
+    found = [combined_risk([evidence_of(gaussian_for(rho)) for rho in rhos], ["1/10"])[0].risk for rhos in split]
     assert found == pytest.approx([10 * gaussian_marginal("1/10", "1/5")] * 3, rel=1e-12)
 
 
 def test_the_order_of_releases_does_not_matter_and_ratios_multiply() -> None:
-    seen: list[Comparison] = [compare(gaussian_for("1/3")), compare(geometric_for(1)), compare(gaussian_for("1/7"))]
+    seen: list[CountEvidence] = [
+        evidence_of(gaussian_for("1/3")),
+        evidence_of(geometric_for(1)),
+        evidence_of(gaussian_for("1/7")),
+    ]
     steps = in_sequence(seen, "1/5", [2, -1, 4], [1, 0, 3])
     back = in_sequence(seen[::-1], "1/5", [4, -1, 2], [3, 0, 1])
     assert prod(s.risk_at for s in steps) == pytest.approx(prod(s.risk_at for s in back), rel=1e-13)
@@ -118,7 +122,7 @@ def test_the_order_of_releases_does_not_matter_and_ratios_multiply() -> None:
 
 
 def test_even_combinations_decide_against_the_target() -> None:
-    together = Together([compare(gaussian_for("1/10"))] * 2)
+    together = JointDecision([evidence_of(gaussian_for("1/10"))] * 2)
     right = together.decide("1/2")
     assert right is not None
     # k1 + k2 = 1 is an even posterior; that is the mass between the two rules.
@@ -129,7 +133,7 @@ def test_even_combinations_decide_against_the_target() -> None:
 
 
 def test_too_many_combinations_are_not_listed() -> None:
-    wide = Together([compare(gaussian_for("1/100000"))] * 6)
+    wide = JointDecision([evidence_of(gaussian_for("1/100000"))] * 6)
     assert not wide.feasible
     assert wide.decide("1/2") is None
 
@@ -142,9 +146,9 @@ def bayes_over_worlds(
     return [one / sum(likely) for one in likely]
 
 
-@pytest.mark.parametrize("question", list(Question))
+@pytest.mark.parametrize("question", list(AdversaryQuestion))
 @pytest.mark.parametrize("released", [-2, 0, 1, 3, 9])
-def test_questions_with_the_same_answer(question: Question, released: int) -> None:
+def test_questions_with_the_same_answer(question: AdversaryQuestion, released: int) -> None:
     """Worlds written out: four people in the block, three of them in the cell with the target."""
     people = {"ann": "c", "bob": "c", "target": "c", "eve": "d"}
 
@@ -153,29 +157,29 @@ def test_questions_with_the_same_answer(question: Question, released: int) -> No
 
     others = {name: value for name, value in people.items() if name != "target"}
     elsewhere = {
-        Question.CHARACTERISTICS: people | {"target": "d"},
-        Question.RESPONSE: others,
-        Question.TRUTHFUL_ANSWER: people | {"target": "e"},
-        Question.VARIABLE: people | {"target": "f"},
+        AdversaryQuestion.CHARACTERISTICS: people | {"target": "d"},
+        AdversaryQuestion.RESPONSE: others,
+        AdversaryQuestion.TRUTHFUL_ANSWER: people | {"target": "e"},
+        AdversaryQuestion.VARIABLE: people | {"target": "f"},
     }[question]
     known = in_cell(people if question.count_has_target else others)[0]
     expected = bayes_over_worlds([(0.3, in_cell(people)), (0.7, in_cell(elsewhere))], (released,), 0.2)[0]
     asked = reduce_question(question, "3/10", known)
-    found = posterior(compare(gaussian_for("1/5")), [asked.prior], [released], asked.known)[0, 0]
+    found = posterior(evidence_of(gaussian_for("1/5")), [asked.prior], [released], asked.known)[0, 0]
     assert asked.known == 2
     assert found == pytest.approx(expected, rel=1e-13)
 
 
 def test_a_count_with_the_target_is_not_empty() -> None:
     with pytest.raises(ParameterError):
-        reduce_question(Question.RESPONSE, "1/2", 0)
+        reduce_question(AdversaryQuestion.RESPONSE, "1/2", 0)
 
 
 def test_all_cells_against_worlds() -> None:
     priors, known, released = ["1/2", "1/3", "1/6"], (4, 0, 1), (4, 2, 1)
     worlds = [(float(Fraction(p)), tuple(n + (i == j) for j, n in enumerate(known))) for i, p in enumerate(priors)]
     expected = bayes_over_worlds(worlds, released, 0.25)
-    found = histogram_posterior(compare(gaussian_for("1/4")), priors, released, known)
+    found = histogram_posterior(evidence_of(gaussian_for("1/4")), priors, released, known)
     assert list(found) == pytest.approx(expected, rel=1e-13)
 
 
@@ -190,22 +194,22 @@ def test_expected_risk_over_all_cells_against_enumeration(cell: int) -> None:
             for j, (p, n) in enumerate(zip(priors, noise, strict=True))
         ]
         expected += prod(law[n] for n in noise) * weight[cell] / sum(weight)
-    found = histogram_risk(compare(gaussian_for("4/5")), priors, cell)
+    found = histogram_risk(evidence_of(gaussian_for("4/5")), priors, cell)
     assert found == pytest.approx(expected / float(priors[cell]), rel=1e-10)
 
 
 def test_two_cells_are_two_releases() -> None:
-    seen = compare(gaussian_for("1/7"))
-    assert isinstance(seen, LawComparison)
+    seen = evidence_of(gaussian_for("1/7"))
+    assert isinstance(seen, LawEvidence)
     for prior in ("1/2", "1/5", "1/100"):
         p = Fraction(prior)
-        (found,) = combined(two_cells(seen), [p])
+        (found,) = combined_risk(two_cells(seen), [p])
         assert histogram_risk(seen, [p, 1 - p]) == pytest.approx(found.risk, rel=1e-12)
 
 
 def test_an_unlikely_cell_gains_up_to_the_loss_of_a_changed_record() -> None:
     """Two counts differ between two cells: exp(4 rho), where one count alone has at most exp(2 rho)."""
-    seen = compare(gaussian_for("1/5"))
+    seen = evidence_of(gaussian_for("1/5"))
     tiny = Fraction(1, 10**7)
     found = histogram_risk(seen, [tiny, 1 - tiny])
     assert found == pytest.approx(exp(4 / 5), rel=1e-5)
@@ -227,12 +231,12 @@ def test_all_cells_of_geometric_noise_against_binomial_sums() -> None:
     for place, chance in enumerate(others):
         total = place * up + (cells - 1 - place) / up
         expected += chance * (high * up / (up + total) + (1 - high) / up / (1 / up + total))
-    found = histogram_risk(compare(geometric_for("1/2")), equal_priors(cells))
+    found = histogram_risk(evidence_of(geometric_for("1/2")), equal_priors(cells))
     assert found == pytest.approx(cells * expected, rel=1e-12)
 
 
 def test_a_bounded_law_can_give_the_cell_away() -> None:
-    seen = compare(FiniteDistribution([-1, 0, 1], ["1/4", "1/2", "1/4"]))
+    seen = evidence_of(FiniteDistribution([-1, 0, 1], ["1/4", "1/2", "1/4"]))
     assert list(histogram_posterior(seen, equal_priors(3), [0, 2, 1])) == [0, 1, 0]
     law = {-1: 0.25, 0: 0.5, 1: 0.25}
     expected = 0.0
@@ -244,11 +248,11 @@ def test_a_bounded_law_can_give_the_cell_away() -> None:
 
 
 def test_wrong_numbers_of_things() -> None:
-    seen = compare(gaussian_for(1))
+    seen = evidence_of(gaussian_for(1))
     with pytest.raises(ParameterError):
         in_sequence([seen] * 2, "1/2", [1])
     with pytest.raises(ParameterError):
-        combined([], ["1/2"])
+        combined_risk([], ["1/2"])
     with pytest.raises(ParameterError):
         histogram_risk(seen, ["1/2", "1/3"])
     with pytest.raises(ParameterError):

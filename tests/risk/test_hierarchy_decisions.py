@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.risk.bayesian.decision_map import DecisionMap, Region, Ties, accuracy, switches
+from confide.risk.bayesian.decision_map import DecisionMap, ReleaseRegion, Ties, decision_accuracy, switches
 from confide.risk.bayesian.priors import Geometric, ParentPrior, PointParent, Poisson, UniformParent
 from confide.risk.bayesian.sibling_detail import sibling_detail_accuracy
 from confide.risk.bayesian.two_level import TwoLevel, Variant
@@ -37,7 +37,7 @@ def test_what_the_hierarchy_changes_for_a_unique_person(
 
 
 def test_the_region_that_the_paper_plots() -> None:
-    inside = DecisionMap(CENSUS, 1, 1, Variant.UNRESTRICTED, Region()).changes()
+    inside = DecisionMap(CENSUS, 1, 1, Variant.UNRESTRICTED, ReleaseRegion()).changes()
     assert inside.mass == pytest.approx(0.9898, abs=5e-5)
     assert inside.gain == pytest.approx(0.022983, abs=6e-7)
     assert inside.loss == pytest.approx(0.017215, abs=6e-7)
@@ -53,9 +53,9 @@ def test_accuracy_by_the_parents_count() -> None:
     assert present(10, Variant.STATED) == pytest.approx(0.589726, abs=6e-7)
     assert DecisionMap(CENSUS, 0, 0).correct() == pytest.approx(0.889271, abs=6e-7)
     # A posterior from the right prior never loses on average; here it gains, though it loses if the target is present.
-    near = accuracy(CENSUS, 0)
+    near = decision_accuracy(CENSUS, 0)
     assert near.average == pytest.approx((0.318191 + 0.889271) / 2, abs=1e-6)
-    far = accuracy(CENSUS, 40)
+    far = decision_accuracy(CENSUS, 40)
     assert far.average == pytest.approx(0.589726, abs=6e-7)
     assert far.present == pytest.approx(far.absent, abs=1e-12)
 
@@ -93,11 +93,11 @@ def test_other_priors_in_the_sampler_that_forgets_the_restriction() -> None:
 
 
 def test_a_wrong_prior_does_not_help_on_average() -> None:
-    wrong = accuracy(TwoLevel(RHO1, RHO2, 27, parent=PointParent(25)), 0)
+    wrong = decision_accuracy(TwoLevel(RHO1, RHO2, 27, parent=PointParent(25)), 0)
     assert wrong.average == pytest.approx(0.58, abs=5e-3)
     assert wrong.average < 0.588860
     # 74 and 42 % are reached with ties to "present" and y* cut off at -30 and 20.
-    cut = Region((-100, 100), (-30, 20))
+    cut = ReleaseRegion((-100, 100), (-30, 20))
     for x, printed in ((1, 0.7401), (0, 0.4192)):
         seen = DecisionMap(TwoLevel(RHO1, RHO2, 27, parent=PointParent(25)), x, x, region=cut)
         assert seen.correct(Ties.ONE) / seen.mass == pytest.approx(printed, abs=5e-5)
@@ -170,7 +170,7 @@ def test_too_many_releases_are_refused() -> None:
 
 
 def test_decisions_for_every_release() -> None:
-    seen = DecisionMap(CENSUS, 1, 1, region=Region())
+    seen = DecisionMap(CENSUS, 1, 1, region=ReleaseRegion())
     decided = seen.decisions(Ties.ZERO)
     assert decided.shape == (9, 61, len(seen.x1))
     odds = CENSUS.log_odds(seen.x1, seen.x2[:, None, None], seen.y[:, None])
@@ -193,7 +193,7 @@ def test_siblings_one_by_one_with_a_sparse_prior() -> None:
     limit = sibling_detail_accuracy(RHO1, RHO2, [0] * 27, Geometric("1e-9"), draws=2)
     assert limit.average == pytest.approx(0.661207, abs=2e-4)
     both = TwoLevel(RHO1, RHO2, 1, parent=PointParent(1))
-    assert limit.average > accuracy(both, 0).average
+    assert limit.average > decision_accuracy(both, 0).average
 
 
 def test_one_sibling_of_its_own_is_the_two_level_adversary() -> None:

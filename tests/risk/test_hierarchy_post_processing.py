@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.risk.bayesian.counts import SiblingNoise
-from confide.risk.bayesian.post_processing import PostProcessing, Rounding
+from confide.risk.bayesian.post_processing import HalfRounding, PostProcessing
 
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)
 CENSUS = PostProcessing(RHO1, siblings=27)
@@ -55,7 +55,7 @@ def test_where_the_reduction_is_not_minor() -> None:
 
 
 def test_halves() -> None:
-    up = PostProcessing(RHO1, 27, rounding=Rounding.HALF_UP)
+    up = PostProcessing(RHO1, 27, rounding=HalfRounding.HALF_UP)
     for published in (2, 5, 10, 50):
         difference = up.risk(published).risk - CENSUS.risk(published).risk
         assert 1e-5 < abs(difference) < 1e-3
@@ -63,8 +63,8 @@ def test_halves() -> None:
     assert CENSUS.risk(0).risk == up.risk(0).risk == pytest.approx(1, abs=1e-13)
 
 
-def rounded(value: Fraction, rounding: Rounding) -> int:
-    return round(value) if rounding is Rounding.HALF_EVEN else floor(value + Fraction(1, 2))
+def rounded(value: Fraction, rounding: HalfRounding) -> int:
+    return round(value) if rounding is HalfRounding.HALF_EVEN else floor(value + Fraction(1, 2))
 
 
 @settings(max_examples=25, deadline=None)
@@ -74,10 +74,10 @@ def rounded(value: Fraction, rounding: Rounding) -> int:
     st.sampled_from(["1/2", "1/7"]),
     st.integers(0, 12),
     st.integers(1, 4),
-    st.sampled_from(list(Rounding)),
+    st.sampled_from(list(HalfRounding)),
 )
 def test_the_risk_is_the_sum_over_all_releases(
-    rho1: Fraction, d: int, p: str, published: int, x2: int, rounding: Rounding
+    rho1: Fraction, d: int, p: str, published: int, x2: int, rounding: HalfRounding
 ) -> None:
     rho = float(rho1)
     own = range(-ceil((40 / rho) ** 0.5), ceil((40 / rho) ** 0.5) + 1)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from scipy.signal import fftconvolve
 
 from confide.errors import ConfideError, InputError, ParameterError, SpecError
-from confide.risk.bayesian.priors import CountPrior, Flat, Geometric, Given, Point
-from confide.risk.bayesian.tree import ALLOWED, Node, Tree, is_concave, log_convolve, target
+from confide.risk.bayesian.priors import CountPrior, Flat, Geometric, ListedPrior, Point
+from confide.risk.bayesian.tree import ALLOWED, Tree, TreeNode, is_concave, log_convolve, target_leaf
 from confide.risk.bayesian.tree_file import load_tree, parse_tree
 from confide.risk.bayesian.two_level import TwoLevel
 
@@ -26,7 +26,7 @@ RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)
 RHO2 = Fraction(64, 25) * Fraction(1256, 4099) * Fraction(1288, 4099)
 
 
-def states(node: Node) -> Iterator[tuple[dict[str, int], float]]:
+def states(node: TreeNode) -> Iterator[tuple[dict[str, int], float]]:
     """Every combination of counts below a node with its weight; priors must be short lists."""
     if node.prior is not None:
         assert node.prior.last is not None
@@ -44,11 +44,11 @@ def states(node: Node) -> Iterator[tuple[dict[str, int], float]]:
         yield counts | {node.name: whole}, weight * _measured(node, whole)
 
 
-def _measured(node: Node, count: int) -> float:
+def _measured(node: TreeNode, count: int) -> float:
     return 1.0 if node.rho is None else exp(-float(node.rho) * ((node.released or 0) - count) ** 2)
 
 
-def brute(root: Node) -> dict[str, dict[int, float]]:
+def brute(root: TreeNode) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     total = 0.0
     for counts, weight in states(root):
@@ -69,28 +69,28 @@ def measured(draw: st.DrawFn) -> dict[str, object]:
 @st.composite
 def priors(draw: st.DrawFn) -> CountPrior:
     weights = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3).filter(any))
-    return draw(st.sampled_from([Given(weights, first=draw(st.integers(0, 2))), Flat(2), Point(1)]))
+    return draw(st.sampled_from([ListedPrior(weights, first=draw(st.integers(0, 2))), Flat(2), Point(1)]))
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Node:
+def trees(draw: st.DrawFn) -> TreeNode:
     """Three levels with up to three children, of which one is the target."""
     middle = []
     for place in range(draw(st.integers(1, 2))):
         leaves = [
-            Node(f"leaf {place}.{each}", prior=draw(priors()), **draw(measured()))  # type: ignore[arg-type]
+            TreeNode(f"leaf {place}.{each}", prior=draw(priors()), **draw(measured()))  # type: ignore[arg-type]
             for each in range(draw(st.integers(1, 2)))
         ]
         if place == 0:
             p = draw(st.sampled_from(["1/2", "1/9"]))
-            leaves.append(target("target", p, known=draw(st.integers(0, 1)), **draw(measured())))  # type: ignore[arg-type]
-        middle.append(Node(f"middle {place}", *leaves, **draw(measured())))  # type: ignore[arg-type]
-    return Node("root", *middle, **draw(measured()))  # type: ignore[arg-type]
+            leaves.append(target_leaf("target", p, known=draw(st.integers(0, 1)), **draw(measured())))  # type: ignore[arg-type]
+        middle.append(TreeNode(f"middle {place}", *leaves, **draw(measured())))  # type: ignore[arg-type]
+    return TreeNode("root", *middle, **draw(measured()))  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)
 @given(trees())
-def test_messages_give_the_laws_of_brute_force(root: Node) -> None:
+def test_messages_give_the_laws_of_brute_force(root: TreeNode) -> None:
     expected, tree = brute(root), Tree(root)
     for name, law in expected.items():
         found = tree.posterior(name)
@@ -105,9 +105,9 @@ def test_messages_give_the_laws_of_brute_force(root: Node) -> None:
 def test_two_levels_with_one_flat_sibling_are_the_two_level_adversary() -> None:
     model = TwoLevel(RHO1, RHO2, 27)
     for x1, x2, y in ((2, 1, -1), (0, 14, 0), (5, -4, 60), (-3, 200, 150)):
-        block = target("block", rho=RHO1, released=x1)
-        rest = Node("rest", rho=RHO1 / 27, released=y, prior=Flat())
-        tree = Tree(Node("above", block, rest, rho=RHO2, released=x2))
+        block = target_leaf("block", rho=RHO1, released=x1)
+        rest = TreeNode("rest", rho=RHO1 / 27, released=y, prior=Flat())
+        tree = Tree(TreeNode("above", block, rest, rho=RHO2, released=x2))
         assert tree.posterior("block").log_odds == pytest.approx(float(model.log_odds(x1, x2, y)), abs=1e-11)
         law = model.law_of_parent(x1, x2, y)
         found = tree.posterior("above").law
@@ -116,8 +116,8 @@ def test_two_levels_with_one_flat_sibling_are_the_two_level_adversary() -> None:
 
 def test_siblings_that_are_known_leave_the_parent_to_the_target() -> None:
     """Siblings known to be empty: the parent is a second measurement of the target, log odds add up."""
-    others = [Node(f"other {place}", prior=Point(0)) for place in range(4)]
-    tree = Tree(Node("above", target("t", rho="1/10", released=2), *others, rho="1/4", released=3))
+    others = [TreeNode(f"other {place}", prior=Point(0)) for place in range(4)]
+    tree = Tree(TreeNode("above", target_leaf("t", rho="1/10", released=2), *others, rho="1/4", released=3))
     assert tree.posterior("t").log_odds == pytest.approx(0.1 * 3 + 0.25 * 5, abs=1e-13)
 
 
@@ -127,14 +127,14 @@ def large(prior: CountPrior, mean: int, root: int | None = None, leaves: int = 3
     for place in range(30):
         released = (draw.integers(0, mean + 1, leaves) + np.rint(draw.normal(0, 2.2, leaves))).astype(int).tolist()
         below = [
-            Node(f"leaf {place}.{each}", rho="0.0992", released=count, prior=prior)
+            TreeNode(f"leaf {place}.{each}", rho="0.0992", released=count, prior=prior)
             for each, count in enumerate(released)
         ]
         if place == 0:
-            below[0] = target("target", rho="0.0992", released=1)
-        middle.append(Node(f"middle {place}", *below, rho="0.2465", released=sum(released)))
+            below[0] = target_leaf("target", rho="0.0992", released=1)
+        middle.append(TreeNode(f"middle {place}", *below, rho="0.2465", released=sum(released)))
     total = sum(node.released or 0 for node in middle) if root is None else root
-    return Tree(Node("root", *middle, rho="0.05", released=total))
+    return Tree(TreeNode("root", *middle, rho="0.05", released=total))
 
 
 @pytest.mark.parametrize(("prior", "mean"), [(Geometric(1), 2), (Flat(3000), 200), (Flat(), 200), (Flat(5000), 3)])
@@ -154,18 +154,20 @@ def test_a_large_tree_of_gaussians_is_least_squares() -> None:
     draw = np.random.default_rng(5)
     leaves, rho, above = 30, 0.1, 0.25
     released = (1000 + draw.integers(-5, 6, leaves - 1)).tolist()
-    block = target("t", known=1000, rho="1/10", released=1002)
-    others = [Node(f"o{place}", rho="1/10", released=count, prior=Flat(5000)) for place, count in enumerate(released)]
+    block = target_leaf("t", known=1000, rho="1/10", released=1002)
+    others = [
+        TreeNode(f"o{place}", rho="1/10", released=count, prior=Flat(5000)) for place, count in enumerate(released)
+    ]
     parent = sum(released) + 1003
-    found = Tree(Node("above", block, *others, rho="1/4", released=parent)).posterior("t").log_odds
+    found = Tree(TreeNode("above", block, *others, rho="1/4", released=parent)).posterior("t").log_odds
     w = 1 / (1 / above + (leaves - 1) / rho)
     assert found == pytest.approx(rho * (2 * 2 - 1) + w * (2 * 3 - 1), abs=1e-9)
 
 
 def test_released_counts_that_contradict_each_other_do_not_underflow() -> None:
     """The parent says 3,000, the siblings 0: each message matters at exp(−1000) of its peak."""
-    others = [Node(f"o{place}", rho="0.1", released=0, prior=Flat(3000)) for place in range(29)]
-    tree = Tree(Node("above", target("t", rho="0.1", released=0), *others, rho="1/4", released=3000))
+    others = [TreeNode(f"o{place}", rho="0.1", released=0, prior=Flat(3000)) for place in range(29)]
+    tree = Tree(TreeNode("above", target_leaf("t", rho="0.1", released=0), *others, rho="1/4", released=3000))
     w = 1 / (4 + 29 / 0.1)
     assert tree.posterior("t").log_odds == pytest.approx(-0.1 + w * (2 * 3000 - 1), rel=1e-9)
 
@@ -201,18 +203,18 @@ def test_convolutions_in_logarithms(few: int, many: int, seed: int, concave: boo
 
 
 def test_trees_that_are_none() -> None:
-    leaf = Node("leaf", prior=Point(0))
+    leaf = TreeNode("leaf", prior=Point(0))
     for make in (
-        lambda: Node("x"),
-        lambda: Node("x", leaf, prior=Point(0)),
-        lambda: Node("x", prior=Flat()),
-        lambda: Node("x", prior=Point(0), rho="1"),
-        lambda: Node("x", prior=Point(0), rho="1", released=1.5),  # type: ignore[arg-type]
-        lambda: Tree(Node("x", leaf, leaf)),
-        lambda: Tree(Node("x", leaf)).posterior("y"),
-        lambda: Tree(Node("x", leaf)).posterior("leaf").log_odds,
-        lambda: target("t", "1"),
-        lambda: Tree(Node("x", Node("y", prior=Geometric(10**8)), target("t"))).posterior("t"),
+        lambda: TreeNode("x"),
+        lambda: TreeNode("x", leaf, prior=Point(0)),
+        lambda: TreeNode("x", prior=Flat()),
+        lambda: TreeNode("x", prior=Point(0), rho="1"),
+        lambda: TreeNode("x", prior=Point(0), rho="1", released=1.5),  # type: ignore[arg-type]
+        lambda: Tree(TreeNode("x", leaf, leaf)),
+        lambda: Tree(TreeNode("x", leaf)).posterior("y"),
+        lambda: Tree(TreeNode("x", leaf)).posterior("leaf").log_odds,
+        lambda: target_leaf("t", "1"),
+        lambda: Tree(TreeNode("x", TreeNode("y", prior=Geometric(10**8)), target_leaf("t"))).posterior("t"),
     ):
         with pytest.raises(ParameterError):
             make()  # type: ignore[no-untyped-call]
@@ -253,12 +255,12 @@ def test_a_tree_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "tree.toml").write_text(FILE, encoding="utf-8")
     question = load_tree(tmp_path / "tree.toml")
     others = [
-        Node(f"others.{place}", rho="0.0992", released=count, prior=Given([9, 1]))
+        TreeNode(f"others.{place}", rho="0.0992", released=count, prior=ListedPrior([9, 1]))
         for place, count in enumerate((0, 1, -1), start=1)
     ]
-    tract = Node("tract", target("block", rho="0.0992", released=2), *others, rho="0.2465", released=1)
-    elsewhere = [Node(f"elsewhere.{place}", prior=Flat(100)) for place in (1, 2, 3)]
-    tree = Tree(Node("county", tract, *elsewhere, rho="1/20", released=12))
+    tract = TreeNode("tract", target_leaf("block", rho="0.0992", released=2), *others, rho="0.2465", released=1)
+    elsewhere = [TreeNode(f"elsewhere.{place}", prior=Flat(100)) for place in (1, 2, 3)]
+    tree = Tree(TreeNode("county", tract, *elsewhere, rho="1/20", released=12))
     assert question.target == "block"
     found = question.tree.posterior("block").log_odds
     assert found == pytest.approx(tree.posterior("block").log_odds, abs=1e-13)

@@ -19,8 +19,8 @@ from confide.risk.bayesian.priors import (
     Flat,
     FlatParent,
     Geometric,
-    Given,
-    GivenParent,
+    ListedParent,
+    ListedPrior,
     ParentPrior,
     Point,
     PointParent,
@@ -93,13 +93,13 @@ PARENTS: list[ParentPrior] = [
     UniformParent(10),
     UniformParent(2),
     PointParent(3),
-    GivenParent(Given(["1/2", "1/4", 0, "1/8", "1/8"])),
-    GivenParent(Given([1, 2, 5], first=4)),
+    ListedParent(ListedPrior(["1/2", "1/4", 0, "1/8", "1/8"])),
+    ListedParent(ListedPrior([1, 2, 5], first=4)),
     RestPrior(Geometric("0.1")),
     RestPrior(Geometric(20)),
     RestPrior(Poisson("1/10")),
     RestPrior(Poisson(30)),
-    RestPrior(Given([0, 1, 5, 1])),
+    RestPrior(ListedPrior([0, 1, 5, 1])),
 ]
 
 
@@ -216,11 +216,11 @@ def test_refusals() -> None:
         with pytest.raises(ParameterError):
             parse_parent_prior(text)
     with pytest.raises(ParameterError):
-        Given([])
+        ListedPrior([])
     with pytest.raises(ParameterError):
-        Given([1, -1])
+        ListedPrior([1, -1])
     with pytest.raises(ParameterError):
-        Given([0.5, 0.5])  # type: ignore[list-item]
+        ListedPrior([0.5, 0.5])  # type: ignore[list-item]
     assert parse_parent_prior("uniform:10") == UniformParent(10)
     assert parse_count_prior("flat:7") == Flat(7)
     assert parse_count_prior("point:2") == Point(2)
@@ -228,7 +228,15 @@ def test_refusals() -> None:
 
 def test_priors_are_laws() -> None:
     counts = np.arange(-3, 4000)
-    for prior in (Flat(9), Point(4), Geometric("1/10"), Geometric(50), Poisson("1/3"), Poisson(200), Given([1, 0, 3])):
+    for prior in (
+        Flat(9),
+        Point(4),
+        Geometric("1/10"),
+        Geometric(50),
+        Poisson("1/3"),
+        Poisson(200),
+        ListedPrior([1, 0, 3]),
+    ):
         weights = np.exp(prior.log_weight(counts))
         assert weights.sum() == pytest.approx(1, abs=1e-12)
         assert weights[:3].sum() == 0

@@ -18,7 +18,7 @@ from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.privacy import Definition, Neighbours
 from confide.releases.plan import Plan
 from confide.report import charts
-from confide.risk.testing import Kind, LossTest, epsilon_curve, parts_of, power_curve
+from confide.risk.testing import DifferenceKind, LossTest, epsilon_curve, parts_of, power_curve
 
 run = partial(commands.run, "risk", "curve")
 run_json = partial(commands.run_json, "risk", "curve")
@@ -34,16 +34,16 @@ EXPECTED = [
 ]
 # The certificates of the 2020 redistricting data: epsilon at 1e-10 to two digits.
 PERSONS = {
-    (Kind.EVERYTHING, ""): 17.14,
-    (Kind.ATTRIBUTE, "hhgq"): 7.24,
-    (Kind.ATTRIBUTE, "votingage"): 7.57,
-    (Kind.ATTRIBUTE, "hispanic"): 10.04,
-    (Kind.ATTRIBUTE, "cenrace"): 10.08,
-    (Kind.BLOCK_WITHIN, "block_group"): 2.93,
-    (Kind.BLOCK_WITHIN, "tract"): 9.38,
-    (Kind.BLOCK_WITHIN, "county"): 11.70,
-    (Kind.BLOCK_WITHIN, "state"): 13.05,
-    (Kind.BLOCK_WITHIN, "us"): 16.89,
+    (DifferenceKind.EVERYTHING, ""): 17.14,
+    (DifferenceKind.ATTRIBUTE, "hhgq"): 7.24,
+    (DifferenceKind.ATTRIBUTE, "votingage"): 7.57,
+    (DifferenceKind.ATTRIBUTE, "hispanic"): 10.04,
+    (DifferenceKind.ATTRIBUTE, "cenrace"): 10.08,
+    (DifferenceKind.BLOCK_WITHIN, "block_group"): 2.93,
+    (DifferenceKind.BLOCK_WITHIN, "tract"): 9.38,
+    (DifferenceKind.BLOCK_WITHIN, "county"): 11.70,
+    (DifferenceKind.BLOCK_WITHIN, "state"): 13.05,
+    (DifferenceKind.BLOCK_WITHIN, "us"): 16.89,
 }
 UNITS = {"block_group": 0.82, "tract": 1.81, "county": 2.35, "state": 2.46, "us": 2.47}
 
@@ -96,23 +96,23 @@ def persons() -> Plan:
 
 def test_the_parts_of_the_persons_of_2020(persons: Plan) -> None:
     parts = {(part.kind, part.name): part for part in parts_of(persons)}
-    assert set(parts) == set(PERSONS) | {(Kind.MEMBERSHIP, "")}
+    assert set(parts) == set(PERSONS) | {(DifferenceKind.MEMBERSHIP, "")}
     for key, published in PERSONS.items():
         (point,) = parts[key].epsilons(["1e-10"])
         assert round(point.ways["canonne_kamath_steinke"], 2) == published
-    whole, membership = parts[Kind.EVERYTHING, ""], parts[Kind.MEMBERSHIP, ""]
+    whole, membership = parts[DifferenceKind.EVERYTHING, ""], parts[DifferenceKind.MEMBERSHIP, ""]
     assert whole.rho == Fraction(293764, 114921) == 2 * membership.rho
     for (kind, _), part in parts.items():
         (power,) = part.powers(["0.05"], exact=False)
         assert power.gaussian < power.zcdp
-        if kind is not Kind.EVERYTHING:
+        if kind is not DifferenceKind.EVERYTHING:
             assert part.rho < whole.rho
-    assert parts[Kind.ATTRIBUTE, "hhgq"].powers(["0.05"], exact=False)[0].zcdp < 0.37
+    assert parts[DifferenceKind.ATTRIBUTE, "hhgq"].powers(["0.05"], exact=False)[0].zcdp < 0.37
 
 
 def test_the_parts_of_the_units_of_2020() -> None:
     for part in parts_of(plan_of(load_strategy("pl94-units"))):
-        if part.kind is Kind.BLOCK_WITHIN:
+        if part.kind is DifferenceKind.BLOCK_WITHIN:
             (point,) = part.epsilons(["1e-10"])
             assert round(point.ways["canonne_kamath_steinke"], 2) == UNITS[part.name]
 

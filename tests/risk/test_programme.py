@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from confide.errors import ParameterError, SpecError
-from confide.risk.bounded_noise import Rule, load_programme
+from confide.risk.bounded_noise import BreakdownRule, load_programme
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_shared = [
@@ -59,7 +59,9 @@ def test_levels_under_both_rules() -> None:
         "GEO.N": [],
     }
     for name, expected in inner.items():
-        assert [(level.name, level.size) for level in europe.levels(name, areas, Rule.INNER_LEVELS)] == expected
+        assert [
+            (level.name, level.size) for level in europe.levels(name, areas, BreakdownRule.INNER_LEVELS)
+        ] == expected
 
 
 def test_own_areas_and_left_out_breakdowns() -> None:
@@ -158,22 +160,26 @@ class TestShared:
         } == sizes
 
     def test_table_one(self) -> None:
-        from confide.risk.bounded_noise import Count, representations
+        from confide.risk.bounded_noise import CountingScheme, representations
         from confide.risk.bounded_noise.averaging import parse_target
 
         europe = load_programme("eu-2021")
         for row in rows("bach_table1_check.csv"):
             goal = parse_target(row["statistic"].replace("+", " "))
             same_noise = row["spsn"] == "True"
-            plain = representations(europe, europe.areas("DE"), Count(Rule.PLAIN, same_noise), goal)[goal]
+            plain = representations(europe, europe.areas("DE"), CountingScheme(BreakdownRule.PLAIN, same_noise), goal)[
+                goal
+            ]
             assert plain.t == int(row["t_plain_names"])
             for country in ("DE", "MT"):
-                inner = representations(europe, europe.areas(country), Count(Rule.INNER_LEVELS, same_noise), goal)[goal]
+                inner = representations(
+                    europe, europe.areas(country), CountingScheme(BreakdownRule.INNER_LEVELS, same_noise), goal
+                )[goal]
                 assert inner.t == int(row["t_reconstructed"])
                 assert inner.k == pytest.approx(float(row[f"k_{country}_rec"]), rel=4e-4)
 
     def test_table_two(self) -> None:
-        from confide.risk.bounded_noise import Count, representations
+        from confide.risk.bounded_noise import CountingScheme, representations
         from confide.risk.bounded_noise.averaging import parse_target
 
         europe = load_programme("eu-2021")
@@ -182,7 +188,7 @@ class TestShared:
             goal = parse_target(row["statistic"].replace("+", " "))
             dropped = "dropped" in row["note"]
             tables = europe.leave_out(["GEO.L"]) if dropped else europe
-            count = Count(Rule.INNER_LEVELS, row["spsn"] == "True")
+            count = CountingScheme(BreakdownRule.INNER_LEVELS, row["spsn"] == "True")
             mean = representations(tables, europe.areas(row["country"]), count, goal)[goal].mean()
             assert (mean.t, mean.k) == (int(row["t_at_stop"]), int(row["K_at_stop"]))
             assert mean.ratio == pytest.approx(float(row["rec_greedy_k_over_t2"]), abs=6e-6)

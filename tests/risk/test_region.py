@@ -9,12 +9,12 @@ import pytest
 
 from confide.errors import ParameterError
 from confide.risk.bounded_noise import (
+    BreakdownRule,
     Model,
     Optimum,
-    Programme,
-    Question,
-    Region,
-    Rule,
+    ProtectedRegion,
+    RegionQuestion,
+    StaticProgramme,
     bound_risk,
     distortions,
     epsilon_for_bound,
@@ -32,7 +32,7 @@ from confide.risk.bounded_noise.small_areas import (
 
 
 @pytest.fixture(scope="module")
-def europe() -> Programme:
+def europe() -> StaticProgramme:
     return load_programme("eu-2021")
 
 
@@ -129,8 +129,8 @@ def test_distortions_agree_with_noise_that_is_drawn() -> None:
     assert abs((np.abs(whole) > 30).mean() - chance) < 5 * np.sqrt(chance / number)
 
 
-def test_the_region_of_malta(europe: Programme) -> None:
-    region = Region(Question(europe, europe.areas("MT")))
+def test_the_region_of_malta(europe: StaticProgramme) -> None:
+    region = ProtectedRegion(RegionQuestion(europe, europe.areas("MT")))
     answer = region.as_dict()
     best = answer["recommended"]
     assert (best["D"], best["V"], best["strict"]) == (8, 6.9, True)
@@ -144,8 +144,8 @@ def test_the_region_of_malta(europe: Programme) -> None:
 
 @pytest.mark.parametrize("country", ["DE", "MT"])
 @pytest.mark.parametrize("optimum", [Optimum.GREEDY, Optimum.INVERSE_VARIANCE])
-def test_what_is_recommended_satisfies_every_limit(europe: Programme, country: str, optimum: Optimum) -> None:
-    region = Region(Question(europe, europe.areas(country), optimum=optimum))
+def test_what_is_recommended_satisfies_every_limit(europe: StaticProgramme, country: str, optimum: Optimum) -> None:
+    region = ProtectedRegion(RegionQuestion(europe, europe.areas(country), optimum=optimum))
     best = region.recommended
     assert best is not None
     assert best.strict
@@ -158,10 +158,10 @@ def test_what_is_recommended_satisfies_every_limit(europe: Programme, country: s
     assert smaller.m <= region.triples
 
 
-def test_the_limits_of_unbounded_noise_without_areas_in_the_tables(europe: Programme) -> None:
+def test_the_limits_of_unbounded_noise_without_areas_in_the_tables(europe: StaticProgramme) -> None:
     """Without geography the smallest k/t² is the same for all countries, as in the paper: 0.3055 and 0.3667 there."""
     tables = europe.leave_out(["GEO.L", "GEO.M", "GEO.H"])
-    region = Region(Question(tables, europe.areas("MT"), bounds=(6,)))
+    region = ProtectedRegion(RegionQuestion(tables, europe.areas("MT"), bounds=(6,)))
     limits = region.epsilon
     assert limits["averaging_at_most"] == pytest.approx(0.3055, abs=0.005)
     assert limits["relaxed_averaging_at_most"] == pytest.approx(0.3667, abs=0.007)
@@ -169,19 +169,19 @@ def test_the_limits_of_unbounded_noise_without_areas_in_the_tables(europe: Progr
     assert band["strict"] == pytest.approx([0.268, 0.301], abs=5e-4)
 
 
-def test_nothing_is_left_if_users_accept_no_noise(europe: Programme) -> None:
-    region = Region(Question(europe, europe.areas("MT"), largest_noise=3, bounds=(1, 2, 3, 4)))
+def test_nothing_is_left_if_users_accept_no_noise(europe: StaticProgramme) -> None:
+    region = ProtectedRegion(RegionQuestion(europe, europe.areas("MT"), largest_noise=3, bounds=(1, 2, 3, 4)))
     assert region.recommended is None
     assert region.as_dict()["recommended"] is None
 
 
-def test_the_relaxed_region_holds_the_strict_one(europe: Programme) -> None:
-    for row in Region(Question(europe, europe.areas("DE"), rule=Rule.PLAIN)).rows:
+def test_the_relaxed_region_holds_the_strict_one(europe: StaticProgramme) -> None:
+    for row in ProtectedRegion(RegionQuestion(europe, europe.areas("DE"), rule=BreakdownRule.PLAIN)).rows:
         assert row.relaxed_low <= row.low
         assert row.high <= row.relaxed_high
 
 
-def test_levels_are_checked(europe: Programme) -> None:
+def test_levels_are_checked(europe: StaticProgramme) -> None:
     for levels in ({"level": 1.0}, {"level": 0.0}, {"level": 0.7, "relaxed_level": 0.6}):
         with pytest.raises(ParameterError, match=r"level|relaxed"):
-            Question(europe, {}, **levels)
+            RegionQuestion(europe, {}, **levels)

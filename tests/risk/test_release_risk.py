@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,8 @@ from confide.noise import DiscreteGaussian
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, loss_by_attribute
 from confide.report import charts
-from confide.risk.bayesian import LawComparison, marginal
-from confide.risk.release_risk import Effective, ReadRelease, expected_posterior, open_release, release_risk
+from confide.risk.bayesian import LawEvidence, marginal_risk
+from confide.risk.release_risk import EffectiveRho, ReleasedPlan, expected_posterior, open_release, release_risk
 from confide.risk.release_risk.effective import rho_from_covariance
 from confide.risk.release_risk.report import weighted_median
 
@@ -124,7 +125,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def opened(run_folder: Path) -> ReadRelease:
+def opened(run_folder: Path) -> ReleasedPlan:
     return open_release(run_folder)
 
 
@@ -136,7 +137,7 @@ def matrix(strategy: Strategy, query: str) -> np.ndarray:
 class Dense:
     """Every measurement of a plan as one regression on the cells of all blocks."""
 
-    def __init__(self, found: ReadRelease, plan: Plan, known: int, *, public_zeros: bool):
+    def __init__(self, found: ReleasedPlan, plan: Plan, known: int, *, public_zeros: bool):
         strategy, spine = found.strategy, found.spine
         blocks, cells = len(spine.rows), len(groups_of(strategy.schema, strategy.query("detailed")))
         self.cells = cells
@@ -173,15 +174,15 @@ class Dense:
         return chosen @ self.covariance @ chosen.T
 
 
-def effective_of(found: ReadRelease, plan: Plan, known: int, *, public_zeros: bool) -> Effective:
+def effective_of(found: ReleasedPlan, plan: Plan, known: int, *, public_zeros: bool) -> EffectiveRho:
     level = () if known < 0 else (Invariant("population", found.spine.names[known], "total"),)
     strategy = replace(found.strategy, constraints=replace(found.strategy.constraints, invariants=level))
-    return Effective(strategy, found.spine, plan, found.columns, public_zeros=public_zeros)
+    return EffectiveRho(strategy, found.spine, plan, found.columns, public_zeros=public_zeros)
 
 
 @pytest.mark.parametrize("public_zeros", [True, False])
 @pytest.mark.parametrize("known", [-1, 0, 1])
-def test_effective_rho_is_that_of_dense_least_squares(opened: ReadRelease, known: int, public_zeros: bool) -> None:
+def test_effective_rho_is_that_of_dense_least_squares(opened: ReleasedPlan, known: int, public_zeros: bool) -> None:
     dense = Dense(opened, opened.plan, known, public_zeros=public_zeros)
     effective = effective_of(opened, opened.plan, known, public_zeros=public_zeros)
     cells = np.arange(dense.cells)
@@ -215,7 +216,7 @@ def test_effective_rho_is_that_of_dense_least_squares(opened: ReadRelease, known
                     assert [told.min(), told.max()] == pytest.approx([min(expected), max(expected)], rel=1e-7)
 
 
-def test_it_is_never_above_the_loss_of_the_plan(opened: ReadRelease) -> None:
+def test_it_is_never_above_the_loss_of_the_plan(opened: ReleasedPlan) -> None:
     for known in (-1, 0, 1):
         for public_zeros in (True, False):
             effective = effective_of(opened, opened.plan, known, public_zeros=public_zeros)
@@ -229,7 +230,7 @@ def test_it_is_never_above_the_loss_of_the_plan(opened: ReadRelease) -> None:
     assert effective.presence == pytest.approx((1.0, 1.0))
 
 
-def test_someone_who_knows_all_others_has_the_loss_of_the_plan(opened: ReadRelease) -> None:
+def test_someone_who_knows_all_others_has_the_loss_of_the_plan(opened: ReleasedPlan) -> None:
     """½ dᵀId of one more record, and of one that changes everything and moves to another county."""
     dense = Dense(opened, opened.plan, -1, public_zeros=False)
     record = np.zeros(len(dense.information))
@@ -253,7 +254,7 @@ def with_laws(plan: Plan, factors: Mapping[int, Fraction]) -> Plan:
     return replace(plan, measures=tuple(measures))
 
 
-def every_rho(effective: Effective) -> list[np.ndarray]:
+def every_rho(effective: EffectiveRho) -> list[np.ndarray]:
     return [
         np.nan_to_num(values, nan=0.0, posinf=1e9)
         for level in effective.levels
@@ -261,7 +262,7 @@ def every_rho(effective: Effective) -> list[np.ndarray]:
     ]
 
 
-def by_unit(effective: Effective) -> list[np.ndarray]:
+def by_unit(effective: EffectiveRho) -> list[np.ndarray]:
     return [
         np.nan_to_num(values, nan=0.0, posinf=1e9)[level.kind]
         for level in effective.levels
@@ -269,7 +270,7 @@ def by_unit(effective: Effective) -> list[np.ndarray]:
     ]
 
 
-def test_it_scales_with_the_budget(opened: ReadRelease) -> None:
+def test_it_scales_with_the_budget(opened: ReleasedPlan) -> None:
     scaled = with_laws(opened.plan, dict.fromkeys(range(len(opened.plan.measures)), Fraction(3)))
     before = effective_of(opened, opened.plan, -1, public_zeros=True)
     after = effective_of(opened, scaled, -1, public_zeros=True)
@@ -279,7 +280,7 @@ def test_it_scales_with_the_budget(opened: ReadRelease) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_less_noise_anywhere_and_more_knowledge_never_lower_it(opened: ReadRelease, data: st.DataObject) -> None:
+def test_less_noise_anywhere_and_more_knowledge_never_lower_it(opened: ReleasedPlan, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(opened.plan.measures) - 1))
     factor = data.draw(st.sampled_from([Fraction(11, 10), Fraction(4), Fraction(50)]))
     known = data.draw(st.integers(-1, 0))
@@ -345,7 +346,7 @@ def test_posteriors_of_the_literature(rho: float, prior: str, posterior: float) 
 def test_posteriors_of_one_discrete_count(rho: str) -> None:
     """The Gaussian formula against the sums over one count with discrete noise."""
     priors = ["1/2", "1/10", "1/2016"]
-    exact_sums = marginal(LawComparison(DiscreteGaussian(1 / (2 * Fraction(rho)))), priors).posterior
+    exact_sums = marginal_risk(LawEvidence(DiscreteGaussian(1 / (2 * Fraction(rho)))), priors).posterior
     found = [float(expected_posterior(prior, float(Fraction(rho)))[0]) for prior in priors]
     assert found == pytest.approx(exact_sums.tolist(), rel=5e-6 if rho == "1/2" else 5e-9)
 
@@ -484,13 +485,18 @@ def test_other_folders_are_refused(tmp_path: Path, run_folder: Path) -> None:
     copied = tmp_path / "release"
     copied.mkdir()
     manifest = json.loads((run_folder / "release" / "manifest.json").read_text())
-    (copied / "manifest.json").write_text(json.dumps(manifest | {"mechanism": "tables"}))
-    with pytest.raises(ReleaseError, match="not a release of the TopDown"):
-        open_release(copied)
+
+    def planned(**plan: Any) -> None:
+        (copied / "manifest.json").write_text(json.dumps(manifest | {"plan": manifest["plan"] | plan}))
+
+    facts = manifest["plan"]["question"]
+    for other in ({"measures": []}, {"question": {name: fact for name, fact in facts.items() if name != "strategy"}}):
+        planned(**other)
+        with pytest.raises(ReleaseError, match="not a release of the TopDown"):
+            open_release(copied)
     (copied / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ReleaseError, match="cannot be read"):
         open_release(copied, run_folder.parent / "spec.toml")
-    question = {name: told for name, told in manifest["plan"]["question"].items() if name != "strategy"}
-    (copied / "manifest.json").write_text(json.dumps(manifest | {"plan": manifest["plan"] | {"question": question}}))
+    planned(question=facts | {"strategy": "another form"})
     with pytest.raises(ReleaseError, match="how it was made"):
         open_release(copied, run_folder.parent / "spec.toml")

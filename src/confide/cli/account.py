@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from confide.cli.show import Json, number, out, print_json, table
-from confide.cli.show import number as number_of
-from confide.mechanisms.topdown.strategies.accounting import Account, Stated, account_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.privacy import ZCDP, PureDP, cks_rho, epsilons, event_epsilon_bracket
-from confide.releases.folder import read_manifest
-from confide.releases.plan import read_plan
+from confide.cli.show import Json, out, show_answer, table
+from confide.mechanisms.topdown.strategies.accounting import Account, Stated, account_strategy
+from confide.privacy import PureDP
+from confide.releases.loss_account import (
+    EpsilonOfRho,
+    ReleaseAccount,
+    RhoOfEpsilon,
+    account_release,
+    epsilon_of_rho,
+    rho_of_epsilon,
+)
 from confide.report.render import fraction_up, up
 
-# ``confide account strategy``: what a TopDown strategy costs, and how noisy it is.
-
-
 WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
-SMALLEST = Fraction(1, 10**50)
+WORDS = {
+    "bun_steinke": "Bun and Steinke (2016): the simplest bound; older documents use it",
+    "canonne_kamath_steinke": "Canonne, Kamath and Steinke (2020): the bound to quote",
+    "gaussian_limit": "what a continuous Gaussian mechanism of this cost has; for comparison",
+}
+
+app = typer.Typer(help="Privacy accounting: convert budgets, compare definitions.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to ``confide account``."""
-    app.command()(strategy)
-
-
+@app.command()
 def strategy(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A shipped strategy, or the path of a strategy file.")],
     root: Annotated[
@@ -47,12 +49,13 @@ def strategy(
     as_json: Json = False,
 ) -> None:
     """The cost of a TopDown strategy, whole and in parts, and the variance of each of its measurements."""
-    amount = None if budget is None else number(budget, "budget", SMALLEST, Fraction(10**6))
-    chosen = load_strategy(name, root=root, budget=amount, renormalise=renormalise)
-    account = account_of(chosen, number(delta, "delta", SMALLEST, Fraction(1, 2)))
-    if as_json:
-        print_json(account.as_dict())
-        return
+    answer = account_strategy(name, root=root, budget=budget, renormalise=renormalise, delta=delta)
+    show_answer(answer, lambda: show_strategy(answer, delta), as_json=as_json)
+
+
+def show_strategy(account: Account, delta: str) -> None:
+    """The loss and the noise of a strategy."""
+    chosen = account.strategy
     out.print(f"[bold]{chosen.title}[/] ({chosen.id}), root {chosen.root}: {' > '.join(chosen.level_names)}\n")
     _costs(account)
     out.print()
@@ -93,16 +96,6 @@ def _variances(account: Account) -> None:
     table(["query", "cells ", *(f"{level} " for level in levels)], rows, title=title)
 
 
-WORDS = {
-    "bun_steinke": "Bun and Steinke (2016): the simplest bound; older documents use it",
-    "canonne_kamath_steinke": "Canonne, Kamath and Steinke (2020): the bound to quote",
-    "gaussian_limit": "what a continuous Gaussian mechanism of this cost has; for comparison",
-}
-
-app = typer.Typer(help="Privacy accounting: convert budgets, compare definitions.", no_args_is_help=True)
-register(app)
-
-
 @app.command()
 def convert(
     rho: Annotated[
@@ -117,22 +110,13 @@ def convert(
     """Epsilon of a zCDP budget at a delta, three ways, each rounded up; or the rho of an epsilon, rounded down."""
     if (rho is None) == (epsilon is None):
         raise typer.BadParameter("give either --rho or --epsilon")
-    chance = number_of(delta, "delta")
     if epsilon is not None:
-        largest = cks_rho(number_of(epsilon, "epsilon"), chance)
-        if as_json:
-            print_json({"epsilon": epsilon, "delta": delta, "rho": str(largest), "rho_decimal": float(largest)})
-        else:
-            out.print(f"rho = {largest} (about {float(largest):.6g}) gives at most epsilon {epsilon} at delta {delta}.")
+        budget = rho_of_epsilon(epsilon, delta)
+        show_answer(budget, lambda: _show_rho(budget), as_json=as_json)
         return
     assert rho is not None
-    number = number_of(rho, "rho")
-    ways = epsilons(number, chance)
-    if as_json:
-        print_json({"rho": str(number), "delta": str(chance)} | ways)
-        return
-    _table(ways)
-    out.print(f"\nrho = {number} at delta = {delta}; every figure is rounded up.")
+    answer = epsilon_of_rho(rho, delta)
+    show_answer(answer, lambda: _show_epsilons(answer, delta), as_json=as_json)
 
 
 @app.command()
@@ -142,28 +126,19 @@ def release(
     as_json: Json = False,
 ) -> None:
     """The cost of a release, composed anew from its measurements, with its privacy loss distribution."""
-    plan = read_plan(read_manifest(folder)["plan"])
-    chance = number_of(delta, "delta")
+    answer = account_release(folder, delta)
+    show_answer(answer, lambda: show_release(answer, delta), as_json=as_json)
+
+
+def show_release(answer: ReleaseAccount, delta: str) -> None:
+    """The cost of a release, in every way that it can be stated."""
+    plan, ways, bracket = answer.plan, answer.epsilons, answer.loss_distribution
     if not plan.has_loss:
-        if as_json:
-            print_json({"loss": None})
-        else:
-            out.print("No privacy loss is accounted for: this release promises no differential privacy.")
+        out.print("No privacy loss is accounted for: this release promises no differential privacy.")
         return
-    result: dict[str, Any] = {"loss": plan.loss.as_dict(), "neighbours": plan.neighbours.value, "delta": str(chance)}
-    if not isinstance(plan.loss, ZCDP):
-        if as_json:
-            print_json(result)
-        else:
-            holds = "; it holds with delta = 0" if isinstance(plan.loss, PureDP) else ""
-            out.print(f"{plan.loss} ({plan.neighbours.value}){holds}.")
-        return
-    ways = epsilons(plan.loss.rho, chance)
-    # Groups that overlap and are unlike have no distribution that we could compute; the bounds above hold all the same.
-    bracket = None if plan.families else event_epsilon_bracket(plan.event, plan.neighbours, chance)
-    if as_json:
-        distribution = None if bracket is None else {"lower": bracket.optimistic, "upper": bracket.pessimistic}
-        print_json(result | ways | {"privacy_loss_distribution": distribution})
+    if ways is None:
+        holds = "; it holds with delta = 0" if isinstance(plan.loss, PureDP) else ""
+        out.print(f"{plan.loss} ({plan.neighbours.value}){holds}.")
         return
     _table(ways)
     if bracket is None:
@@ -176,5 +151,15 @@ def release(
     out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up.")
 
 
-def _table(ways: dict[str, float]) -> None:
+def _show_rho(answer: RhoOfEpsilon) -> None:
+    text = f"rho = {answer.rho} (about {float(answer.rho):.6g})"
+    out.print(f"{text} gives at most epsilon {answer.epsilon} at delta {answer.delta}.")
+
+
+def _show_epsilons(answer: EpsilonOfRho, delta: str) -> None:
+    _table(answer.epsilons)
+    out.print(f"\nrho = {answer.rho} at delta = {delta}; every figure is rounded up.")
+
+
+def _table(ways: Mapping[str, float]) -> None:
     table(["epsilon ", "by"], [(up(value, 4), WORDS[name]) for name, value in ways.items()])

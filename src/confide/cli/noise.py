@@ -7,20 +7,12 @@ from typing import Annotated
 
 import typer
 
-from confide.cli.show import Json, out, print_json, table
-from confide.exact import as_delta
+from confide.cli.show import Json, out, show_answer, table
 from confide.noise import CountNoise, EpsilonDelta, FiniteDistribution, epsilon_delta
-from confide.noise.fitting import NoiseKind, make_noise
-from confide.noise.max_entropy import symmetric_row
+from confide.noise.fitting import NoiseKind
+from confide.noise.law_answers import noise_law, noise_margin, noise_probabilities, noise_quantile
 from confide.privacy import Neighbours
-from confide.risk.noise_comparison import (
-    Setting,
-    changed_counts,
-    float_above,
-    margin_driven,
-    risk_driven,
-    utility_driven,
-)
+from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise, float_above
 
 app = typer.Typer(help="The noise laws: probabilities, quantiles, noise margins, promises.", no_args_is_help=True)
 
@@ -37,17 +29,14 @@ _TITLES = {
     NoiseKind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
 }
 
-LARGEST_ROW = 50
-"""Perturbation tables have bounds of this order; a wider row would be no cell key noise."""
-
 
 def _law(kind: NoiseKind, sigma2: str | None, epsilon: str | None, bound: int | None) -> CountNoise:
-    wanted, other = (epsilon, sigma2) if kind.by_epsilon else (sigma2, epsilon)
-    if wanted is None or other is not None:
+    parameter, other = (epsilon, sigma2) if kind.by_epsilon else (sigma2, epsilon)
+    if parameter is None or other is not None:
         raise typer.BadParameter(f"{kind.value} takes {'--epsilon' if kind.by_epsilon else '--sigma2'}")
     if kind.bounded != (bound is not None):
         raise typer.BadParameter(f"{kind.value} takes {'a' if kind.bounded else 'no'} --bound")
-    return make_noise(kind, wanted, bound)
+    return noise_law(kind, sigma2=sigma2, epsilon=epsilon, bound=bound)
 
 
 @app.command()
@@ -65,11 +54,11 @@ def pmf(
         points = [int(point) for point in at.split(",")]
     except ValueError:
         raise typer.BadParameter("--at takes whole numbers, separated by commas") from None
-    rows = [{"x": x, "pmf": chosen.pmf(x), "cdf": chosen.cdf(x)} for x in points]
-    if as_json:
-        print_json({"law": chosen.as_dict(), "at": rows, "pmf": [row["pmf"] for row in rows]})
-        return
-    table(["x ", "P(noise = x) ", "P(noise ≤ x) "], [(r["x"], f"{r['pmf']:.10g}", f"{r['cdf']:.10g}") for r in rows])
+    answer = noise_probabilities(chosen, points)
+    rows = [
+        (x, f"{pmf:.10g}", f"{cdf:.10g}") for x, pmf, cdf in zip(answer.values, answer.pmf, answer.cdf, strict=True)
+    ]
+    show_answer(answer, lambda: table(["x ", "P(noise = x) ", "P(noise ≤ x) "], rows), as_json=as_json)
 
 
 @app.command()
@@ -82,12 +71,9 @@ def quantile(
     as_json: Json = False,
 ) -> None:
     """The smallest value that the noise stays at or below with a probability."""
-    chosen = _law(law, sigma2, epsilon, bound)
-    value = chosen.quantile(probability)
-    if as_json:
-        print_json({"law": chosen.as_dict(), "probability": probability, "quantile": value})
-    else:
-        out.print(f"The noise is at most {value} with probability {probability}.")
+    answer = noise_quantile(_law(law, sigma2, epsilon, bound), probability)
+    text = f"The noise is at most {answer.quantile} with probability {probability}."
+    show_answer(answer, lambda: out.print(text), as_json=as_json)
 
 
 @app.command()
@@ -100,15 +86,9 @@ def margin(
     as_json: Json = False,
 ) -> None:
     """The noise margin: the smallest distance from zero that the noise keeps within with a probability."""
-    chosen = _law(law, sigma2, epsilon, bound)
-    value = chosen.noise_margin(probability)
-    if as_json:
-        variance = chosen.variance()
-        print_json({"law": chosen.as_dict(), "probability": probability, "noise_margin": value, "variance": variance})
-    else:
-        out.print(
-            f"The noise is within ±{value} with probability {probability}; its variance is {chosen.variance():.6g}."
-        )
+    answer = noise_margin(_law(law, sigma2, epsilon, bound), probability)
+    text = f"The noise is within ±{answer.noise_margin} with probability {probability}"
+    show_answer(answer, lambda: out.print(f"{text}; its variance is {answer.variance:.6g}."), as_json=as_json)
 
 
 @app.command()
@@ -129,49 +109,41 @@ def compare(
 
     The last row of a perturbation table is compared with them where a variance and a bound are given.
     """
-    chosen = [name for name, given in (("variance", variance), ("margin", margin), ("epsilon", epsilon)) if given]
-    if len(chosen) != 1 or (bound is None) != (epsilon is not None):
+    given = [name for name, value in (("variance", variance), ("margin", margin), ("epsilon", epsilon)) if value]
+    if len(given) != 1 or (bound is None) != (epsilon is not None):
         raise typer.BadParameter("give --variance and --bound, or --margin and --bound, or --epsilon")
-    changed, allowed = changed_counts(measurements, neighbours), as_delta(delta)
-    if epsilon is not None:
-        settings = risk_driven(epsilon, allowed, changed)
-    else:
-        assert bound is not None
-        if variance is not None:
-            rows = [_table_row(bound, variance)] if bound <= LARGEST_ROW else []
-            settings = utility_driven(variance, bound, changed, allowed, rows)
-        else:
-            assert margin is not None
-            settings = margin_driven(margin, level, bound, changed, allowed)
-    if as_json:
-        listed = [setting.as_dict() | {"name": _name(setting.noise)} for setting in settings]
-        print_json({"driven_by": chosen[0], "changed": changed, "delta": str(allowed), "distributions": listed})
-        return
+    answer = compare_noise(
+        variance=variance,
+        margin=margin,
+        epsilon=epsilon,
+        bound=bound,
+        level=level,
+        delta=delta,
+        measurements=measurements,
+        neighbours=neighbours,
+    )
+    show_answer(answer, lambda: show_comparison(answer, delta), as_json=as_json)
+
+
+def show_comparison(answer: NoiseComparison, delta: str) -> None:
+    """A row for each kind of noise."""
     heads = ["distribution", "parameter", "V ", "D ", "one count: ε, δ ", "programme: ε, δ "]
-    table(heads, [_row(setting) for setting in settings])
-    counts = "one count" if changed == 1 else f"{changed:,} counts"
+    table(heads, [_row(setting) for setting in answer.settings])
+    counts = "one count" if answer.changed == 1 else f"{answer.changed:,} counts"
     out.print(
         f"A record changes {counts} by one. V is the variance, D the largest noise. ε and δ are for independent noise "
         f"in every count, rounded up; δ above {delta} is what no ε takes away. Truncated noise has no pure loss and no "
-        "ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε and δ."
+        "ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε and δ. "
+        "Noise of a perturbation table is charged to no ledger."
     )
-    if any(isinstance(setting.noise, FiniteDistribution) for setting in settings):
+    if any(isinstance(setting.noise, FiniteDistribution) for setting in answer.settings):
         out.print(
             "The p-table row is the truncated Gaussian: of all noise with this variance and bound that of largest "
             "entropy. Its digits are those of a perturbation table, in floating point."
         )
 
 
-def _table_row(bound: int, variance: str) -> FiniteDistribution:
-    """The last row of the perturbation table with D and V, its floating-point probabilities taken as they are."""
-    return FiniteDistribution.symmetric(Fraction(p) for p in symmetric_row(bound, variance).probabilities)
-
-
-def _name(noise: CountNoise) -> str:
-    return "perturbation-table" if isinstance(noise, FiniteDistribution) else noise.name
-
-
-def _row(setting: Setting) -> tuple[str, ...]:
+def _row(setting: NoiseSetting) -> tuple[str, ...]:
     noise, law = setting.noise, setting.noise.as_dict()
     letters = {"epsilon": "ε", "sigma2": "σ²"}
     parameter = [f"{letter} {float(Fraction(law[key])):.5g}" for key, letter in letters.items() if key in law]

@@ -3,144 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from math import inf, prod
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from confide.cli.show import Json, Plots, number, out, print_json, table, write
+from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability
-from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours
 from confide.report.charts import Chart, chart
+from confide.risk import bayes as answer_bayes
 from confide.risk.bayesian import sequential as curves
-from confide.risk.bayesian.evidence import Comparison, LawComparison, compare, gaussian_for, geometric_for
-from confide.risk.bayesian.one_level import assess, checked_value, risk_at
-from confide.risk.bayesian.sequential import Together, combined, combined_risk_at, in_sequence
-
-# The answers of ``confide risk bayes`` on a terminal, and their pictures.
-
-
-Rows = list[dict[str, Any]]
-
-
-def show_adversaries(
-    laws: Sequence[NoiseDistribution], rows: Rows, limit: float, neighbours: Neighbours, known: int
-) -> None:
-    """What each adversary can expect, in one table."""
-    for law in laws:
-        out.print(f"[bold]{law.title} noise, {law.parameter_name} {float(law.parameter):.6g}[/] ({neighbours.value}).")
-    others = "nobody else is" if not known else f"{known:,} other is" if known == 1 else f"{known:,} others are"
-    seen = "The noisy count is seen" if len(laws) == 1 else f"{len(laws)} noisy counts of the cell are seen"
-    out.print(f"{seen}; {others} known to be in the cell. Is the target in it?\n")
-    lines = [
-        (
-            row["prior"],
-            _probability(row["marginal_posterior"]),
-            f"{row['risk']:.4f}",
-            _threshold(row),
-            *(_probability(row[key]) for key in ("correct_given_1", "correct_given_0", "average_accuracy")),
-        )
-        for row in rows
-    ]
-    columns = ["prior ", "posterior if in ", "risk R ", "decides “in” ", "right if in ", "right if not "]
-    table([*columns, "right on average "], lines)
-    out.print()
-    out.print("Posterior: what is expected if the target is in the cell; R is that over the prior.")
-    most = f"{limit:.6g}" if limit < inf else "one over it"
-    out.print(f"No prior makes R more than {most}. An even posterior decides “not in”.")
-    best = [row for row in rows if row["average_accuracy"] is not None]
-    if best and all(row["average_accuracy"] - _guess(row) < 5e-4 for row in best):
-        out.print("Decisions are hardly better than the prior alone would make them.")
-    if neighbours is Neighbours.CHANGE_ONE:
-        out.print("Who knows the target to be in one of two cells sees both counts, which is as good as two releases.")
-
-
-def show_released(rows: Rows, seen: Rows, releases: int) -> None:
-    """The posterior at what was released."""
-    out.print()
-    if releases > 1:
-        for row, found in zip(rows, seen, strict=True):
-            lines = [
-                (s["released"], _probability(s["prior"]), _probability(s["posterior"]), f"{s['risk_at']:.4f}")
-                for s in found["steps"]
-            ]
-            table(["released ", "belief before ", "after ", "R′ "], lines, title=f"Prior {row['prior']}")
-            out.print(f"All together: R′ = {found['risk_at']:.4f}, the product.\n")
-        return
-    lines = []
-    for row, found in zip(rows, seen, strict=True):
-        parts = [
-            found[key] if isinstance(found[key], list) else [found[key]] for key in ("released", "posterior", "risk_at")
-        ]
-        lines += [
-            (value, row["prior"], _probability(after), f"{ratio:.4f}")
-            for value, after, ratio in zip(*parts, strict=True)
-        ]
-    table(["released ", "prior ", "posterior ", "R′ "], lines)
-
-
-def draw(
-    folder: Path, comparisons: Sequence[Comparison], priors: Sequence[str], neighbours: Neighbours, gaussian: bool
-) -> list[Path]:
-    """Figures 1, 2, 3 of the paper, and 7 where there are several counts."""
-    shown = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
-    first = comparisons[0]
-    released = curves.by_released(first, shown)
-    pictures: dict[str, Callable[[], Chart]] = {
-        f"{name}.svg": partial(chart, f"bayes-{name}", released)
-        for name in ("posterior-by-released", "risk-by-released")
-    }
-    if gaussian:
-        assert isinstance(first, LawComparison)
-        chosen = float((first.rho or Fraction(0)) * (2 if neighbours is Neighbours.CHANGE_ONE else 1))
-        over = curves.by_rho(shown, neighbours)
-        rhos = [row["rho"] for row in over]
-        inside = min(rhos) <= chosen <= max(rhos)
-        mark = [{"rho": chosen, "name": f"ρ {chosen:.3g}"}] if inside else []
-        pictures |= {
-            f"{name}.svg": partial(chart, f"bayes-{name}", over, chosen=mark)
-            for name in ("posterior-by-rho", "risk-by-rho", "right-by-rho", "average-by-rho")
-        }
-    if len(comparisons) > 1:
-        levels = curves.by_levels(comparisons, shown)
-        pictures |= {
-            f"{name}.svg": partial(chart, f"bayes-{name}", levels) for name in ("posterior-by-levels", "risk-by-levels")
-        }
-    return write(folder, pictures)
-
-
-def _threshold(row: dict[str, Any]) -> str:
-    if row["decides"] == "from":
-        return f"from {row['threshold']:,} on"
-    return str(row["decides"])
-
-
-def _guess(row: dict[str, Any]) -> float:
-    prior = float(Fraction(row["prior"]))
-    return max(prior, 1 - prior)
-
-
-def _probability(value: float | None) -> str:
-    if value is None:
-        return "not computed"
-    return f"{value:.6f}" if value >= 1e-4 or value == 0 else f"{value:.3g}"
-
-
-_SMALLEST, _LARGEST = Fraction(1, 10**11), Fraction(10**4)
-
-
-class NoiseLaw(StrEnum):
-    """The laws that have a budget."""
-
-    DISCRETE_GAUSSIAN = "discrete-gaussian"
-    GEOMETRIC = "geometric"
+from confide.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer, BudgetedLaw
+from confide.risk.bayesian.evidence import LawEvidence
+from confide.risk.bayesian.one_level import checked_value
 
 
 def bayes(
@@ -152,7 +32,7 @@ def bayes(
         list[str] | None,
         typer.Option("--released", metavar="COUNT", help="A released count, or several: 3, or -1,0,2; repeatable."),
     ] = None,
-    law: Annotated[NoiseLaw, typer.Option("--law", help="The noise.")] = NoiseLaw.DISCRETE_GAUSSIAN,
+    law: Annotated[BudgetedLaw, typer.Option("--law", help="The noise.")] = BudgetedLaw.DISCRETE_GAUSSIAN,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="The ε of the count; for geometric noise.")] = None,
     neighbours: Annotated[
         Neighbours, typer.Option("--neighbours", help="What the budget compares; change-one has more noise.")
@@ -168,134 +48,123 @@ def bayes(
     as_json: Json = False,
 ) -> None:
     """What an adversary who knows everyone else learns about one person from a noisy count."""
-    laws = [_law(law, rho, epsilon, neighbours)]
-    laws += [gaussian_for(_budget(text, "also-rho"), neighbours) for text in also_rho or ()]
     priors = [probability(text, "--prior") for text in prior or ["1/2"]]
-    comparisons = [compare(each) for each in laws]
-    values = [value for text in released or () for value in _values(text)]
-    rows = _expected(comparisons, priors, known_count)
-    limit = prod(comparison.limit for comparison in comparisons)
-    seen = _seen(comparisons, priors, values, known_count) if values else []
-    drawn = (
-        [] if plots is None else draw(plots, comparisons, prior or [], neighbours, law is NoiseLaw.DISCRETE_GAUSSIAN)
+    answer = answer_bayes(
+        rho,
+        priors,
+        [count for text in released or () for count in _counts(text)],
+        epsilon=epsilon,
+        law=law,
+        neighbours=neighbours,
+        known_count=known_count,
+        also_rho=also_rho or (),
     )
-    if as_json:
-        head: dict[str, Any] = {
-            "laws": [each.as_dict() for each in laws],
-            "neighbours": neighbours.value,
-            "known_count": known_count,
-            "risk_limit": limit if limit < inf else None,
-        }
-        for row, more in zip(rows, seen or [{}] * len(rows), strict=True):
-            row.update(more)
-        if drawn:
-            head["plots"] = [str(path) for path in drawn]
-        print_json(head | (rows[0] if len(rows) == 1 else {"adversaries": rows}))
-        return
-    show_adversaries(laws, rows, limit, neighbours, known_count)
-    if seen:
-        show_released(rows, seen, len(laws))
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
+    gaussian = law is BudgetedLaw.DISCRETE_GAUSSIAN
+    drawn = [] if plots is None else draw(plots, answer, prior or [], gaussian=gaussian)
+    show_answer(answer, lambda: show_beliefs(answer), as_json=as_json, drawn=drawn)
 
 
-def _expected(comparisons: Sequence[Comparison], priors: Sequence[Fraction], known: int) -> list[dict[str, Any]]:
-    """What is expected over releases, for each prior."""
-    rows: list[dict[str, Any]] = []
-    if len(comparisons) == 1:
-        for found in assess(comparisons[0], priors):
-            smallest = found.decision.region.smallest
-            rows.append(
-                {
-                    "prior": str(found.prior),
-                    "marginal_posterior": found.marginal_posterior,
-                    "risk": found.risk,
-                    "threshold": None if smallest is None else smallest + known,
-                    "decides": found.decision.region.kind,
-                    "correct_given_1": found.decision.given_1,
-                    "correct_given_0": found.decision.given_0,
-                    "average_accuracy": found.decision.average,
-                }
-            )
-        return rows
-    together = Together(comparisons)
-    for total in combined(comparisons, priors):
-        p = total.prior
-        right = together.decide(p)
-        rows.append(
-            {
-                "prior": str(p),
-                "marginal_posterior": total.marginal_posterior,
-                "risk": total.risk,
-                "threshold": None,
-                "decides": "together",
-                "correct_given_1": right and right[0],
-                "correct_given_0": right and right[1],
-                "average_accuracy": right and float(p) * right[0] + float(1 - p) * right[1],
-            }
+def show_beliefs(answer: BayesAnswer) -> None:
+    """What each adversary can expect, and what they believe after what was released."""
+    _show_expected(answer)
+    if all(adversary.belief is not None for adversary in answer.adversaries):
+        out.print()
+        if len(answer.laws) > 1:
+            _show_sequence(answer.adversaries)
+        else:
+            _show_released(answer.adversaries)
+
+
+def _show_expected(answer: BayesAnswer) -> None:
+    neighbours, known, laws = answer.neighbours, answer.known_count, answer.laws
+    for law in laws:
+        out.print(f"[bold]{law.title} noise, {law.parameter_name} {float(law.parameter):.6g}[/] ({neighbours.value}).")
+    others = "nobody else is" if not known else f"{known:,} other is" if known == 1 else f"{known:,} others are"
+    counts = "The noisy count is seen" if len(laws) == 1 else f"{len(laws)} noisy counts of the cell are seen"
+    out.print(f"{counts}; {others} known to be in the cell. Is the target in it?\n")
+    rows = [
+        (
+            adversary.prior,
+            _probability(adversary.marginal_posterior),
+            f"{adversary.risk:.4f}",
+            adversary.decides if adversary.decides != "from" else f"from {adversary.threshold:,} on",
+            _probability(adversary.correct_given_1),
+            _probability(adversary.correct_given_0),
+            _probability(adversary.average_accuracy),
         )
-    return rows
+        for adversary in answer.adversaries
+    ]
+    columns = ["prior ", "posterior if in ", "risk R ", "decides “in” ", "right if in ", "right if not "]
+    table([*columns, "right on average "], rows)
+    out.print()
+    out.print("Posterior: what is expected if the target is in the cell; R is that over the prior.")
+    most = f"{answer.risk_limit:.6g}" if answer.risk_limit < inf else "one over it"
+    out.print(f"No prior makes R more than {most}. An even posterior decides “not in”.")
+    gains = [adversary.gain for adversary in answer.adversaries if adversary.gain is not None]
+    if gains and max(gains) < 5e-4:
+        out.print("Decisions are hardly better than the prior alone would make them.")
+    if neighbours is Neighbours.CHANGE_ONE:
+        out.print("Who knows the target to be in one of two cells sees both counts, which is as good as two releases.")
 
 
-def _seen(
-    comparisons: Sequence[Comparison], priors: Sequence[Fraction], values: Sequence[int], known: int
-) -> list[dict[str, Any]]:
-    """Posterior and R' at what was released, for each prior: a number for one value, a list for several."""
-    if len(comparisons) == 1:
-        ratios = risk_at(comparisons[0], priors, values, known)
-        lines = [[float(ratio) for ratio in line] for line in ratios]
-        return [
-            {
-                "released": _one(list(values)),
-                "posterior": _one([float(p) * ratio for ratio in line]),
-                "risk_at": _one(line),
-            }
-            for p, line in zip(priors, lines, strict=True)
+def _show_sequence(adversaries: Sequence[BayesAdversary]) -> None:
+    for adversary in adversaries:
+        assert adversary.belief is not None
+        rows = [
+            (step.released, _probability(step.prior), _probability(step.posterior), f"{step.risk_at:.4f}")
+            for step in adversary.belief.steps
         ]
-    counts = [known] * len(comparisons)
-    result = []
-    for p, ratio in zip(priors, combined_risk_at(comparisons, priors, values, counts), strict=True):
-        steps = in_sequence(comparisons, p, values, counts)
-        result.append(
-            {
-                "released": list(values),
-                "posterior": float(p) * float(ratio),
-                "risk_at": float(ratio),
-                "steps": [
-                    {"released": s.released, "prior": s.prior, "posterior": s.posterior, "risk_at": s.risk_at}
-                    for s in steps
-                ],
-            }
-        )
-    return result
+        table(["released ", "belief before ", "after ", "R′ "], rows, title=f"Prior {adversary.prior}")
+        out.print(f"All together: R′ = {adversary.belief.risk_at[0]:.4f}, the product.\n")
 
 
-def _one(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values
+def _show_released(adversaries: Sequence[BayesAdversary]) -> None:
+    rows = []
+    for adversary in adversaries:
+        belief = adversary.belief
+        assert belief is not None
+        rows += [
+            (count, adversary.prior, _probability(posterior), f"{ratio:.4f}")
+            for count, posterior, ratio in zip(belief.released, belief.posterior, belief.risk_at, strict=True)
+        ]
+    table(["released ", "prior ", "posterior ", "R′ "], rows)
 
 
-def _law(law: NoiseLaw, rho: str | None, epsilon: str | None, neighbours: Neighbours) -> NoiseDistribution:
-    gaussian = law is NoiseLaw.DISCRETE_GAUSSIAN
-    wanted, other = (rho, epsilon) if gaussian else (epsilon, rho)
-    name = "rho" if gaussian else "epsilon"
-    if wanted is None or other is not None:
-        raise ParameterError(
-            "no-budget",
-            f"{law.value} noise is given by --{name} alone",
-            where=Place(path=f"--{name}"),
-            found="none" if wanted is None else "--rho and --epsilon",
-            expected=f"--{name} with an exact number",
-            remedy=f"give --{name}" + ("" if gaussian or rho is None else " in place of --rho"),
-        )
-    value = _budget(wanted, name)
-    return gaussian_for(value, neighbours) if gaussian else geometric_for(value, neighbours)
+def draw(folder: Path, answer: BayesAnswer, priors: Sequence[str], *, gaussian: bool) -> list[Path]:
+    """Figures 1, 2, 3 of the paper, and 7 where there are several counts."""
+    drawn_priors = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
+    first = answer.evidence[0]
+    released = curves.by_released(first, drawn_priors)
+    pictures: dict[str, Callable[[], Chart]] = {
+        f"{name}.svg": partial(chart, f"bayes-{name}", released)
+        for name in ("posterior-by-released", "risk-by-released")
+    }
+    if gaussian:
+        assert isinstance(first, LawEvidence)
+        chosen = float((first.rho or Fraction(0)) * (2 if answer.neighbours is Neighbours.CHANGE_ONE else 1))
+        over = curves.by_rho(drawn_priors, answer.neighbours)
+        rhos = [row["rho"] for row in over]
+        inside = min(rhos) <= chosen <= max(rhos)
+        mark = [{"rho": chosen, "name": f"ρ {chosen:.3g}"}] if inside else []
+        pictures |= {
+            f"{name}.svg": partial(chart, f"bayes-{name}", over, chosen=mark)
+            for name in ("posterior-by-rho", "risk-by-rho", "right-by-rho", "average-by-rho")
+        }
+    if len(answer.evidence) > 1:
+        levels = curves.by_levels(answer.evidence, drawn_priors)
+        pictures |= {
+            f"{name}.svg": partial(chart, f"bayes-{name}", levels) for name in ("posterior-by-levels", "risk-by-levels")
+        }
+    return write(folder, pictures)
 
 
-def _budget(text: str, name: str) -> Fraction:
-    return number(text, name, _SMALLEST, _LARGEST)
+def _probability(value: float | None) -> str:
+    if value is None:
+        return "not computed"
+    return f"{value:.6f}" if value >= 1e-4 or value == 0 else f"{value:.3g}"
 
 
-def _values(text: str) -> list[int]:
+def _counts(text: str) -> list[int]:
     try:
         return [checked_value(int(part)) for part in text.split(",")]
     except ValueError:

@@ -2,245 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from confide.cli.show import Json, Plots, out, print_json, table, write
-from confide.errors import Finding, InputError, ParameterError, Place
-from confide.exact import exact
+from confide.cli.show import Json, Plots, out, show_answer, table, write
+from confide.errors import ParameterError, Place
 from confide.report.charts import Chart, chart
+from confide.risk import areas as answer_areas
+from confide.risk import averaging as answer_averaging
+from confide.risk import bound as answer_bound
 from confide.risk.bounded_noise import withstanding as curves
-from confide.risk.bounded_noise.averaging import (
-    Count,
-    Optimum,
-    Representations,
-    Single,
-    Target,
-    parse_target,
-    representations,
-    target_name,
-    triples,
+from confide.risk.bounded_noise.averaging import Optimum, Single, target_name
+from confide.risk.bounded_noise.noise_rows import LEVEL, success_probability
+from confide.risk.bounded_noise.programme_risks import (
+    AreasAnswer,
+    AveragingAnswer,
+    AveragingRisk,
+    BoundAnswer,
+    TargetAveraging,
 )
-from confide.risk.bounded_noise.bound import BoundRisk, bound_risk
-from confide.risk.bounded_noise.noise_rows import LEVEL, Model, laplace_epsilon, success_probability, variance_needed
-from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound, exceedance
-from confide.risk.bounded_noise.static_programme import Programme, Rule, load_programme
+from confide.risk.bounded_noise.small_areas import SizeClass, read_populations
+from confide.risk.bounded_noise.static_programme import BreakdownRule
 
-# The answers of ``confide risk`` on a terminal, and their pictures.
-
-
-Rows = list[dict[str, Any]]
-KINDS = {"with_spsn": "same members, same noise", "without_spsn": "noise of its own in every table"}
 _VARIANCES = (0.5, 50.0)
 _EPSILONS = (0.1, 3.0)
-
-
-def show_bound(risk: BoundRisk, available: int) -> None:
-    """The chance of one triple, the triples that are needed, and what there is."""
-    row = risk.row
-    out.print(f"[bold]Noise within ±{row.bound}, variance {row.variance:.4g}.[/]")
-    if not row.attained:
-        limit = float(row.variance_limit)
-        out.print(f"  A variance of {limit:g} is more than this bound allows: the noise is uniform.")
-    rows = [
-        ("a triple F + M = T reveals the bound with probability", f"{risk.p1:.3g}"),
-        (f"triples that reveal it with probability {risk.level:g}", _large(risk.log10_m, risk.m)),
-        ("triples that the programme has", f"{available:,}"),
-        ("probability that they reveal it", _chance(risk.revealed(available))),
-        ("triples expected to give their counts away, if it is known", f"{risk.expected_exact(available):.2g}"),
-    ]
-    table(["", " "], rows)
-    safe = risk.m > available
-    verdict = "[bold green]The bound is protected[/]" if safe else "[bold red]The bound is not protected[/]"
-    out.print(f"{verdict} at the level {risk.level:g}.")
-
-
-def averaging_rows(found: Mapping[str, Mapping[Target, Representations]], optimum: Optimum, confidence: float) -> Rows:
-    """Every statistic with its representations, with SPSN and without, riskiest first."""
-    first = found["with_spsn"]
-    targets = sorted(
-        first.keys() | found["without_spsn"].keys(),
-        key=lambda goal: (
-            first[goal].mean(optimum).ratio if goal in first else found["without_spsn"][goal].mean(optimum).ratio,
-            target_name(goal),
-        ),
-    )
-    return [
-        {"target": target_name(goal), "levels": sorted(goal)}
-        | {kind: _numbers(found[kind][goal], optimum, confidence) if goal in found[kind] else None for kind in KINDS}
-        for goal in targets
-    ]
-
-
-def _numbers(item: Representations, optimum: Optimum, confidence: float) -> dict[str, Any]:
-    result: dict[str, Any] = {"t": item.t, "k": item.k, "k_over_t2": item.mean(Optimum.ALL).ratio}
-    for kind in Optimum:
-        if kind is Optimum.ALL:
-            continue
-        mean = item.mean(kind)
-        result[kind.value] = {"t": mean.t, "k": mean.k, "k_over_t2": mean.ratio}
-    ratio = item.mean(optimum).ratio
-    needed = variance_needed(ratio, confidence)
-    result["V_needed"] = needed
-    result["V_needed_chebyshev"] = variance_needed(ratio, confidence, Model.CHEBYSHEV)
-    result["epsilon_allowed"] = laplace_epsilon(needed)
-    return result
-
-
-def show_averaging(
-    programme: Programme, rows: Rows, rule: Rule, areas: Mapping[str, int], top: int, confidence: float
-) -> None:
-    """The riskiest statistics, and the variance that averaging asks for."""
-    where = ", ".join(f"{number:,} {name}" for name, number in areas.items())
-    out.print(f"[bold]{programme.title or programme.id}[/], rule {rule.value}{', ' + where if where else ''}.\n")
-    for kind, title in KINDS.items():
-        listed = sorted((row for row in rows if row[kind]), key=lambda row: row[kind]["V_needed"], reverse=True)[:top]
-        shown = [
-            (
-                row["target"],
-                f"{row[kind]['t']:,}",
-                _short(row[kind]["k"]),
-                f"{row[kind]['greedy']['k_over_t2']:.4g}",
-                f"{row[kind]['prefix']['k_over_t2']:.4g}",
-                f"{row[kind]['inverse-variance']['k_over_t2']:.4g}",
-                f"{row[kind]['V_needed']:.3f}",
-                f"{row[kind]['epsilon_allowed']:.3f}",
-            )
-            for row in listed
-        ]
-        columns = ["statistic", "t ", "k ", "k/t²: greedy ", "prefix ", "weighted ", "V from ", "ε to "]
-        table(columns, shown, title=title[0].upper() + title[1:])
-        out.print()
-    worst = min((row["with_spsn"]["greedy"]["k_over_t2"] for row in rows if row["with_spsn"]), default=1.0)
-    chances = ", ".join(f"{success_probability(v, worst):.0%} at V {v}" for v in (1, 2, 3, 5))
-    out.print(f"V and ε: for a probability of {confidence:g} to find the count. The riskiest is found with {chances}.")
-
-
-def show_areas(
-    number: int, bound: int, needed: float, chances: Mapping[str, float], rows: Rows, confidence: float
-) -> None:
-    """What ε keeps small areas close, and how many would be far off."""
-    out.print(f"{number:,} areas stay within ±{bound} with probability {confidence:g} from ε = {needed:.3f} on.")
-    shown = [(f"ε {text}", f"{chance:.3g}", f"{number * chance:,.3g}") for text, chance in chances.items()]
-    table(["", f"noise above {bound} ", "areas expected "], shown)
-    for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
-        of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
-        errors = list(dict.fromkeys(row["relative_error"] for row in of_epsilon))
-        sizes = list(dict.fromkeys((row["above"], row["to"], row["areas"]) for row in of_epsilon))
-        lines = []
-        for above, to, areas in sizes:
-            name = f"above {above:,}" if to is None else f"{above:,} to {to:,}"
-            counts = [row["expected"] for row in of_epsilon if (row["above"], row["to"]) == (above, to)]
-            lines.append((name, f"{areas:,}", *(f"{count:,.1f}" for count in counts)))
-        columns = ["people", "areas ", *(f"off by {error:.0%} " for error in errors)]
-        out.print()
-        table(columns, lines, title=f"Areas expected to be off by at least so much, ε = {epsilon:g}")
-
-
-def draw_bound(folder: Path, available: int, confidence: float) -> list[Path]:
-    """The heat map of triples that are needed (Figure 1)."""
-    return write(
-        folder,
-        {
-            "triples-needed.svg": lambda: chart(
-                "bounded-triples-needed", curves.bound_grid(confidence), available=available
-            )
-        },
-    )
-
-
-def draw_averaging(folder: Path, rows: Rows, confidence: float) -> list[Path]:
-    """The heat maps of success, over the variance and over ε (Figure 2)."""
-    marks = []
-    for kind, title in (("with_spsn", "with SPSN"), ("without_spsn", "without SPSN")):
-        worst = min((row[kind]["greedy"]["k_over_t2"] for row in rows if row[kind]), default=None)
-        if worst is not None and curves.RATIOS[0] < worst < curves.RATIOS[1]:
-            marks.append({"x": worst, "name": title})
-
-    def picture(parameter: str, span: tuple[float, float], title: str) -> Callable[[], Chart]:
-        return lambda: chart(
-            "bounded-averaging",
-            curves.success_cells(parameter, *span),
-            contours=curves.success_contours(parameter, confidence),
-            marks=marks,
-            quantity=title,
-        )
-
-    return write(
-        folder,
-        {
-            "averaging-variance.svg": picture("variance", _VARIANCES, "variance V"),
-            "averaging-epsilon.svg": picture("epsilon", _EPSILONS, "ε of a count with Laplace noise"),
-        },
-    )
-
-
-def draw_areas(
-    folder: Path, rows: Rows, programme: Programme, number: int, bound: int, confidence: float
-) -> list[Path]:
-    """Distortions by size (Figure 4), and the ε that a bound needs (Figure 5)."""
-    smallest = programme.geography[-1] if programme.geography else None
-    known = {code: areas[smallest] for code, areas in (programme.countries or {}).items()} if smallest else {}
-    named = {"all countries": sum(known.values())} if known else {}
-    if known:
-        extremes = (max(known, key=lambda code: known[code]), min(known, key=lambda code: known[code]))
-        named |= {code: known[code] for code in extremes}
-    if number not in named.values():
-        named["asked for"] = number
-    pictures: dict[str, Callable[[], Chart]] = {
-        "epsilon-by-bound.svg": lambda: chart(
-            "bounded-epsilon-by-bound", curves.epsilon_curves(named, confidence), chosen=bound
-        )
-    }
-    for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
-        of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
-        pictures[f"distortions-epsilon-{epsilon:g}.svg"] = partial(chart, "bounded-distortions", of_epsilon)
-    return write(folder, pictures)
-
-
-def read_sizes(path: Path) -> list[int]:
-    """Published sizes of areas: one whole number on each line."""
-    found = []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise InputError(_bad_sizes(path, None, "a file that cannot be read")) from None
-    for place, line in enumerate(lines, start=1):
-        text = line.strip()
-        if text and not (text.isascii() and text.isdigit() and len(text) < 12):
-            raise InputError(_bad_sizes(path, place, text[:40]))
-        if text:
-            found.append(int(text))
-    return found
-
-
-def _bad_sizes(path: Path, line: int | None, found: str) -> Finding:
-    return Finding(
-        code="bad-populations",
-        what="this is not a list of sizes",
-        where=Place(file=path.name, line=line),
-        found=found,
-        expected="a text file with one whole number on each line",
-        remedy="correct the file",
-    )
-
-
-def _short(value: int) -> str:
-    return f"{value:,}" if value < 100_000 else f"{value:.2e}".replace("e+0", "e")
-
-
-def _large(exponent: float, value: int) -> str:
-    return f"{value:,}" if exponent < 9 else f"about 10^{exponent:.1f}"
-
-
-def _chance(probability: float) -> str:
-    return "over 99.9 %" if probability > 0.999 else f"{100 * probability:.3g} %"
-
 
 ProgrammeName = Annotated[
     str, typer.Option("--programme", metavar="NAME", help="A programme that ships, or the path of a TOML file.")
@@ -257,7 +47,7 @@ LeaveOut = Annotated[
 ]
 Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
 RuleOption = Annotated[
-    Rule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
+    BreakdownRule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
 ]
 
 
@@ -269,7 +59,7 @@ def bound(
     country: Country = None,
     areas: Areas = None,
     unit: Unit = None,
-    rule: RuleOption = Rule.INNER_LEVELS,
+    rule: RuleOption = BreakdownRule.INNER_LEVELS,
     available: Annotated[
         int | None, typer.Option("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
     ] = None,
@@ -277,27 +67,24 @@ def bound(
     as_json: Json = False,
 ) -> None:
     """How many triples F + M = T reveal the largest noise, and what knowing it would give away."""
-    risk = bound_risk(largest, exact(variance, "-V"), level(alpha))
-    if available is None:
-        chosen = load_programme(programme)
-        count = Count(rule, same_noise=True, single=Single.MERGE, unit=unit)
-        available = triples(chosen, areas_of(chosen, country, areas), count)
-    drawn = [] if plots is None else draw_bound(plots, available, risk.level)
-    if as_json:
-        result = risk.as_dict() | {
-            "triples": available,
-            "revealed": risk.revealed(available),
-            "triples_given_away": risk.expected_exact(available),
-        }
-        print_json(_with(result, drawn))
-        return
-    show_bound(risk, available)
-    _say(drawn)
+    answer = answer_bound(
+        largest,
+        variance,
+        alpha=alpha,
+        programme=programme,
+        country=country,
+        areas=own_areas(areas),
+        unit=unit,
+        rule=rule,
+        available=available,
+    )
+    drawn = [] if plots is None else draw_bound(plots, answer)
+    show_answer(answer, lambda: show_bound(answer), as_json=as_json, drawn=drawn)
 
 
 def averaging(
     programme: ProgrammeName = "eu-2021",
-    rule: RuleOption = Rule.PLAIN,
+    rule: RuleOption = BreakdownRule.PLAIN,
     country: Country = None,
     areas: Areas = None,
     target: Annotated[
@@ -321,38 +108,20 @@ def averaging(
 
     With the same noise for the same members (SPSN) and without.
     """
-    chosen = load_programme(programme).leave_out(leave_out or ())
-    numbers = areas_of(chosen, country, areas)
-    kinds = {
-        "with_spsn": Count(rule, same_noise=True, single=single, unit=unit),
-        "without_spsn": Count(rule, same_noise=False, unit=unit),
-    }
-    wanted = [parse_target(text) for text in target or ()]
-    found = {
-        name: (
-            {goal: representations(chosen, numbers, count, goal)[goal] for goal in wanted}
-            if wanted
-            else representations(chosen, numbers, count)
-        )
-        for name, count in kinds.items()
-    }
-    confidence = level(alpha)
-    rows = averaging_rows(found, optimum, confidence)
-    drawn = [] if plots is None else draw_averaging(plots, rows, confidence)
-    if as_json:
-        head = {
-            "programme": chosen.id,
-            "rule": rule.value,
-            "country": country or chosen.country,
-            "areas": numbers,
-            "single": single.value,
-            "tables": len(chosen.of_unit(unit)),
-            "alpha": confidence,
-        }
-        print_json(_with(head | {"targets": rows}, drawn))
-        return
-    show_averaging(chosen, rows, rule, numbers, top, confidence)
-    _say(drawn)
+    answer = answer_averaging(
+        programme,
+        rule=rule,
+        country=country,
+        areas=own_areas(areas),
+        targets=target or (),
+        single=single,
+        optimum=optimum,
+        unit=unit,
+        leave_out=leave_out or (),
+        alpha=alpha,
+    )
+    drawn = [] if plots is None else draw_averaging(plots, answer)
+    show_answer(answer, lambda: show_averaging(answer, top), as_json=as_json, drawn=drawn)
 
 
 def areas(
@@ -369,33 +138,21 @@ def areas(
     as_json: Json = False,
 ) -> None:
     """What unbounded noise does to small areas: bounds that hold with some probability, and counts that are far off."""
-    epsilons = [exact(text, "--epsilon") for text in epsilon]
-    confidence = level(alpha)
-    sizes = [] if populations is None else read_sizes(populations)
-    chosen = load_programme(programme)
-    if number is None:
-        number = len(sizes) or chosen.areas(country).get(chosen.geography[-1] if chosen.geography else "", 1)
-    rows = [row.as_dict() for row in distortions(sizes, epsilons)] if sizes else []
-    drawn = [] if plots is None else draw_areas(plots, rows, chosen, number, bound, confidence)
-    needed = epsilon_for_bound(bound, number, confidence)
-    chances = {text: exceedance(value, bound) for text, value in zip(epsilon, epsilons, strict=True)}
-    if as_json:
-        result = {
-            "areas": number,
-            "bound": bound,
-            "alpha": confidence,
-            "epsilon_at_least": needed,
-            "exceeded": chances,
-            "size_classes": rows,
-        }
-        print_json(_with(result, drawn))
-        return
-    show_areas(number, bound, needed, chances, rows, confidence)
-    _say(drawn)
+    answer = answer_areas(
+        epsilon,
+        bound=bound,
+        programme=programme,
+        country=country,
+        number=number,
+        populations=[] if populations is None else read_populations(populations),
+        alpha=alpha,
+    )
+    drawn = [] if plots is None else draw_areas(plots, answer)
+    show_answer(answer, lambda: show_areas(answer), as_json=as_json, drawn=drawn)
 
 
-def areas_of(programme: Programme, country: str | None, texts: list[str] | None) -> dict[str, int]:
-    """The numbers of areas, from a country and from NAME=NUMBER as typed."""
+def own_areas(texts: list[str] | None) -> dict[str, int]:
+    """Numbers of areas, from NAME=NUMBER as typed."""
     own: dict[str, int] = {}
     for text in texts or ():
         name, equals, digits = text.partition("=")
@@ -409,18 +166,161 @@ def areas_of(programme: Programme, country: str | None, texts: list[str] | None)
                 remedy="correct --areas",
             )
         own[name] = int(digits)
-    return programme.areas(country, own)
+    return own
 
 
-def level(text: str) -> float:
-    """A confidence level as typed."""
-    return float(exact(text, "--alpha"))
+def show_bound(answer: BoundAnswer) -> None:
+    """The chance of one triple, the triples that are needed, and what there is."""
+    risk, row = answer.risk, answer.risk.row
+    out.print(f"[bold]Noise within ±{row.bound}, variance {row.variance:.4g}.[/]")
+    if not row.attained:
+        out.print(
+            f"  A variance of {float(row.variance_limit):g} is more than this bound allows: the noise is uniform."
+        )
+    rows = [
+        ("a triple F + M = T reveals the bound with probability", f"{risk.p1:.3g}"),
+        (f"triples that reveal it with probability {risk.level:g}", _large(risk.log10_m, risk.m)),
+        ("triples that the programme has", f"{answer.triples:,}"),
+        ("probability that they reveal it", _chance(answer.revealed)),
+        ("triples expected to give their counts away, if it is known", f"{answer.triples_given_away:.2g}"),
+    ]
+    table(["", " "], rows)
+    verdict = "[bold green]The bound is protected[/]" if answer.protected else "[bold red]The bound is not protected[/]"
+    out.print(f"{verdict} at the level {risk.level:g}.")
 
 
-def _with(result: dict[str, object], drawn: list[Path]) -> dict[str, object]:
-    return result | ({"plots": [str(path) for path in drawn]} if drawn else {})
+@dataclass(frozen=True)
+class NoiseSharing:
+    """Whether the same members have the same noise: a title, and which risks of an answer are meant."""
+
+    title: str
+    of: Callable[[TargetAveraging], AveragingRisk | None]
+
+    def risks(self, answer: AveragingAnswer) -> Iterator[tuple[TargetAveraging, AveragingRisk]]:
+        """The statistics that there are ways to have."""
+        for target in answer.targets:
+            risk = self.of(target)
+            if risk is not None:
+                yield target, risk
 
 
-def _say(drawn: list[Path]) -> None:
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
+WITH_SPSN = NoiseSharing("Same members, same noise", lambda target: target.with_spsn)
+WITHOUT_SPSN = NoiseSharing("Noise of its own in every table", lambda target: target.without_spsn)
+
+
+def show_averaging(answer: AveragingAnswer, top: int) -> None:
+    """The riskiest statistics, and the variance that averaging asks for."""
+    programme, where = answer.programme, ", ".join(f"{number:,} {name}" for name, number in answer.areas.items())
+    out.print(f"[bold]{programme.title or programme.id}[/], rule {answer.rule.value}{', ' + where if where else ''}.\n")
+    for kind in (WITH_SPSN, WITHOUT_SPSN):
+        listed = sorted(kind.risks(answer), key=lambda pair: pair[1].variance_needed, reverse=True)[:top]
+        rows = [
+            (
+                target_name(target.target),
+                f"{risk.representations.t:,}",
+                _short(risk.representations.k),
+                *(f"{risk.means[optimum].ratio:.4g}" for optimum in Optimum if optimum is not Optimum.ALL),
+                f"{risk.variance_needed:.3f}",
+                f"{risk.epsilon_allowed:.3f}",
+            )
+            for target, risk in listed
+        ]
+        columns = ["statistic", "t ", "k ", "k/t²: greedy ", "prefix ", "weighted ", "V from ", "ε to "]
+        table(columns, rows, title=kind.title)
+        out.print()
+    worst = min((risk.means[Optimum.GREEDY].ratio for _, risk in WITH_SPSN.risks(answer)), default=1.0)
+    chances = ", ".join(f"{success_probability(v, worst):.0%} at V {v}" for v in (1, 2, 3, 5))
+    text = f"V and ε: for a probability of {answer.level:g} to find the count."
+    out.print(f"{text} The riskiest is found with {chances}.")
+
+
+def show_areas(answer: AreasAnswer) -> None:
+    """What ε keeps small areas close, and how many would be far off."""
+    number, bound = answer.areas, answer.bound
+    text = f"{number:,} areas stay within ±{bound} with probability {answer.level:g}"
+    out.print(f"{text} from ε = {answer.epsilon_at_least:.3f} on.")
+    rows = [(f"ε {text}", f"{chance:.3g}", f"{number * chance:,.3g}") for text, chance in answer.exceeded.items()]
+    table(["", f"noise above {bound} ", "areas expected "], rows)
+    by_epsilon: dict[float, list[SizeClass]] = {}
+    for size_class in answer.size_classes:
+        by_epsilon.setdefault(size_class.epsilon, []).append(size_class)
+    for epsilon, classes in by_epsilon.items():
+        errors = list(dict.fromkeys(item.relative_error for item in classes))
+        lines = []
+        for above, to, areas in dict.fromkeys((item.above, item.to, item.areas) for item in classes):
+            name = f"above {above:,}" if to is None else f"{above:,} to {to:,}"
+            counts = [item.expected for item in classes if (item.above, item.to) == (above, to)]
+            lines.append((name, f"{areas:,}", *(f"{count:,.1f}" for count in counts)))
+        columns = ["people", "areas ", *(f"off by {error:.0%} " for error in errors)]
+        out.print()
+        table(columns, lines, title=f"Areas expected to be off by at least so much, ε = {epsilon:g}")
+
+
+def draw_bound(folder: Path, answer: BoundAnswer) -> list[Path]:
+    """The heat map of triples that are needed (Figure 1)."""
+    available, level = answer.triples, answer.risk.level
+    return write(
+        folder,
+        {"triples-needed.svg": lambda: chart("bounded-triples-needed", curves.bound_grid(level), available=available)},
+    )
+
+
+def draw_averaging(folder: Path, answer: AveragingAnswer) -> list[Path]:
+    """The heat maps of success, over the variance and over ε (Figure 2)."""
+    marks = []
+    for kind, title in ((WITH_SPSN, "with SPSN"), (WITHOUT_SPSN, "without SPSN")):
+        worst = min((risk.means[Optimum.GREEDY].ratio for _, risk in kind.risks(answer)), default=None)
+        if worst is not None and curves.RATIOS[0] < worst < curves.RATIOS[1]:
+            marks.append({"x": worst, "name": title})
+
+    def picture(parameter: str, span: tuple[float, float], title: str) -> Callable[[], Chart]:
+        return lambda: chart(
+            "bounded-averaging",
+            curves.success_cells(parameter, *span),
+            contours=curves.success_contours(parameter, answer.level),
+            marks=marks,
+            quantity=title,
+        )
+
+    return write(
+        folder,
+        {
+            "averaging-variance.svg": picture("variance", _VARIANCES, "variance V"),
+            "averaging-epsilon.svg": picture("epsilon", _EPSILONS, "ε of a count with Laplace noise"),
+        },
+    )
+
+
+def draw_areas(folder: Path, answer: AreasAnswer) -> list[Path]:
+    """Distortions by size (Figure 4), and the ε that a bound needs (Figure 5)."""
+    programme, number = answer.programme, answer.areas
+    rows = [row.as_dict() for row in answer.size_classes]
+    smallest = programme.geography[-1] if programme.geography else None
+    known = {code: areas[smallest] for code, areas in (programme.countries or {}).items()} if smallest else {}
+    named = {"all countries": sum(known.values())} if known else {}
+    if known:
+        extremes = (max(known, key=lambda code: known[code]), min(known, key=lambda code: known[code]))
+        named |= {code: known[code] for code in extremes}
+    if number not in named.values():
+        named["asked for"] = number
+    pictures: dict[str, Callable[[], Chart]] = {
+        "epsilon-by-bound.svg": lambda: chart(
+            "bounded-epsilon-by-bound", curves.epsilon_curves(named, answer.level), chosen=answer.bound
+        )
+    }
+    for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
+        of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
+        pictures[f"distortions-epsilon-{epsilon:g}.svg"] = partial(chart, "bounded-distortions", of_epsilon)
+    return write(folder, pictures)
+
+
+def _short(value: int) -> str:
+    return f"{value:,}" if value < 100_000 else f"{value:.2e}".replace("e+0", "e")
+
+
+def _large(exponent: float, value: int) -> str:
+    return f"{value:,}" if exponent < 9 else f"about 10^{exponent:.1f}"
+
+
+def _chance(probability: float) -> str:
+    return "over 99.9 %" if probability > 0.999 else f"{100 * probability:.3g} %"

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from confide.cli.show import Json, Plots, number, out, print_json, table, write
-from confide.errors import ParameterError, Place
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.privacy import ZCDP, Bracket, PureDP
+from confide.cli.show import Json, Plots, out, show_answer, table, write
+from confide.privacy import Bracket
 from confide.report.charts import Chart, chart
 from confide.report.render import exact_text, fraction_up, up
-from confide.risk.testing.curve import LEVELS, EpsilonPoint, Part, PowerPoint, epsilon_curve, parts_of, power_curve
-from confide.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
-from confide.risk.testing.trade_off import gaussian_advantage, pure_advantage, zcdp_advantage
-
-LEVEL, DELTAS = "0.05", ("1e-6", "1e-8", "1e-10", "1e-12")
-LEAST, MOST = Fraction(1, 10**50), Fraction(10**6)
-DELTA = Fraction(1, 10**10)
-"""Where one delta must do: that of the certificates of the 2020 Census."""
+from confide.risk import CurveAnswer, EpsilonCurveAnswer, curve_of_epsilon
+from confide.risk import curve as answer_curve
+from confide.risk.testing import curve as curves
+from confide.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, power_curve
+from confide.risk.testing.curve_answer import DELTA, DELTAS, LEVELS, curve_of_what
+from confide.risk.testing.level_power import pure_power
 
 
 def curve(
@@ -50,137 +44,65 @@ def curve(
     With --strategy also what its own measurements allow, and the same by attribute and by block within each geolevel.
     """
     if sum(option is not None for option in (rho, epsilon, strategy)) != 1:
-        raise _needed("--rho, --epsilon or --strategy", "give exactly one of them")
+        raise curve_of_what("--rho, --epsilon or --strategy", "give exactly one of them")
     if root is not None and strategy is None:
-        raise _needed("--strategy", "leave out --root, which is about a strategy")
-    levels = [number(text, "level", LEAST, Fraction(1)) for text in level or [LEVEL]]
-    chances = [number(text, "delta", LEAST, Fraction(1, 2)) for text in delta or DELTAS]
+        raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
     if epsilon is not None:
-        _of_epsilon(number(epsilon, "epsilon", LEAST, MOST), levels, chances if delta else [], plots, as_json)
+        by_epsilon = curve_of_epsilon(epsilon, levels=level or LEVELS, deltas=delta or ())
+        drawn = [] if plots is None else write(plots, {"power.svg": lambda: _pure_power_chart(by_epsilon.epsilon)})
+        show_answer(by_epsilon, lambda: show_epsilon_curve(by_epsilon), as_json=as_json, drawn=drawn)
         return
-    parts: tuple[Part, ...] = ()
-    head: dict[str, Any] = {}
-    if strategy is not None:
-        chosen = load_strategy(strategy, root=root)
-        parts = parts_of(plan_of(chosen))
-        head = {"strategy": chosen.id, "root": chosen.root, "neighbours": chosen.neighbours.value}
-    cost = parts[0].rho if parts else number(rho or "", "rho", LEAST, MOST)
-    powers = parts[0].powers(levels) if parts else power_curve(cost, levels)
-    points = parts[0].epsilons(chances, exact=True) if parts else epsilon_curve(cost, chances)
-    factor = posterior_factor(ZCDP(cost), DELTA)
-    drawn = [] if plots is None else _draw(plots, cost, parts, levels[0])
-    result = (
-        head
-        | {"rho": str(cost), "rho_decimal": float(cost)}
-        | _powers(powers)
-        | {
-            "epsilons": [point.as_dict() for point in points],
-            "advantage": _advantage(cost, parts),
-            "posterior": {"delta": float(DELTA)} | factor.as_dict(),
-        }
-    )
-    if parts:
-        result["parts"] = [_part(part, levels, chances) for part in parts[1:]]
-    if as_json:
-        print_json(result | ({"plots": [str(path) for path in drawn]} if drawn else {}))
-        return
-    _show(cost, powers, points, result["advantage"], factor)
-    if parts:
-        _show_parts(parts, levels[0])
-    _say(drawn)
+    answer = answer_curve(rho, strategy=strategy, root=root, levels=level or LEVELS, deltas=delta or DELTAS)
+    drawn = [] if plots is None else _draw(plots, answer)
+    show_answer(answer, lambda: show_curve(answer), as_json=as_json, drawn=drawn)
 
 
-def _of_epsilon(
-    epsilon: Fraction, levels: Sequence[Fraction], deltas: Sequence[Fraction], plots: Path | None, as_json: bool
-) -> None:
+def show_epsilon_curve(answer: EpsilonCurveAnswer) -> None:
     """Pure differential privacy, or approximate at each δ that was given."""
-    rows = [{"level": float(level), "pure_power": pure_power(epsilon, level)} for level in levels]
-    pairs = [
-        {"level": float(level), "delta": float(chance), "approximate_power": approximate_power(epsilon, chance, level)}
-        for level in levels
-        for chance in deltas
-    ]
-    drawn = [] if plots is None else write(plots, {"power.svg": lambda: _pure_power_chart(epsilon)})
-    factor = posterior_factor(PureDP(epsilon))
-    result: dict[str, Any] = {"epsilon": str(epsilon), "epsilon_decimal": float(epsilon)}
-    if deltas:
-        result |= (pairs[0] if len(pairs) == 1 else {}) | {"levels": pairs}
-    else:
-        result |= (rows[0] if len(rows) == 1 else {}) | {"levels": rows}
-        result |= {"advantage": pure_advantage(epsilon), "posterior": factor.as_dict()}
-    if as_json:
-        print_json(result | ({"plots": [str(path) for path in drawn]} if drawn else {}))
-        return
-    if deltas:
-        title = f"The largest power of a test, if ({exact_text(epsilon)}, delta) is all that is known"
-        table(
-            ["level ", "delta ", "power "],
-            [(f"{r['level']:g}", f"{r['delta']:g}", up(r["approximate_power"], 6)) for r in pairs],
-            title=title,
-        )
+    epsilon = exact_text(answer.epsilon)
+    if answer.posterior is None:
+        title = f"The largest power of a test, if ({epsilon}, delta) is all that is known"
+        rows = [(f"{float(p.level):g}", f"{float(p.delta or 0):g}", up(p.power, 6)) for p in answer.powers]
+        table(["level ", "delta ", "power "], rows, title=title)
         out.print("\nOne pair of epsilon and delta says less than the release it was stated for. With rho, use --rho.")
-    else:
-        title = f"The largest power of a test about one record, under pure epsilon = {exact_text(epsilon)}"
-        table(["level ", "power "], [(f"{r['level']:g}", up(r["pure_power"], 6)) for r in rows], title=title)
-        out.print(f"\nThe largest advantage, power less level: {up(result['advantage'], 6)}.")
-        out.print(f"One record multiplies no posterior probability by more than {factor.words} = exp(2 epsilon).")
-    _say(drawn)
+        return
+    title = f"The largest power of a test about one record, under pure epsilon = {epsilon}"
+    table(["level ", "power "], [(f"{float(p.level):g}", up(p.power, 6)) for p in answer.powers], title=title)
+    out.print(f"\nThe largest advantage, power less level: {up(answer.advantage or 0.0, 6)}.")
+    words = answer.posterior.words
+    out.print(f"One record multiplies no posterior probability by more than {words} = exp(2 epsilon).")
 
 
-def _powers(powers: Sequence[PowerPoint]) -> dict[str, Any]:
-    """A list of levels; with one level its numbers stand on their own as well."""
-    rows = [point.as_dict() for point in powers]
-    alone: dict[str, Any] = {}
-    if len(rows) == 1:
-        alone = {"power_" + key if key.startswith("exact") else key: value for key, value in rows[0].items()}
-    return alone | {"levels": rows}
-
-
-def _advantage(rho: Fraction, parts: Sequence[Part]) -> dict[str, float]:
-    found = {"zcdp": zcdp_advantage(rho), "gaussian": gaussian_advantage(rho)}
-    if parts and parts[0].best is not None:
-        ends = parts[0].best.advantage
-        found |= {"exact_low": ends.optimistic, "exact_high": ends.pessimistic}
-    return found
-
-
-def _part(part: Part, levels: Sequence[Fraction], deltas: Sequence[Fraction]) -> dict[str, Any]:
-    points = [point.as_dict() for point in part.epsilons(deltas)]
-    return part.as_dict() | _powers(part.powers(levels)) | {"epsilons": points}
-
-
-def _show(
-    rho: Fraction,
-    powers: Sequence[PowerPoint],
-    points: Sequence[EpsilonPoint],
-    advantage: dict[str, float],
-    factor: PosteriorFactor,
-) -> None:
-    own = powers[0].exact is not None
+def show_curve(answer: CurveAnswer) -> None:
+    """Power over level, epsilon over delta, and with a strategy the parts of its promise."""
+    own = answer.powers[0].exact is not None
     columns = ["level ", "any release with this rho ", "Gaussian noise "] + (["these measurements "] if own else [])
     rows = [
         [f"{float(point.level):g}", up(point.zcdp, 6), up(point.gaussian, 6), *_bracket(point.exact, 6)]
-        for point in powers
+        for point in answer.powers
     ]
-    table(columns, rows, title=f"The largest power of a test about one record, rho = {fraction_up(rho)}")
+    table(columns, rows, title=f"The largest power of a test about one record, rho = {fraction_up(answer.rho)}")
     out.print()
     columns = ["delta ", "Bun-Steinke ", "Canonne-Kamath-Steinke ", "Gaussian limit "]
     rows = [
-        [f"{float(p.delta):g}", *(up(value, 4) for value in p.ways.values()), *_bracket(p.exact, 4)] for p in points
+        [f"{float(p.delta):g}", *(up(value, 4) for value in p.ways.values()), *_bracket(p.exact, 4)]
+        for p in answer.epsilons
     ]
     table(columns + (["these measurements "] if own else []), rows, title="Epsilon over delta")
     out.print("\nThe columns for Gaussian noise are for comparison; they do not bound other noise of the same rho.")
-    text = f"The largest advantage, power less level: {up(advantage['zcdp'], 4)} for any release"
-    out.print(f"{text}, {up(advantage['gaussian'], 4)} for Gaussian noise.")
+    text = f"The largest advantage, power less level: {up(answer.advantage.zcdp, 4)} for any release"
+    out.print(f"{text}, {up(answer.advantage.gaussian, 4)} for Gaussian noise.")
     out.print(
-        f"One record multiplies no posterior probability by more than {factor.words}, "
+        f"One record multiplies no posterior probability by more than {answer.posterior.words}, "
         f"but for a probability of at most {2 * float(DELTA):g}."
     )
+    if answer.parts:
+        _show_parts(answer)
 
 
-def _show_parts(parts: Sequence[Part], level: Fraction) -> None:
-    rows = []
-    for part in parts:
+def _show_parts(answer: CurveAnswer) -> None:
+    rows, level = [], answer.levels[0]
+    for part in answer.parts:
         (power,), (point,) = part.powers([level]), part.epsilons([DELTA])
         epsilon = up(point.ways["canonne_kamath_steinke"], 4)
         rows.append([part.words, fraction_up(part.rho), epsilon, up(power.zcdp, 4), *_bracket(power.exact, 4)])
@@ -190,14 +112,15 @@ def _show_parts(parts: Sequence[Part], level: Fraction) -> None:
     out.print("\nEpsilon is that of Canonne, Kamath and Steinke. Figures published without noise are not covered.")
 
 
-def _draw(folder: Path, rho: Fraction, parts: Sequence[Part], level: Fraction) -> list[Path]:
+def _draw(folder: Path, answer: CurveAnswer) -> list[Path]:
+    rho, parts = answer.rho, answer.parts
     best = parts[0].best if parts else None
-    pictures = {
+    pictures: dict[str, Callable[[], Chart]] = {
         "power.svg": lambda: _power_chart(power_curve(rho, best=best)),
         "epsilon.svg": lambda: _epsilon_chart(epsilon_curve(rho)),
     }
     if parts:
-        pictures["parts.svg"] = lambda: _parts_chart(parts, level)
+        pictures["parts.svg"] = lambda: _parts_chart(parts, answer.levels[0])
     return write(folder, pictures)
 
 
@@ -229,7 +152,7 @@ def _power_chart(points: Sequence[PowerPoint]) -> Chart:
 def _pure_power_chart(epsilon: Fraction) -> Chart:
     """The same under pure differential privacy."""
     way = f"any release with ε = {float(epsilon):g}"
-    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in LEVELS]
+    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in curves.LEVELS]
     return chart("curve-power", rows)
 
 
@@ -243,7 +166,7 @@ def _epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
     return chart("curve-epsilon", rows)
 
 
-def _parts_chart(parts: Sequence[Part], level: Fraction) -> Chart:
+def _parts_chart(parts: Sequence[GuaranteePart], level: Fraction) -> Chart:
     """The largest power at one level, by what differs between the two hypotheses."""
     rows = []
     for part in parts:
@@ -257,19 +180,3 @@ def _parts_chart(parts: Sequence[Part], level: Fraction) -> Chart:
 def _bracket(ends: Bracket | None, digits: int) -> list[str]:
     """The upper end, which is the one to quote."""
     return [] if ends is None else [up(ends.pessimistic, digits)]
-
-
-def _say(drawn: Sequence[Path]) -> None:
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
-
-
-def _needed(expected: str, remedy: str) -> ParameterError:
-    return ParameterError(
-        "curve-of-what",
-        "it is not clear what the curve is of",
-        where=Place(path="confide risk curve"),
-        found="none of them, or several",
-        expected=expected,
-        remedy=remedy,
-    )

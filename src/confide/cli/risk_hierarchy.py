@@ -7,28 +7,31 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from confide.cli.show import Json, Plots, number, out, print_json, table, write
+from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability
 from confide.report.charts import Chart, chart
+from confide.risk import hierarchy as answer_hierarchy
+from confide.risk import hierarchy_of_tree
 from confide.risk.bayesian import decision_map as curves
-from confide.risk.bayesian.counts import LARGEST_RHO, SMALLEST_RHO, SiblingNoise
-from confide.risk.bayesian.decision_map import HIERARCHICAL, DecisionMap, Region, Ties, accuracy_by_parent
-from confide.risk.bayesian.post_processing import PostProcessing, Rounding
-from confide.risk.bayesian.priors import parse_parent_prior
-from confide.risk.bayesian.tree_file import load_tree
+from confide.risk.bayesian.counts import SiblingNoise
+from confide.risk.bayesian.decision_map import Ties
+from confide.risk.bayesian.hierarchy_answer import (
+    HierarchyAnswer,
+    HierarchyBelief,
+    HierarchyDecisions,
+    PostProcessingRisk,
+    TreeAnswer,
+    post_processing_of,
+)
+from confide.risk.bayesian.post_processing import HalfRounding
 from confide.risk.bayesian.two_level import TwoLevel, Variant
 
-# The answers of ``confide risk hierarchy`` on a terminal, and their pictures.
-
-
-Result = dict[str, Any]
 _NAMES = {
-    "stated": "joint law as stated",
-    "unrestricted": "X1 step unrestricted",
-    "without-hierarchy": "x1* alone",
+    Variant.STATED: "joint law as stated",
+    Variant.UNRESTRICTED: "X1 step unrestricted",
+    Variant.WITHOUT: "x1* alone",
 }
 _NOTE = (
     "The joint law as stated is the answer. The unrestricted one is what a sampler gives whose step for X1 forgets "
@@ -36,104 +39,185 @@ _NOTE = (
 )
 
 
-def show_model(result: Result) -> None:
-    """Who the adversary is, and how strong far from the boundary."""
-    known = f", {result['known_count']} others known" if result["known_count"] else ""
+_DEFAULT_PARENTS = "1,2,4,8,20"
+
+
+def hierarchy(
+    rho1: Annotated[str | None, typer.Option("--rho1", help="The ρ of the block's count and of its siblings'.")] = None,
+    rho2: Annotated[str | None, typer.Option("--rho2", help="The ρ of the count one level up.")] = None,
+    siblings: Annotated[
+        int | None, typer.Option("--siblings", min=1, max=100_000, help="How many other blocks there are.")
+    ] = None,
+    released: Annotated[
+        str | None,
+        typer.Option("--released", metavar="X1,X2,Y", help="Released: block, parent, sum of siblings; such as 2,1,-1."),
+    ] = None,
+    prior: Annotated[str, typer.Option("--prior", help="The belief that the target is in, before.")] = "1/2",
+    known_count: Annotated[
+        int, typer.Option("--known-count", min=0, help="How many others are known to be in the cell.")
+    ] = 0,
+    prior_x2: Annotated[
+        str,
+        typer.Option(
+            "--prior-x2",
+            metavar="LAW",
+            help="flat, uniform:MOST or point:N for X2; geometric:MEAN, poisson:MEAN for Y.",
+        ),
+    ] = "flat",
+    sibling_noise: Annotated[
+        SiblingNoise, typer.Option("--sibling-noise", help="The law of the noise of the siblings' sum.")
+    ] = SiblingNoise.APPROXIMATE,
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy", help="How often decisions are right, over all releases.")
+    ] = False,
+    parents: Annotated[
+        str, typer.Option("--x2", metavar="LIST", help="True parent's counts, target included, for --accuracy.")
+    ] = _DEFAULT_PARENTS,
+    ties: Annotated[Ties, typer.Option("--ties", help="What is decided if both are equally probable.")] = Ties.ZERO,
+    post_processed: Annotated[
+        str | None,
+        typer.Option("--post-processed", metavar="LIST", help="Risks of post-processed counts, by published parent's."),
+    ] = None,
+    rounding: Annotated[
+        HalfRounding, typer.Option("--rounding", help="Where halves go in post-processing.")
+    ] = HalfRounding.HALF_EVEN,
+    tree: Annotated[
+        Path | None, typer.Option("--tree", metavar="FILE", help="A whole tree of counts instead, TOML or JSON.")
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", help="With --tree: another node's posterior; repeatable.")
+    ] = None,
+    plots: Plots = None,
+    as_json: Json = False,
+) -> None:
+    """What an adversary learns about one person from counts at several levels."""
+    if tree is not None:
+        tree_answer = hierarchy_of_tree(tree, node or ())
+        show_answer(tree_answer, lambda: show_tree(tree_answer), as_json=as_json)
+        return
+    rho1, rho2, siblings = _needed(rho1, "rho1"), _needed(rho2, "rho2"), _needed(siblings, "siblings")
+    answer = answer_hierarchy(
+        rho1,
+        rho2,
+        siblings,
+        prior=probability(prior, "--prior"),
+        released=None if released is None else _released(released),
+        known_count=known_count,
+        prior_x2=prior_x2,
+        sibling_noise=sibling_noise,
+        accuracy_at=_numbers(parents, "--x2", lowest=known_count + 1) if accuracy else (),
+        ties=ties,
+        post_processed=() if post_processed is None else _numbers(post_processed, "--post-processed"),
+        rounding=rounding,
+    )
+    drawn = [] if plots is None else draw(plots, answer.model, ties, rounding)
+    show_answer(answer, lambda: show_hierarchy(answer), as_json=as_json, drawn=drawn)
+
+
+def show_hierarchy(answer: HierarchyAnswer) -> None:
+    """Who the adversary is and how strong far from the boundary; then each part that was asked for."""
+    model = answer.model
+    known = f", {model.known} others known" if model.known else ""
     out.print(
-        f"[bold]ρ1 {result['rho1']:.6g}, ρ2 {result['rho2']:.6g}, {result['siblings']} siblings, "
-        f"prior {result['prior']:.4g}{known}, belief about X2: {result['prior_x2']}.[/]"
+        f"[bold]ρ1 {float(model.rho1):.6g}, ρ2 {float(model.rho2):.6g}, {model.siblings} siblings, "
+        f"prior {float(model.prior):.4g}{known}, belief about X2: {answer.prior_x2}.[/]"
     )
     out.print(
         f"Where counts are large and their prior flat, the hierarchy is worth as much as "
-        f"ρ1 = {result['effective_rho']:.6f} without it; "
-        f"whatever ρ2 is, at most {result['effective_rho_limit']:.6f}.\n"
+        f"ρ1 = {float(model.effective_rho):.6f} without it; "
+        f"whatever ρ2 is, at most {float(answer.effective_rho_limit):.6f}.\n"
     )
+    if answer.belief is not None:
+        _show_belief(answer.belief)
+    if answer.decisions is not None:
+        _show_decisions(answer.decisions)
+    if answer.post_processed is not None:
+        _show_post_processed(answer.post_processed)
 
 
-def show_released(result: Result) -> None:
+def _show_belief(belief: HierarchyBelief) -> None:
     """The posteriors for one release."""
-    seen = result["released"]
     rows = [
-        (_NAMES["stated"], f"{result['posterior']:.6f}", f"{result['risk']:.4f}"),
-        (_NAMES["unrestricted"], f"{result['posterior_unrestricted']:.6f}", ""),
-        (_NAMES["without-hierarchy"], f"{result['posterior_without_hierarchy']:.6f}", ""),
+        (name, f"{belief.posterior[variant]:.6f}", f"{belief.risk:.4f}" if variant is Variant.STATED else "")
+        for variant, name in _NAMES.items()
     ]
-    title = f"Released x1* = {seen['x1']}, x2* = {seen['x2']}, y* = {seen['y']}"
+    title = f"Released x1* = {belief.x1}, x2* = {belief.x2}, y* = {belief.y}"
     table(["", "P(target is in) ", "over prior "], rows, title=title)
-    laws = (result["law_of_x2"], result["law_of_x2_unrestricted"])
-    counts = sorted({int(count) for law in laws for count in law})
-    shown = [
-        (count, *(f"{law.get(str(count), 0.0):.6f}" for law in laws))
-        for count in counts
-        if max(law.get(str(count), 0.0) for law in laws) >= 5e-5
+    laws = (belief.law_of_x2, belief.law_of_x2_unrestricted)
+    first = min(law.first for law in laws)
+    last = max(law.first + len(law.probabilities) for law in laws)
+    likely = [
+        (count, *(f"{law.p(count):.6f}" for law in laws))
+        for count in range(first, last)
+        if max(law.p(count) for law in laws) >= 5e-5
     ]
     out.print()
-    table(["X2 ", f"{_NAMES['stated']} ", f"{_NAMES['unrestricted']} "], shown, title="The parent's count")
+    columns = ["X2 ", f"{_NAMES[Variant.STATED]} ", f"{_NAMES[Variant.UNRESTRICTED]} "]
+    table(columns, likely, title="The parent's count")
     out.print(f"\n{_NOTE}\n")
 
 
-def show_accuracy(result: Result) -> None:
+def _show_decisions(decisions: HierarchyDecisions) -> None:
     """How often decisions are right."""
     rows = [
         (
-            row["x2"],
-            _NAMES[row["variant"]],
-            f"{row['correct_given_1']:.4%}",
-            f"{row['correct_given_0']:.4%}",
-            f"{row['average_accuracy']:.4%}",
+            row.x2,
+            _NAMES[row.variant],
+            f"{row.accuracy.present:.4%}",
+            f"{row.accuracy.absent:.4%}",
+            f"{row.accuracy.average:.4%}",
         )
-        for row in sorted(result["accuracy"], key=lambda row: (row["x2"], list(_NAMES).index(row["variant"])))
+        for row in sorted(decisions.accuracy, key=lambda row: (row.x2, list(_NAMES).index(row.variant)))
     ]
-    title = f"Correct decisions by the parent's true count, target included; ties: {result['ties']}"
+    title = f"Correct decisions by the parent's true count, target included; ties: {decisions.ties}"
     table(["x2 ", "computed from", "if in ", "if not in ", "average "], rows, title=title)
     out.print()
-    shown = [
+    changes = [
         (
-            row["x2"],
-            _NAMES[row["variant"]],
-            f"{row['gain']:.4%}",
-            f"{row['loss']:.4%}",
-            f"{row['ties']:.4%}" if row["ties"] else "none",
+            row.x2,
+            _NAMES[row.variant],
+            f"{row.changes.gain:.4%}",
+            f"{row.changes.loss:.4%}",
+            f"{row.ties:.4%}" if row.ties else "none",
         )
-        for row in result["changes"]
+        for row in decisions.changes
     ]
     title = "Releases in which the hierarchy changes the decision, if the target is in"
-    table(["x2 ", "computed from", "wrong to right ", "right to wrong ", "ties "], shown, title=title)
+    table(["x2 ", "computed from", "wrong to right ", "right to wrong ", "ties "], changes, title=title)
     out.print(f"\n{_NOTE}\n")
 
 
-def show_post_processed(found: Result) -> None:
+def _show_post_processed(risk: PostProcessingRisk) -> None:
     """Risks after least squares, clamping and rounding."""
-    rows = [(count, f"{risk:.6f}") for count, risk in found["risk"].items()]
+    rows = [(str(count), f"{value:.6f}") for count, value in risk.risk.items()]
     rows += [
-        ("x1* alone, not post-processed", f"{found['without_post_processing']:.6f}"),
-        ("x1* and y*, the bound", f"{found['bound']:.6f}"),
+        ("x1* alone, not post-processed", f"{risk.without_post_processing:.6f}"),
+        ("x1* and y*, the bound", f"{risk.bound:.6f}"),
     ]
-    title = f"R of the post-processed count, true x2 = {found['true_x2']} known, rounding {found['rounding']}"
+    processing = risk.processing
+    title = f"R of the post-processed count, true x2 = {processing.x2} known, rounding {processing.rounding}"
     table(["published parent's count", "R "], rows, title=title)
     out.print()
 
 
-def show_tree(result: Result) -> None:
+def show_tree(answer: TreeAnswer) -> None:
     """The posterior of a target in a tree."""
-    out.print(f"[bold]{result['nodes']:,} counts.[/] Target: {result['target']}")
+    out.print(f"[bold]{answer.nodes:,} counts.[/] Target: {answer.target}")
     rows = [
-        ("prior probability that the target is in", f"{result['prior']:.6g}"),
-        ("posterior probability", f"{result['posterior']:.6f}"),
-        ("log odds", f"{result['log_odds']:.6f}"),
+        ("prior probability that the target is in", f"{float(answer.prior):.6g}"),
+        ("posterior probability", f"{float(answer.posterior.law.probabilities[1]):.6f}"),
+        ("log odds", f"{answer.posterior.log_odds:.6f}"),
     ]
     table(["", " "], rows)
-    for name, law in result.get("laws", {}).items():
+    for name, law in answer.laws.items():
         out.print()
-        table(["count ", "probability "], [(count, f"{p:.6f}") for count, p in law.items()], title=name)
+        table(["count ", "probability "], [(count, f"{p:.6f}") for count, p in law.as_dict().items()], title=name)
 
 
-def draw(folder: Path, model: TwoLevel, ties: Ties, rounding: Rounding) -> list[Path]:
+def draw(folder: Path, model: TwoLevel, ties: Ties, rounding: HalfRounding) -> list[Path]:
     """Decisions, accuracy by the parent's count and noise, and post-processing (Figures 4, 5, 6 and 12)."""
     known = model.known
-    processing = PostProcessing(
-        model.rho1, model.siblings, model.prior, x2=known + 1, known=known, rounding=rounding, noise=model.noise
-    )
+    processing = post_processing_of(model, rounding)
     published = [0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 75, 90, 100, 125, 150, 175, 200]
 
     def by_rho2() -> Chart:
@@ -183,175 +267,11 @@ def _accuracy_by_parent(rows: Sequence[dict[str, Any]]) -> Chart:
     return chart("hierarchy-accuracy-by-parent", rows, without=without)
 
 
-_DEFAULT_PARENTS = "1,2,4,8,20"
-
-
-def hierarchy(
-    rho1: Annotated[str | None, typer.Option("--rho1", help="The ρ of the block's count and of its siblings'.")] = None,
-    rho2: Annotated[str | None, typer.Option("--rho2", help="The ρ of the count one level up.")] = None,
-    siblings: Annotated[
-        int | None, typer.Option("--siblings", min=1, max=100_000, help="How many other blocks there are.")
-    ] = None,
-    released: Annotated[
-        str | None,
-        typer.Option("--released", metavar="X1,X2,Y", help="Released: block, parent, sum of siblings; such as 2,1,-1."),
-    ] = None,
-    prior: Annotated[str, typer.Option("--prior", help="The belief that the target is in, before.")] = "1/2",
-    known_count: Annotated[
-        int, typer.Option("--known-count", min=0, help="How many others are known to be in the cell.")
-    ] = 0,
-    prior_x2: Annotated[
-        str,
-        typer.Option(
-            "--prior-x2",
-            metavar="LAW",
-            help="flat, uniform:MOST or point:N for X2; geometric:MEAN, poisson:MEAN for Y.",
-        ),
-    ] = "flat",
-    sibling_noise: Annotated[
-        SiblingNoise, typer.Option("--sibling-noise", help="The law of the noise of the siblings' sum.")
-    ] = SiblingNoise.APPROXIMATE,
-    accuracy: Annotated[
-        bool, typer.Option("--accuracy", help="How often decisions are right, over all releases.")
-    ] = False,
-    parents: Annotated[
-        str, typer.Option("--x2", metavar="LIST", help="True parent's counts, target included, for --accuracy.")
-    ] = _DEFAULT_PARENTS,
-    ties: Annotated[Ties, typer.Option("--ties", help="What is decided if both are equally probable.")] = Ties.ZERO,
-    post_processed: Annotated[
-        str | None,
-        typer.Option("--post-processed", metavar="LIST", help="Risks of post-processed counts, by published parent's."),
-    ] = None,
-    rounding: Annotated[
-        Rounding, typer.Option("--rounding", help="Where halves go in post-processing.")
-    ] = Rounding.HALF_EVEN,
-    tree: Annotated[
-        Path | None, typer.Option("--tree", metavar="FILE", help="A whole tree of counts instead, TOML or JSON.")
-    ] = None,
-    node: Annotated[
-        list[str] | None, typer.Option("--node", help="With --tree: another node's posterior; repeatable.")
-    ] = None,
-    plots: Plots = None,
-    as_json: Json = False,
-) -> None:
-    """What an adversary learns about one person from counts at several levels."""
-    if tree is not None:
-        _tree(tree, node or [], as_json)
-        return
-    model = TwoLevel(
-        number(_needed(rho1, "rho1"), "rho1", SMALLEST_RHO, LARGEST_RHO),
-        number(_needed(rho2, "rho2"), "rho2", SMALLEST_RHO, LARGEST_RHO),
-        int(_needed(siblings, "siblings")),
-        probability(prior, "--prior"),
-        known=known_count,
-        parent=parse_parent_prior(prior_x2),
-        noise=sibling_noise,
-    )
-    result: dict[str, Any] = {
-        "rho1": float(model.rho1),
-        "rho2": float(model.rho2),
-        "siblings": model.siblings,
-        "prior": float(model.prior),
-        "known_count": model.known,
-        "prior_x2": prior_x2,
-        "sibling_noise": model.noise.value,
-        "weight_of_hierarchy": float(model.weight),
-        "effective_rho": float(model.effective_rho),
-        "effective_rho_limit": float(model.rho1 * (model.siblings + 1) / model.siblings),
-    }
-    if released is not None:
-        result |= _released(model, released)
-    if accuracy:
-        result |= _accuracy(model, _numbers(parents, "--x2", lowest=model.known + 1), ties)
-    if post_processed is not None:
-        result["post_processed"] = _post_processed(model, _numbers(post_processed, "--post-processed"), rounding)
-    drawn = [] if plots is None else draw(plots, model, ties, rounding)
-    if as_json:
-        print_json(result | ({"plots": [str(path) for path in drawn]} if drawn else {}))
-        return
-    show_model(result)
-    if released is not None:
-        show_released(result)
-    if accuracy:
-        show_accuracy(result)
-    if post_processed is not None:
-        show_post_processed(result["post_processed"])
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
-
-
-def _released(model: TwoLevel, text: str) -> dict[str, Any]:
+def _released(text: str) -> tuple[int, int, int]:
     counts = _numbers(text, "--released", lowest=-(10**9))
     if len(counts) != 3:
         raise _wrong("--released", text, "three whole numbers X1,X2,Y, such as 2,1,-1")
-    x1, x2, y = counts
-    names = {
-        Variant.STATED: "posterior",
-        Variant.UNRESTRICTED: "posterior_unrestricted",
-        Variant.WITHOUT: "posterior_without_hierarchy",
-    }
-    found: dict[str, Any] = {"released": {"x1": x1, "x2": x2, "y": y}}
-    found |= {name: float(model.posterior(x1, x2, y, variant)) for variant, name in names.items()}
-    found["risk"] = found["posterior"] / float(model.prior)
-    found["law_of_x2"] = model.law_of_parent(x1, x2, y).as_dict()
-    found["law_of_x2_unrestricted"] = model.law_of_parent(x1, x2, y, Variant.UNRESTRICTED).as_dict()
-    return found
-
-
-def _accuracy(model: TwoLevel, parents: list[int], ties: Ties) -> dict[str, Any]:
-    changes = []
-    for x2 in parents:
-        for variant in HIERARCHICAL:
-            seen = DecisionMap(model, model.known + 1, x2, variant)
-            row: dict[str, Any] = {
-                "x2": x2,
-                "variant": variant.value,
-                **seen.changes(ties).as_dict(),
-                "ties": seen.ties(),
-            }
-            if model.known == 0 and x2 == 1:
-                row["in_region_of_figure_4"] = DecisionMap(model, 1, x2, variant, Region()).changes(ties).as_dict()
-            changes.append(row)
-    return {"ties": ties.value, "accuracy": accuracy_by_parent(model, parents, ties), "changes": changes}
-
-
-def _post_processed(model: TwoLevel, published: list[int], rounding: Rounding) -> dict[str, Any]:
-    processing = PostProcessing(
-        model.rho1,
-        model.siblings,
-        model.prior,
-        x2=model.known + 1,
-        known=model.known,
-        rounding=rounding,
-        noise=model.noise,
-    )
-    return {
-        "true_x2": processing.x2,
-        "rounding": rounding.value,
-        "risk": {str(count): processing.risk(count).risk for count in published},
-        "without_post_processing": processing.without(),
-        "bound": processing.bound(),
-        "effective_rho": float(processing.effective_rho),
-    }
-
-
-def _tree(path: Path, nodes: list[str], as_json: bool) -> None:
-    question = load_tree(path)
-    found = question.tree.posterior(question.target)
-    result: dict[str, Any] = {
-        "target": question.target,
-        "nodes": sum(1 for _ in question.tree.root.nodes()),
-        "prior": float(probability(question.prior, "the prior probability")),
-        "posterior": float(found.law.probabilities[1]),
-        "log_odds": found.log_odds,
-        "cut_off_at_most": found.bound,
-    }
-    if nodes:
-        result["laws"] = {name: question.tree.posterior(name).law.as_dict() for name in nodes}
-    if as_json:
-        print_json(result)
-    else:
-        show_tree(result)
+    return counts[0], counts[1], counts[2]
 
 
 def _needed(value: Any, name: str) -> Any:
@@ -367,13 +287,13 @@ def _needed(value: Any, name: str) -> Any:
 
 
 def _numbers(text: str, option: str, lowest: int = 0) -> list[int]:
-    found = []
+    numbers = []
     for part in text.split(","):
         digits = part.strip().removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 9) or int(part) < lowest:
             raise _wrong(option, text, f"whole numbers from {lowest}, with commas between")
-        found.append(int(part))
-    return found
+        numbers.append(int(part))
+    return numbers
 
 
 def _wrong(option: str, text: str, expected: str) -> ParameterError:

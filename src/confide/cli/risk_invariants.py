@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from confide.cli.show import Json, out, print_json, table
-from confide.documents import load_shipped, shipped
-from confide.errors import ParameterError
+from confide.cli.show import Json, out, print_json, show_answer, table
 from confide.exact import positive
-from confide.privacy.invariants.group_statements import DELTA, RecordLoss, explain, group_concentration, numbers
-from confide.privacy.invariants.indistinguishable import Mode, RecordGroup, record_groups
-from confide.privacy.invariants.language import Invariants
-from confide.privacy.invariants.single_record import Answer, Status, single_record
+from confide.privacy.invariants.group_statements import DELTA, group_concentration
+from confide.privacy.invariants.single_record import Status
 from confide.privacy.statements import factor, rounded_up
-from confide.risk.invariant_sets import KIND, load_invariants
+from confide.risk import InvariantsAnswer, shipped_invariants
+from confide.risk import invariants as answer_invariants
 
 STATUS = {
     Status.FREE: "free",
@@ -41,72 +37,42 @@ def invariants(
     Without a name: the invariants that ship. No records are read.
     """
     if not names:
-        _list(as_json=as_json)
+        _show_shipped(as_json=as_json)
         return
-    if epsilon is not None and rho is not None:
-        raise ParameterError(
-            "two-losses",
-            "a release has one loss, and two are given",
-            found="--epsilon and --rho",
-            expected="--epsilon for pure differential privacy, --rho for zCDP",
-            remedy="give one of them",
-        )
-    chosen = load_invariants(names)
-    answers, found = single_record(chosen), record_groups(chosen)
-    sentences = explain(answers, found, RecordLoss(epsilon, rho, delta))
-    if as_json:
-        print_json(_as_dict(chosen, answers, found, epsilon, rho, delta) | ({"explain": sentences} if words else {}))
-        return
-    _show(chosen, answers, found, epsilon, rho, delta)
-    for sentence in sentences if words else ():
+    answer = answer_invariants(names, epsilon=epsilon, rho=rho, delta=delta, explained=words)
+    show_answer(answer, lambda: show_invariants(answer), as_json=as_json)
+
+
+def show_invariants(answer: InvariantsAnswer) -> None:
+    """One record, the smallest groups, and the sentences if they were asked for."""
+    _show_single_record(answer)
+    out.print()
+    _show_groups(answer)
+    out.print("\nWhat the invariants give away by themselves is not limited by these numbers.")
+    for sentence in answer.sentences if answer.explained else ():
         out.print()
         out.print(sentence, markup=False)
 
 
-def _as_dict(
-    chosen: Invariants,
-    answers: Mapping[str, Answer],
-    found: Mapping[Mode, RecordGroup],
-    epsilon: str | None,
-    rho: str | None,
-    delta: str,
-) -> dict[str, Any]:
-    def priced(multiplier: int | None) -> dict[str, Any]:
-        asked = epsilon is not None or rho is not None
-        if multiplier is None or not asked:
-            return {}
-        return {"loss": numbers(multiplier, epsilon=epsilon, rho=rho, delta=delta)}
-
-    return {
-        "invariants": list(chosen.names),
-        "records": chosen.records.id,
-        "single_record": {name: a.as_dict() | priced(a.multiplier) for name, a in answers.items()},
-        "group": {mode.value: group.as_dict() | priced(group.multiplier) for mode, group in found.items()},
-    } | ({"delta": delta} if rho is not None else {})
-
-
-def _show(
-    chosen: Invariants,
-    answers: Mapping[str, Answer],
-    found: Mapping[Mode, RecordGroup],
-    epsilon: str | None,
-    rho: str | None,
-    delta: str,
-) -> None:
-    out.print(f"[bold]Published without noise:[/] {', '.join(chosen.names)}; records {chosen.records.id}.\n")
+def _show_single_record(answer: InvariantsAnswer) -> None:
+    names, records = answer.invariants.names, answer.invariants.records.id
+    out.print(f"[bold]Published without noise:[/] {', '.join(names)}; records {records}.\n")
     rows = []
-    for answer in answers.values():
-        bound = "not quantified" if answer.multiplier is None else f"{answer.multiplier} ε"
-        told = "; ".join(answer.cells) if answer.status is not Status.FREE else ""
-        rows.append((answer.title, STATUS[answer.status], bound, told))
+    for item in answer.single_record.values():
+        bound = "not quantified" if item.multiplier is None else f"{item.multiplier} ε"
+        cells = "; ".join(item.cells) if item.status is not Status.FREE else ""
+        rows.append((item.title, STATUS[item.status], bound, cells))
     table(["one record's", "is", "protected at", "cells that cannot be left"], rows, title="One record changed")
-    situations = dict.fromkeys(words for answer in answers.values() for words in answer.depends_on)
+    situations = dict.fromkeys(words for item in answer.single_record.values() for words in item.depends_on)
     if situations:
         out.print("\nFewer values are possible where " + "; or ".join(situations) + ".", markup=False)
-    out.print()
+
+
+def _show_groups(answer: InvariantsAnswer) -> None:
+    epsilon, rho, delta = answer.loss.epsilon, answer.loss.rho, answer.loss.delta
     columns = ["group that leaves open what is fixed", "records ", "protected at "]
     lines = []
-    for mode, group in found.items():
+    for mode, group in answer.groups.items():
         line = [mode.value, str(group.size), f"{group.multiplier} ε"]
         if epsilon is not None:
             line.append(factor(group.multiplier * positive(epsilon, "--epsilon")))
@@ -118,16 +84,16 @@ def _show(
     columns += ["factor at most "] if epsilon is not None else []
     columns += ["k²ρ ", "ε at δ ", "factor, but for 2δ ", "kρ ", "ε at δ "] if rho is not None else []
     table(columns, lines, title="The smallest group")
-    for mode, group in found.items():
+    for mode, group in answer.groups.items():
         for when, size in group.exceptions:
             if size > group.size:
                 out.print(f"{mode.value}: {size} records, {2 * size} ε, where {' and '.join(when)}.", markup=False)
-    out.print("\nWhat the invariants give away by themselves is not limited by these numbers.")
 
 
-def _list(*, as_json: bool) -> None:
-    listed = [(name, load_shipped(KIND, name)) for name in shipped(KIND)]
+def _show_shipped(*, as_json: bool) -> None:
+    listed = shipped_invariants()
     if as_json:
-        print_json([{"name": name, "title": values["title"], "records": values["records"]} for name, values in listed])
+        print_json([item.as_dict() for item in listed])
         return
-    table(["name", "published without noise", "records"], [(n, v["title"], v["records"]) for n, v in listed])
+    rows = [(item.name, item.title, item.records) for item in listed]
+    table(["name", "published without noise", "records"], rows)

@@ -10,11 +10,10 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from confide.cli.show import Json, Plots, out, print_json, table, write
+from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.report.charts import Chart, chart
-from confide.risk.release_risk.report import expected_posterior, release_risk
-
-Rows = list[dict[str, Any]]
+from confide.risk import release as answer_release
+from confide.risk.release_risk.report import expected_posterior
 
 
 def release(
@@ -39,35 +38,30 @@ def release(
 
     Effective rho of each count by generalised least squares, and what it does to beliefs. From public files alone.
     """
-    risk = release_risk(folder, spec=spec, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
-    found = risk.as_dict()
-    drawn = [] if plots is None else _draw(plots, found)
-    if as_json:
-        print_json(found | ({"plots": [str(path) for path in drawn]} if drawn else {}))
-        return
-    _head(found)
-    _questions(found)
-    _levels(found)
-    _queries(found)
-    _published(found)
-    _worst(found)
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
+    answer = answer_release(folder, spec=spec, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
+    drawn = [] if plots is None else _draw(plots, answer.as_dict())
+    show_answer(answer, lambda: show_release_risk(answer.as_dict()), as_json=as_json, drawn=drawn)
 
 
-def _head(found: dict[str, Any]) -> None:
+def show_release_risk(values: dict[str, Any]) -> None:
+    """The report as tables, from its plain values."""
+    for part in (_head, _questions, _levels, _queries, _published, _worst):
+        part(values)
+
+
+def _head(values: dict[str, Any]) -> None:
     published = (
         "are published with it"
-        if found["measurements_published"]
+        if values["measurements_published"]
         else "are not published; the records follow from them"
     )
-    out.print(f"[bold]{escape(found['title'])}[/] ({escape(found['release'])})")
+    out.print(f"[bold]{escape(values['title'])}[/] ({escape(values['release'])})")
     out.print(f"All noisy measurements taken together. They {published}. No confidential record was read.\n")
 
 
-def _questions(found: dict[str, Any]) -> None:
+def _questions(values: dict[str, Any]) -> None:
     """Both ends, question by question, in a block."""
-    everybody, block, record = found["knows_everybody_else"], found["by_level"][-1], found["record"]
+    everybody, block, record = values["knows_everybody_else"], values["by_level"][-1], values["record"]
     (detailed,) = (row for row in block["queries"] if row["query"] == "detailed")
     rows = [(f"is one {record} in this cell?", _number(everybody["cell"]), *_range(detailed))]
     rows += [
@@ -80,29 +74,29 @@ def _questions(found: dict[str, Any]) -> None:
     out.print()
 
 
-def _levels(found: dict[str, Any]) -> None:
+def _levels(values: dict[str, Any]) -> None:
     """Effective rho of a histogram cell, and beliefs, level by level."""
-    priors = found["priors"]
+    priors = values["priors"]
     rows = []
-    for level in found["by_level"]:
+    for level in values["by_level"]:
         (detailed,) = (row for row in level["queries"] if row["query"] == "detailed")
         chances = (_chance(detailed["posterior_most"][prior]) for prior in priors)
         rows.append((level["level"], f"{level['units']:,}", *_range(detailed), *chances))
-    everybody = found["knows_everybody_else"]
+    everybody = values["knows_everybody_else"]
     chances = (_chance(everybody["posterior_cell"][prior]) for prior in priors)
     rows.append(("all others known", "", "", "", _number(everybody["cell"]), *chances))
     columns = ["", "units ", "least ", "median ", "largest ", *(f"{prior} " for prior in priors)]
     table(columns, rows, title="Effective rho of a histogram cell, and the largest expected posterior by prior")
-    quantiles = found["by_record"]["rho"]
+    quantiles = values["by_record"]["rho"]
     out.print(
-        f"Half of the {found['by_record']['records']:,} published records are in block cells with rho "
+        f"Half of the {values['by_record']['records']:,} published records are in block cells with rho "
         f"{_number(quantiles['0.5'])} or less, nine in ten with {_number(quantiles['0.9'])} or less.\n"
     )
 
 
-def _queries(found: dict[str, Any]) -> None:
+def _queries(values: dict[str, Any]) -> None:
     """The median of each query on each level."""
-    levels = found["by_level"]
+    levels = values["by_level"]
     rows = []
     for position, query in enumerate(row["query"] for row in levels[0]["queries"]):
         cells = (level["queries"][position] for level in levels)
@@ -111,8 +105,8 @@ def _queries(found: dict[str, Any]) -> None:
     out.print()
 
 
-def _published(found: dict[str, Any]) -> None:
-    counts = found["published_counts"]
+def _published(values: dict[str, Any]) -> None:
+    counts = values["published_counts"]
     sizes = list(counts[0]["counts"])
     rows = [
         (row["level"], f"{row['units']:,}", *(f"{row['counts'][size]['cells']:,}" for size in sizes)) for row in counts
@@ -123,7 +117,7 @@ def _published(found: dict[str, Any]) -> None:
     out.print("A published one is not a person alone in a cell: the counts are those of protected records.\n")
 
 
-def _worst(found: dict[str, Any]) -> None:
+def _worst(values: dict[str, Any]) -> None:
     rows = [
         (
             row["level"],
@@ -134,19 +128,19 @@ def _worst(found: dict[str, Any]) -> None:
             f"{float(Fraction(row['share'])):.1%}" if Fraction(row["share"]) else "at its parent",
             f"{row['records']:,}",
         )
-        for row in found["least_protected"]
+        for row in values["least_protected"]
     ]
     if rows:
         columns = ["level", "unit", "cells", "rho ", "siblings ", "share ", "published records "]
         table(columns, rows, title="Least protected units, and which cells")
 
 
-def _draw(folder: Path, found: dict[str, Any]) -> list[Path]:
+def _draw(folder: Path, values: dict[str, Any]) -> list[Path]:
     return write(
         folder,
         {
-            "effective-rho.svg": lambda: _effective(found),
-            "beliefs.svg": lambda: _beliefs(found),
+            "effective-rho.svg": lambda: _effective(values),
+            "beliefs.svg": lambda: _beliefs(values),
         },
     )
 

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,8 +15,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place
-from confide.exact import positive
 from confide.report import charts
 from confide.report.charts import Chart
 
@@ -64,14 +63,24 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool = False) -> None
             err.print(f"[dim]{escape(line)}[/]")
 
 
+def show_answer(answer: TypedAnswer, text: Callable[[], None], *, as_json: bool, drawn: Sequence[Path] = ()) -> None:
+    """An answer, and the pictures that were drawn of it: as JSON for programs, or by ``text`` for people."""
+    if as_json:
+        print_json(answer.as_dict() | ({"plots": [str(path) for path in drawn]} if drawn else {}))
+        return
+    text()
+    for path in drawn:
+        out.print(f"Drawn: {escape(str(path))}")
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
     """A table; columns whose name ends in a space are numbers, aligned to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    grid = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        made.add_column(column.strip(), justify="right" if column.endswith(" ") else "left", overflow="fold")
+        grid.add_column(column.strip(), justify="right" if column.endswith(" ") else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
-    out.print(made)
+        grid.add_row(*(escape(str(cell)) for cell in row))
+    out.print(grid)
 
 
 class Display:
@@ -103,28 +112,6 @@ class Display:
     def note(self, text: str) -> None:
         if not self._quiet:
             err.print(escape(text))
-
-
-# Numbers on the command line: exact, and within all proportion.
-
-
-LARGEST, SMALLEST = Fraction(10**15), Fraction(1, 10**300)
-"""A budget beyond the one promises nothing; a number below the other has no decimal that could be printed."""
-
-
-def number(text: str, name: str, smallest: Fraction = SMALLEST, largest: Fraction = LARGEST) -> Fraction:
-    """The positive exact number of the option ``--name``."""
-    value = positive(text, name)
-    if smallest <= value <= largest:
-        return value
-    raise ParameterError(
-        "out-of-range",
-        f"{name} is out of all proportion",
-        where=Place(path=f"--{name}"),
-        found=text[:40],
-        expected=f"a number from {float(smallest):g} to {float(largest):g}",
-        remedy=f"correct --{name}",
-    )
 
 
 # ``--plots``: pictures of an answer, drawn into a folder.

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from confide.cli.show import Json, out, print_json, table, write
+from confide.cli.show import Json, out, show_answer, table, write
 from confide.cli.tune_cellkey import cellkey
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS
 from confide.mechanisms.safetab.tuning import (
-    Answer,
-    Comparison,
-    LevelAnswer,
-    LevelQuestion,
-    Question,
-    Rule,
-    compare,
-    production_question,
-    question_of,
-    tune,
+    BudgetRule,
+    LevelTuning,
+    NoiseCostComparison,
+    ReleaseTuning,
+    TuningQuestion,
 )
 from confide.mechanisms.safetab.tuning.accounting import floor_margin
 from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
 from confide.mechanisms.safetab.tuning.comparison import ACCOUNTINGS, STAGE_1
+from confide.mechanisms.safetab.tuning.safetab_tuning import LevelKey, SafeTabTuning, tune_safetab
 from confide.official_safetab import settings_of
 from confide.privacy import Definition
 from confide.report.charts import Chart, chart
@@ -46,7 +40,14 @@ NEIGHBOURS = {
 }
 
 
-def show_answer(answer: Answer) -> None:
+def show_tuning(answer: SafeTabTuning) -> None:
+    """The tuning of a release and, if asked for, what geometric noise would cost."""
+    show_release(answer.release)
+    if answer.comparison is not None:
+        show_comparison(answer.comparison, answer.question)
+
+
+def show_release(answer: ReleaseTuning) -> None:
     """What each level buys, where tables begin to be worth it, what suppression does, and what all of it costs."""
     question, alike = answer.question, _alike(answer.levels)
     noise = "discrete Gaussian" if question.definition is Definition.ZCDP else "two-sided geometric"
@@ -60,7 +61,7 @@ def show_answer(answer: Answer) -> None:
     _show_totals(answer)
 
 
-def _show_levels(question: Question, alike: dict[str, LevelAnswer]) -> None:
+def _show_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
     rows = []
     for title, level in alike.items():
         target, floor = level.asked.target, floor_margin(level.stage_2)
@@ -81,7 +82,7 @@ def _show_levels(question: Question, alike: dict[str, LevelAnswer]) -> None:
     out.print()
 
 
-def _show_sizes(question: Question, alike: dict[str, LevelAnswer]) -> None:
+def _show_sizes(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
     rows = [(title, *(f"{size['cell']:,}" for size in level.sizes().values())) for title, level in alike.items()]
     columns = ["level", "total ", *(f"sex by {grid.ages} ages " for grid in GRIDS)]
     wanted = _percent(float(question.relative_error))
@@ -89,15 +90,15 @@ def _show_sizes(question: Question, alike: dict[str, LevelAnswer]) -> None:
     out.print()
 
 
-def _show_groups(question: Question, alike: dict[str, LevelAnswer]) -> None:
+def _show_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
     small = {title: level for title, level in alike.items() if not level.asked.is_large}
     if not small or not question.zero_suppression or not question.sizes:
         return
     rows = []
     for title, level in small.items():
-        found = [level.group_of(size) for size in question.sizes]
+        groups = [level.group_of(size) for size in question.sizes]
         rows.append(
-            (title, *(f"{_chance(row['suppression_probability'])}, +{row['bias_if_released']:.1f}" for row in found))
+            (title, *(f"{_chance(row['suppression_probability'])}, +{row['bias_if_released']:.1f}" for row in groups))
         )
     chance = _percent(float(question.zero_suppression))
     columns = ["level", *(f"{size:,} persons " for size in question.sizes)]
@@ -109,7 +110,7 @@ def _show_groups(question: Question, alike: dict[str, LevelAnswer]) -> None:
     out.print()
 
 
-def _show_totals(answer: Answer) -> None:
+def _show_totals(answer: ReleaseTuning) -> None:
     question = answer.question
     named = {"all": answer.totals()} if len(answer.passes) == 1 else {}
     if not named:
@@ -124,9 +125,9 @@ def _show_totals(answer: Answer) -> None:
     table(["what is compared", f"{question.unit} ", *epsilon], rows, title="The cost of all levels together")
 
 
-def show_comparison(rows: Iterable[Comparison], question: Question) -> None:
+def show_comparison(rows: Iterable[NoiseCostComparison], question: TuningQuestion) -> None:
     """Gaussian and geometric noise at the same margins."""
-    shown = [
+    costs = [
         (
             STAGE_1[row.stage_1],
             ACCOUNTINGS[row.accounting],
@@ -138,10 +139,10 @@ def show_comparison(rows: Iterable[Comparison], question: Question) -> None:
     ]
     out.print()
     columns = ["stage 1", "accounting", "Gaussian ", "geometric ", "Gaussian costs "]
-    table(columns, shown, title=f"Epsilon at delta {float(question.delta):g} for the same noise margins")
+    table(columns, costs, title=f"Epsilon at delta {float(question.delta):g} for the same noise margins")
 
 
-def draw(answer: Answer, folder: Path) -> list[Path]:
+def draw(answer: ReleaseTuning, folder: Path) -> list[Path]:
     """The three pictures as SVG files; those of suppression only if there is any."""
     pictures: dict[str, Callable[[], Chart]] = {
         "margin-by-budget.svg": lambda: chart("tune-margin-by-budget", by_budget(answer), unit=answer.question.unit)
@@ -153,9 +154,9 @@ def draw(answer: Answer, folder: Path) -> list[Path]:
     return write(folder, pictures)
 
 
-def _alike(levels: Iterable[LevelAnswer]) -> dict[str, LevelAnswer]:
+def _alike(levels: Iterable[LevelTuning]) -> dict[str, LevelTuning]:
     """One level for all that differ in their name alone, under a title that names them all; largest budgets first."""
-    groups: dict[object, list[LevelAnswer]] = {}
+    groups: dict[object, list[LevelTuning]] = {}
     for level in levels:
         asked = level.asked
         key = (asked.of_puerto_rico, asked.iteration_level, level.budget, asked.target, asked.is_large)
@@ -167,7 +168,7 @@ def _alike(levels: Iterable[LevelAnswer]) -> dict[str, LevelAnswer]:
     return {_title(members): members[0] for members in ordered}
 
 
-def _title(levels: list[LevelAnswer]) -> str:
+def _title(levels: list[LevelTuning]) -> str:
     names = [NAMES.get(level.asked.region_type, level.asked.region_type.lower()) for level in levels]
     names = [name.replace("pr-", "PR ") for name in names]
     return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].asked.iteration_level]})"
@@ -236,8 +237,8 @@ def safetab(
     size: Annotated[list[int] | None, typer.Option(help="A size of a group to look at; repeatable.")] = None,
     delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
     rule: Annotated[
-        Rule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
-    ] = Rule.formula,
+        BudgetRule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
+    ] = BudgetRule.formula,
     decimals: Annotated[int, typer.Option(help="Decimals of a budget that is found.")] = 3,
     puerto_rico: Annotated[bool, typer.Option("--puerto-rico", help="The Puerto Rico levels of 2020 as well.")] = False,
     comparison: Annotated[
@@ -252,87 +253,58 @@ def safetab(
 
     Without options: the production settings of the 2020 Census, United States.
     """
-    if settings is None:
-        kind = _definition(definition or "zcdp")
-        by = "target" if from_targets or kind is Definition.PURE else "budget"
-        begin = production_question(puerto_rico=puerto_rico, by=by)
-    else:
-        begin = question_of(settings_of(settings))
-        kind = begin.definition if definition is None else _definition(definition)
-    question = replace(
-        begin,
-        definition=kind,
-        levels=_levels(level or [], moe or [], begin.levels if add or not (level or moe) else ()),
-        stage_1_fraction=begin.stage_1_fraction if gamma is None else exact(gamma, "gamma"),
-        max_race_codes=begin.max_race_codes if race_codes is None else race_codes,
-        zero_suppression=begin.zero_suppression if suppression is None else exact(suppression, "suppression"),
-        relative_error=exact(relative_error, "relative error"),
-        sizes=tuple(size) if size else begin.sizes,
-        delta=exact(delta, "delta"),
+    budgets, targets = _levels(level or [], moe or [])
+    answer = tune_safetab(
+        None if settings is None else settings_of(settings),
+        budgets=budgets,
+        targets=targets,
+        add=add,
+        from_targets=from_targets,
+        definition=definition,
+        gamma=gamma,
+        race_codes=race_codes,
+        stability=stability,
+        suppression=suppression,
+        relative_error=relative_error,
+        sizes=size or (),
+        delta=delta,
         rule=rule,
         decimals=decimals,
-        stability=stability,
+        puerto_rico=puerto_rico,
+        compare=comparison,
     )
-    answer = tune(question)
-    compared = compare(answer) if comparison else None
-    drawn = None if plots is None else draw(answer, plots)
-    if as_json:
-        result = answer.as_dict()
-        if compared is not None:
-            result["comparison"] = [row.as_dict() for row in compared]
-        if drawn is not None:
-            result["plots"] = [str(path) for path in drawn]
-        print_json(result)
-        return
-    show_answer(answer)
-    if compared is not None:
-        show_comparison(compared, question)
-    for path in drawn or ():
-        out.print(f"Drawn: {escape(str(path))}")
+    drawn = [] if plots is None else draw(answer.release, plots)
+    show_answer(answer, lambda: show_tuning(answer), as_json=as_json, drawn=drawn)
 
 
-def _definition(text: str) -> Definition:
-    if text in (Definition.ZCDP, Definition.PURE):
-        return Definition(text)
-    raise ParameterError(
-        "unknown-definition",
-        "this is not a definition that SafeTab-P has noise for",
-        where=Place(path="--definition"),
-        found=text[:40],
-        expected="zcdp or pure",
-        remedy="correct --definition",
-    )
-
-
-def _levels(budgets: list[str], targets: list[str], begin: tuple[LevelQuestion, ...]) -> tuple[LevelQuestion, ...]:
-    """The levels that were typed, on top of those to begin with; every mistake is reported."""
+def _levels(budget_texts: list[str], target_texts: list[str]) -> tuple[dict[LevelKey, Fraction], dict[LevelKey, int]]:
+    """Budgets and targets of levels as typed; every mistake is reported."""
     findings: list[Finding] = []
-    given: dict[tuple[str, int], LevelQuestion] = {}
-    thresholds = {(level.region_type, level.iteration_level): level.thresholds for level in begin}
-    for option, texts in (("level", budgets), ("moe", targets)):
+    budgets: dict[LevelKey, Fraction] = {}
+    targets: dict[LevelKey, int] = {}
+    for option, texts in (("level", budget_texts), ("moe", target_texts)):
         for text in texts:
             try:
                 key, number = _parsed(option, text)
             except ParameterError as error:
                 findings += error.findings
                 continue
-            if key in given:
-                findings.append(_twice(key, given[key], option))
+            if key in budgets or key in targets:
+                findings.append(_twice(key, option, has_target=key in targets))
             elif option == "level":
-                given[key] = LevelQuestion(*key, number, None, thresholds.get(key))
+                budgets[key] = number
             else:
-                given[key] = LevelQuestion(*key, None, int(number), thresholds.get(key))
+                targets[key] = int(number)
     if findings:
         raise ParameterError(findings)
-    kept = {(level.region_type, level.iteration_level): level for level in begin} | given
-    return tuple(level for level in kept.values() if level.budget is None or level.budget != 0)
+    return budgets, targets
 
 
-def _parsed(option: str, text: str) -> tuple[tuple[str, int], Fraction]:
+def _parsed(option: str, text: str) -> tuple[LevelKey, Fraction]:
     name, equals, number = text.partition("=")
     region_type, colon, iteration_level = name.strip().rpartition(":")
-    whole = iteration_level.isascii() and iteration_level.isdigit() and len(iteration_level) < 9
-    value = exact(number, f"--{option} {name[:40]}") if equals and colon and whole else None
+    numbered = iteration_level.isascii() and iteration_level.isdigit() and len(iteration_level) < 9
+    value = exact(number, f"--{option} {name[:40]}") if equals and colon and numbered else None
     if value is None or (option == "moe" and value.denominator != 1):
         raise ParameterError(
             "not-a-level",
@@ -345,8 +317,8 @@ def _parsed(option: str, text: str) -> tuple[tuple[str, int], Fraction]:
     return (region_type.upper(), int(iteration_level)), value
 
 
-def _twice(key: tuple[str, int], before: LevelQuestion, option: str) -> Finding:
-    both = (before.target is None) is (option == "moe")
+def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
+    both = has_target is not (option == "moe")
     return Finding(
         code="budget-and-target" if both else "level-twice",
         what="a level has both a budget and a target margin" if both else "a level is given twice",

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, areas_of, level
-from confide.cli.show import Json, Plots, out, print_json, table, write
-from confide.exact import exact
+from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, own_areas
+from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.report.charts import Chart, chart
+from confide.risk import tune_cellkey as answer_tune
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, target_name
-from confide.risk.bounded_noise.static_programme import Rule, load_programme
-from confide.risk.bounded_noise.withstanding import Question, Region
+from confide.risk.bounded_noise.static_programme import BreakdownRule
+from confide.risk.bounded_noise.withstanding import ProtectedRegion
 
 
 def cellkey(
@@ -25,7 +25,7 @@ def cellkey(
     areas: Areas = None,
     unit: Unit = None,
     leave_out: LeaveOut = None,
-    rule: RuleOption = Rule.INNER_LEVELS,
+    rule: RuleOption = BreakdownRule.INNER_LEVELS,
     optimum: Annotated[Optimum, typer.Option("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
     largest_noise: Annotated[
         int, typer.Option("--largest-noise", min=1, max=100, help="The largest noise that users accept.")
@@ -47,34 +47,25 @@ def cellkey(
 
     A recommended pair, and the band that is left for the ε of noise without a bound.
     """
-    chosen = load_programme(programme).leave_out(leave_out or ())
-    last = max(15, largest_noise)
-    region = Region(
-        Question(
-            chosen,
-            areas_of(chosen, country, areas),
-            rule=rule,
-            optimum=optimum,
-            unit=unit,
-            level=level(alpha),
-            relaxed_level=float(exact(relaxed, "--relaxed")),
-            largest_noise=largest_noise,
-            bounds=tuple(range(1, last + 1)),
-            small_areas=small_areas,
-            small_area_bound=area_bound,
-        )
+    answer = answer_tune(
+        programme,
+        country=country,
+        areas=own_areas(areas),
+        unit=unit,
+        leave_out=leave_out or (),
+        rule=rule,
+        optimum=optimum,
+        largest_noise=largest_noise,
+        small_areas=small_areas,
+        area_bound=area_bound,
+        alpha=alpha,
+        relaxed=relaxed,
     )
-    answer = region.as_dict() | {"country": country or chosen.country}
-    drawn = [] if plots is None else _draw(region, plots)
-    if as_json:
-        print_json(answer | ({"plots": [str(path) for path in drawn]} if drawn else {}))
-        return
-    _show(region)
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
+    drawn = [] if plots is None else _draw(answer.region, plots)
+    show_answer(answer, lambda: _show(answer.region), as_json=as_json, drawn=drawn)
 
 
-def _show(region: Region) -> None:
+def _show(region: ProtectedRegion) -> None:
     question, worst = region.question, region.with_same_noise[0]
     where = ", ".join(f"{number:,} {name}" for name, number in question.areas.items())
     out.print(f"[bold]{question.programme.title or question.programme.id}[/]{', ' + where if where else ''}.\n")
@@ -95,17 +86,18 @@ def _show(region: Region) -> None:
         if row.useful
     ]
     table(["D ", "V, all limits", "V, relaxed limits"], rows)
-    found = region.recommended
-    if found is None:
+    recommended = region.recommended
+    if recommended is None:
         out.print("\n[bold red]Nothing is left.[/] Publish less, or accept more noise.")
     else:
-        limits = "all limits" if found.strict else "relaxed limits alone"
+        limits = "all limits" if recommended.strict else "relaxed limits alone"
         out.print(
-            f"\n[bold green]D = {found.risk.row.bound}, V = {float(found.variance):g}[/] satisfies {limits}: "
-            f"the bound is revealed with probability {found.risk.revealed(region.triples):.2g}."
+            f"\n[bold green]D = {recommended.risk.row.bound}, V = {float(recommended.variance):g}[/] "
+            f"satisfies {limits}: "
+            f"the bound is revealed with probability {recommended.risk.revealed(region.triples):.2g}."
         )
         plain = region.least_noise(question.optimum)
-        if plain is not None and plain.variance != found.variance:
+        if plain is not None and plain.variance != recommended.variance:
             out.print(
                 f"It withstands weighted means too. Against the {question.optimum.value} mean alone, "
                 f"D = {plain.risk.row.bound}, V = {float(plain.variance):g} would be enough."
@@ -113,7 +105,7 @@ def _show(region: Region) -> None:
     _show_epsilon(region)
 
 
-def _show_epsilon(region: Region) -> None:
+def _show_epsilon(region: ProtectedRegion) -> None:
     limits, bound = region.epsilon, region.question.small_area_bound
     least, most = limits["utility_at_least"], limits["averaging_at_most"]
     second = limits["relaxed_averaging_at_most"]
@@ -128,11 +120,11 @@ def _show_epsilon(region: Region) -> None:
     out.print(text)
 
 
-def _span(low: object, high: object, *, ok: bool) -> str:
-    return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"  # type: ignore[arg-type]
+def _span(low: Fraction, high: Fraction, *, ok: bool) -> str:
+    return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"
 
 
-def _draw(region: Region, folder: Path) -> list[Path]:
+def _draw(region: ProtectedRegion, folder: Path) -> list[Path]:
     question = region.question
     areas = question.small_areas
     if areas is None and question.programme.geography:

@@ -1,8 +1,138 @@
 """What mechanisms leave: what someone who sees a release can learn from it. Nothing here reads records.
 
-* :mod:`confide.risk.bounded_noise`: what noise of a known largest size gives away in static programmes (Bach 2020).
-* :mod:`confide.risk.bayesian`: what an adversary who updates beliefs learns from noisy counts (Kazan & Reiter 2024).
-* :mod:`confide.privacy.invariants`: what figures published as they are do to the promise (Ashmead et al. 2019).
-* :mod:`confide.risk.testing`: what someone who tests one hypothesis against another can find out, as curves.
-* :mod:`confide.risk.release_risk`: all of this for one release of the TopDown algorithm, from its plan.
+Each question of ``confide risk`` is a function here, and its answer an object with typed fields, ``as_dict()`` for
+programs and tables for a notebook:
+
+=========================== ==================================================== =======================================
+question                    what is learnt                                       more in
+=========================== ==================================================== =======================================
+:func:`bayes`               about one person, from noisy counts of a cell        :mod:`confide.risk.bayesian`
+:func:`hierarchy`           the same, with the counts of larger areas            :mod:`confide.risk.bayesian`
+:func:`hierarchy_of_tree`   the same, from a whole tree of counts                :mod:`confide.risk.bayesian`
+:func:`curve`               by the best test about one record, from a rho        :mod:`confide.risk.testing`
+:func:`curve_of_epsilon`    the same, from an epsilon                            :mod:`confide.risk.testing`
+:func:`invariants`          where some figures have no noise                     :mod:`confide.privacy.invariants`
+:func:`release`             from all measurements of one TopDown release         :mod:`confide.risk.release_risk`
+:func:`bound`               of the largest noise, from triples of counts         :mod:`confide.risk.bounded_noise`
+:func:`averaging`           by averaging a count that is published many times    :mod:`confide.risk.bounded_noise`
+:func:`areas`               nothing: what unbounded noise does to small areas    :mod:`confide.risk.bounded_noise`
+:func:`tune_cellkey`        which bounded noise withstands all of these          :mod:`confide.risk.bounded_noise`
+:func:`compare_noise`       nothing: what each kind of noise promises            :mod:`confide.risk.noise_comparison`
+=========================== ==================================================== =======================================
+
+A tour. Someone knows everybody else in a block, believes with probability 1/2 that the target is in a cell, and sees
+its noisy count, 3; after that, they believe it with probability 0.62:
+
+>>> from confide import risk
+>>> answer = risk.bayes(rho="0.0992", priors=["1/2"], released=[3])
+>>> round(answer.adversaries[0].belief.posterior[0], 2)
+0.62
+
+They also see the counts of the 27 other blocks of the tract and of the tract itself, which adds next to nothing:
+
+>>> answer = risk.hierarchy("0.0992", "0.2465", siblings=27, released=(3, 5, 2))
+>>> round(float(answer.model.effective_rho), 4)
+0.1028
+
+Whatever they know and whichever test they carry out at the level 0.05, they find a changed record with a probability
+of at most 0.94 if the whole release has rho = 2.56; against Gaussian noise, of 0.73:
+
+>>> power = risk.curve("2.56", levels=["0.05"]).powers[0]
+>>> f"{power.zcdp:.3f} {power.gaussian:.3f}"
+'0.934 0.732'
+
+Published instead are tables with cell keys, noise of at most 5 and variance 2. Malta's programme has too few triples
+of counts to find the 5 out:
+
+>>> risk.bound(5, 2, country="MT").protected
+True
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confide.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer, BudgetedLaw, ReleasedBelief, bayes
+    from confide.risk.bayesian.hierarchy_answer import HierarchyAnswer, TreeAnswer, hierarchy, hierarchy_of_tree
+    from confide.risk.bounded_noise.programme_risks import (
+        AreasAnswer,
+        AveragingAnswer,
+        BoundAnswer,
+        CellKeyTuning,
+        areas,
+        averaging,
+        bound,
+        tune_cellkey,
+    )
+    from confide.risk.invariants_answer import (
+        InvariantsAnswer,
+        ShippedInvariants,
+        invariants,
+        shipped_invariants,
+    )
+    from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
+    from confide.risk.release_risk.report import ReleaseRisk
+    from confide.risk.release_risk.report import release_risk as release
+    from confide.risk.testing.curve_answer import CurveAnswer, EpsilonCurveAnswer, curve, curve_of_epsilon
+
+__all__ = [
+    "AreasAnswer",
+    "AveragingAnswer",
+    "BayesAdversary",
+    "BayesAnswer",
+    "BoundAnswer",
+    "BudgetedLaw",
+    "CellKeyTuning",
+    "CurveAnswer",
+    "EpsilonCurveAnswer",
+    "HierarchyAnswer",
+    "InvariantsAnswer",
+    "NoiseComparison",
+    "NoiseSetting",
+    "ReleaseRisk",
+    "ReleasedBelief",
+    "ShippedInvariants",
+    "TreeAnswer",
+    "areas",
+    "averaging",
+    "bayes",
+    "bound",
+    "compare_noise",
+    "curve",
+    "curve_of_epsilon",
+    "hierarchy",
+    "hierarchy_of_tree",
+    "invariants",
+    "release",
+    "shipped_invariants",
+    "tune_cellkey",
+]
+
+# Each question brings solvers of its own; they are imported when it is first asked.
+_HOME = {
+    "bayesian.bayes_answer": ("BayesAdversary", "BayesAnswer", "BudgetedLaw", "ReleasedBelief", "bayes"),
+    "bayesian.hierarchy_answer": ("HierarchyAnswer", "TreeAnswer", "hierarchy", "hierarchy_of_tree"),
+    "bounded_noise.programme_risks": (
+        *("AreasAnswer", "AveragingAnswer", "BoundAnswer", "CellKeyTuning"),
+        *("areas", "averaging", "bound", "tune_cellkey"),
+    ),
+    "invariants_answer": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
+    "noise_comparison": ("NoiseComparison", "NoiseSetting", "compare_noise"),
+    "release_risk.report": ("ReleaseRisk",),
+    "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
+}
+_ADDRESS = {name: (module, name) for module, names in _HOME.items() for name in names}
+_ADDRESS["release"] = ("release_risk.report", "release_risk")  # the name of a room, which an import would put here
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ADDRESS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _ADDRESS[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

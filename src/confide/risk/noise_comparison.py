@@ -2,7 +2,7 @@
 
 A static programme measures some cross-classifications, each record being in one cell of each. Where a record is added
 or removed, as many counts change by one; where it is changed, twice as many (:func:`changed_counts`; Bach's Delta). For
-``k`` such counts with independent noise these bounds are known, and :func:`promise` gives the smallest:
+``k`` such counts with independent noise these bounds are known, and :func:`guarantee` gives the smallest:
 
 * for one count, the exact curve (:func:`confide.noise.delta_bounds`);
 * ``k`` times the largest loss, with the outside mass as delta (:func:`confide.noise.epsilon_delta`);
@@ -12,9 +12,7 @@ or removed, as many counts change by one; where it is changed, twice as many (:f
   ``delta'`` is that of ``rho = k (largest loss)**2 / 2``.
 
 Risk-driven: from (epsilon, delta) to the noise. Utility-driven: from a variance, or a noise margin, and a bound to
-(epsilon, delta). Bounded noise has no loss in rho or pure epsilon; truncated noise is charged to a ledger of
-approximate differential privacy, with epsilon and delta (:class:`confide.privacy.TruncatedMeasurement`), a listed row
-is not.
+(epsilon, delta). Bounded noise is compared here and can be drawn (:func:`confide.noise.perturb`).
 
 Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach (2020), sections 2.3 and 2.4.
 """
@@ -25,8 +23,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Any
+from typing import Any, Literal
 
+from confide.answers import TypedAnswer
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, positive
 from confide.noise import (
@@ -47,8 +46,12 @@ from confide.noise import (
     outside_mass,
 )
 from confide.noise.fitting import NoiseKind, of_margin, of_variance, smallest_bound, smallest_decimal
+from confide.noise.max_entropy import symmetric_row
 from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
 from confide.releases.plan import Plan
+
+LARGEST_ROW = 50
+"""Perturbation tables have bounds of this order; a wider row would be no cell key noise."""
 
 DELTA = Fraction(1, 10**10)
 """The delta that promises are compared at where none is given."""
@@ -57,25 +60,40 @@ _ADDED = Neighbours.ADD_REMOVE
 
 
 def changed_counts(measurements: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> int:
-    """How many counts one record changes, where each measurement counts it in one cell."""
+    """How many counts one record changes, where each measurement counts it in one cell.
+
+    Args:
+        measurements: How many cross-classifications count every record once.
+        neighbours: What is compared.
+
+    Returns:
+        The number of counts.
+
+    >>> changed_counts(3, Neighbours.CHANGE_ONE)
+    6
+    """
     return bounded_degree(measurements, neighbours).l1
 
 
 def changed_counts_of(plan: Plan) -> int:
-    """The same for the plan of a static programme, in which every record is in one cell of every measurement."""
-    if plan.mechanism != "tables":
+    """The same for the plan of a static programme, in which every record is in one cell of every measurement.
+
+    Such a plan has measurements, no groups that overlap, and no kinds of places whose records take part in some of
+    the measurements alone.
+    """
+    if not plan.measures or plan.families or plan.paths:
         raise ParameterError(
             "not-a-static-programme",
             "only a static programme changes one count in each of its measurements",
             found=f"a plan of the mechanism {plan.mechanism!r}",
-            expected="a plan of the mechanism 'tables'",
+            expected="a plan in which every record takes part once in every measurement",
             remedy="count the changed counts of another plan by hand",
         )
     return changed_counts(len(plan.measures), plan.neighbours)
 
 
 @dataclass(frozen=True)
-class Setting:
+class NoiseSetting:
     """Noise for a programme in which a record changes ``changed`` counts, and what it promises at ``delta``."""
 
     noise: CountNoise
@@ -85,12 +103,12 @@ class Setting:
     @property
     def of_count(self) -> EpsilonDelta | None:
         """The promise for one count: at ``delta``, or at the largest loss where the noise has none at ``delta``."""
-        return promise(self.noise, 1, self.delta) or epsilon_delta(self.noise)
+        return guarantee(self.noise, 1, self.delta) or epsilon_delta(self.noise)
 
     @property
     def of_programme(self) -> EpsilonDelta | None:
         """The promise for the programme with a delta of at most ``delta``; none where the noise has no such promise."""
-        return promise(self.noise, self.changed, self.delta)
+        return guarantee(self.noise, self.changed, self.delta)
 
     @property
     def remaining(self) -> Fraction:
@@ -112,50 +130,87 @@ class Setting:
         }
 
 
-def promise(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
-    """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta."""
+def guarantee(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
+    """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta.
+
+    Args:
+        noise: The noise of every count.
+        changed: How many counts one record changes.
+        delta: The largest delta that is accepted.
+
+    Returns:
+        Epsilon and delta, or none where no such promise is known.
+
+    >>> float(guarantee(TwoSidedGeometric(1), 2, "1e-10").epsilon)
+    2.0
+    """
     limit = as_delta(delta)
-    found = []
+    pairs = []
     pair = epsilon_delta(noise, changed)
     if pair is not None and pair.delta <= limit:
-        found.append(pair)
+        pairs.append(pair)
     spare = limit - outside_mass(noise, changed)
-    rho, within = _rho(noise, changed), spare * _kept(noise, changed)
+    rho, within = _rho(noise, changed), spare * _within_probability(noise, changed)
     if changed > 1 and rho is not None and within > 0:
-        found.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
+        pairs.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
     # Geometric noise has nearly its largest loss at every delta of use; the plain pair says it better.
     if changed == 1 and spare > 0 and not isinstance(noise, TwoSidedGeometric | TruncatedGeometric):
-        found.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
-    return min(found, default=None)
+        pairs.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
+    return min(pairs, default=None)
 
 
-def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[Setting]:
+def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[NoiseSetting]:
     """From an epsilon and a delta of the programme to noise of each kind.
 
     Two-sided geometric noise needs no delta; truncated, its bound is the smallest that delta allows. The discrete
     Gaussian takes the whole delta; truncated, one half, and the bound is the smallest that the rest allows.
+
+    Args:
+        epsilon: The epsilon of the programme.
+        delta: Its delta.
+        changed: How many counts one record changes.
+
+    Returns:
+        A setting for each kind of noise.
+
+    >>> [setting.noise.bound for setting in risk_driven(1, "1e-6", 1)]
+    [None, 14, None, 22]
     """
     total, allowed = positive(epsilon, "epsilon"), as_delta(delta)
     geometric = TwoSidedGeometric(total / changed)
-    whole, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
+    full, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
     spent = Fraction(cks_delta(Fraction(changed) / (2 * half.sigma2), total))
     if changed == 1:
         spent = delta_bounds(half, total)[1]
     noises: list[CountNoise] = [
         geometric,
         TruncatedGeometric(geometric.epsilon, _smallest_bound(geometric, changed, allowed, Fraction(0))),
-        whole,
+        full,
         TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
     ]
-    return [Setting(noise, changed, allowed) for noise in noises]
+    return [NoiseSetting(noise, changed, allowed) for noise in noises]
 
 
 def utility_driven(
     variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteDistribution] = ()
-) -> list[Setting]:
-    """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are."""
+) -> list[NoiseSetting]:
+    """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are.
+
+    Args:
+        variance: The variance of the noise.
+        bound: The largest noise of truncated kinds.
+        changed: How many counts one record changes.
+        delta: The delta of the programme.
+        rows: Further laws, such as rows of a perturbation table.
+
+    Returns:
+        A setting for each kind of noise, then for each row.
+
+    >>> len(utility_driven(2, 5))
+    4
+    """
     noises = [of_variance(kind, variance, bound if kind.bounded else None) for kind in NoiseKind]
-    return [Setting(noise, changed, as_delta(delta)) for noise in (*noises, *rows)]
+    return [NoiseSetting(noise, changed, as_delta(delta)) for noise in (*noises, *rows)]
 
 
 def margin_driven(
@@ -165,10 +220,108 @@ def margin_driven(
     changed: int = 1,
     delta: Exact = DELTA,
     rows: Sequence[FiniteDistribution] = (),
-) -> list[Setting]:
-    """From a noise margin at a level and a bound to what each kind promises."""
+) -> list[NoiseSetting]:
+    """From a noise margin at a level and a bound to what each kind promises.
+
+    Args:
+        margin: The noise margin.
+        level: How often the noise keeps within it.
+        bound: The largest noise of truncated kinds.
+        changed: How many counts one record changes.
+        delta: The delta of the programme.
+        rows: Further laws, such as rows of a perturbation table.
+
+    Returns:
+        A setting for each kind of noise, then for each row.
+
+    >>> len(margin_driven(3, "0.95", 9))
+    4
+    """
     noises = [of_margin(kind, margin, level, bound if kind.bounded else None) for kind in NoiseKind]
-    return [Setting(noise, changed, as_delta(delta)) for noise in (*noises, *rows)]
+    return [NoiseSetting(noise, changed, as_delta(delta)) for noise in (*noises, *rows)]
+
+
+@dataclass(frozen=True)
+class NoiseComparison(TypedAnswer):
+    """All kinds of noise for the same static programme, with what each promises."""
+
+    driven_by: Literal["variance", "margin", "epsilon"]
+    changed: int
+    """How many counts one record changes."""
+    delta: Fraction
+    settings: tuple[NoiseSetting, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "driven_by": self.driven_by,
+            "changed": self.changed,
+            "delta": str(self.delta),
+            "distributions": [setting.as_dict() | {"name": _name(setting.noise)} for setting in self.settings],
+        }
+
+
+def compare_noise(
+    *,
+    variance: Exact | None = None,
+    margin: int | None = None,
+    epsilon: Exact | None = None,
+    bound: int | None = None,
+    level: Exact = "0.95",
+    delta: Exact = DELTA,
+    measurements: int = 1,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+) -> NoiseComparison:
+    """All kinds of noise for the same static programme: from a variance or a noise margin and a bound, or from epsilon.
+
+    Args:
+        variance: The variance of the noise, with a ``bound`` for truncated noise. The last row of the perturbation
+            table of this variance and bound is compared as well, if the bound is at most :data:`LARGEST_ROW`.
+        margin: Or its noise margin at ``level``, with a ``bound``.
+        epsilon: Or the epsilon of the programme at ``delta``.
+        bound: The largest noise.
+        level: How often the noise keeps within the margin.
+        delta: The delta of the programme.
+        measurements: How many cross-classifications count every record once.
+        neighbours: What the promise compares.
+
+    Returns:
+        The noise of each kind, with the epsilon and delta of one count and of the programme.
+
+    >>> answer = compare_noise(variance=2, bound=5)
+    >>> [setting.noise.name for setting in answer.settings][:2]
+    ['two-sided-geometric', 'discrete-gaussian']
+    """
+    given = {"variance": variance, "margin": margin, "epsilon": epsilon, "bound": bound}
+    if sum(value is not None for name, value in given.items() if name != "bound") != 1 or (bound is None) != (
+        epsilon is not None
+    ):
+        raise ParameterError(
+            "noise-of-what",
+            "it is not clear what the noise is to be compared at",
+            found=", ".join(name for name, value in given.items() if value is not None) or "nothing",
+            expected="a variance and a bound, or a margin and a bound, or an epsilon",
+            remedy="give one of them",
+        )
+    changed, allowed = changed_counts(measurements, neighbours), as_delta(delta)
+    if epsilon is not None:
+        return NoiseComparison("epsilon", changed, allowed, tuple(risk_driven(epsilon, allowed, changed)))
+    assert bound is not None
+    if variance is not None:
+        rows = [_table_row(bound, variance)] if bound <= LARGEST_ROW else []
+        settings = utility_driven(variance, bound, changed, allowed, rows)
+        return NoiseComparison("variance", changed, allowed, tuple(settings))
+    assert margin is not None
+    return NoiseComparison("margin", changed, allowed, tuple(margin_driven(margin, level, bound, changed, allowed)))
+
+
+def _table_row(bound: int, variance: Exact) -> FiniteDistribution:
+    """The last row of the perturbation table with D and V, its floating-point probabilities taken as they are."""
+    return FiniteDistribution.symmetric(Fraction(p) for p in symmetric_row(bound, variance).probabilities)
+
+
+def _name(noise: CountNoise) -> str:
+    return "perturbation-table" if isinstance(noise, FiniteDistribution) else noise.name
 
 
 def float_above(number: Fraction) -> float:
@@ -203,7 +356,7 @@ def _rho(noise: CountNoise, changed: int) -> Fraction | None:
     return None
 
 
-def _kept(noise: CountNoise, changed: int) -> Fraction:
+def _within_probability(noise: CountNoise, changed: int) -> Fraction:
     """``G**changed``, rounded down, for truncated noise; one for other noise."""
     return (
         1 - beyond_mass(noise.untruncated, noise.bound, changed)
@@ -223,8 +376,8 @@ def _smallest_bound(law: NoiseDistribution, changed: int, delta: Fraction, spent
         return enclose
 
     def fits(bound: int) -> bool:
-        kept = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
-        return kept > 0 and any_of(edge(bound), changed) + spent / kept <= delta
+        within = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
+        return within > 0 and any_of(edge(bound), changed) + spent / within <= delta
 
     return smallest_bound(fits, f"delta {float(delta):.3g} for {changed} changed counts")
 

@@ -86,7 +86,7 @@ def rho_of_modification(
     return total
 
 
-class PlannedMeasurement(Protocol):
+class SpineMeasurement(Protocol):
     """One measurement of a plan, as far as it matters here."""
 
     @property
@@ -97,18 +97,18 @@ class PlannedMeasurement(Protocol):
     def law(self) -> object: ...
 
 
-class PlannedMeasurements(Protocol):
+class SpineMeasurements(Protocol):
     """The measurements of a plan and the spine they run along (:class:`confide.releases.plan.Plan` is one)."""
 
     @property
     def spine(self) -> Sequence[str]: ...
     @property
-    def measures(self) -> Sequence[PlannedMeasurement]: ...
+    def measures(self) -> Sequence[SpineMeasurement]: ...
     @property
     def paths(self) -> Sequence[Sequence[int]] | None: ...
 
 
-def measurements_of(plan: PlannedMeasurements, schema: Schema) -> list[QueryMeasurement]:
+def measurements_of(plan: SpineMeasurements, schema: Schema) -> list[QueryMeasurement]:
     """The measurements of a plan with discrete Gaussian noise, for :func:`rho_of_modification`."""
     measurements = []
     for number, measure in enumerate(plan.measures):
@@ -121,7 +121,7 @@ def measurements_of(plan: PlannedMeasurements, schema: Schema) -> list[QueryMeas
     return measurements
 
 
-def exchange_rho(plan: PlannedMeasurements, within: str | None = None) -> Fraction:
+def exchange_rho(plan: SpineMeasurements, within: str | None = None) -> Fraction:
     """At most what it costs that two records exchange their places, exactly: the blocks being in one unit of ``within``
     (None: anywhere) and in different ones below.
 
@@ -145,7 +145,7 @@ def distinct_rho(rho: Fraction, records: int) -> Fraction:
     return integer(records, "records") * nonnegative(rho, "rho")
 
 
-def _precision(plan: PlannedMeasurements, number: int) -> Fraction:
+def _precision(plan: SpineMeasurements, number: int) -> Fraction:
     measure = plan.measures[number]
     if not isinstance(measure.law, DiscreteGaussian):
         raise _not_on_a_spine(f"{measure.level} {measure.query}: {type(measure.law).__name__}")

@@ -43,7 +43,7 @@ class CountLaw:
         return {str(count): value for count, value in listed if value >= smallest}
 
 
-def whole(value: int, name: str, lowest: int = 0, highest: int = LARGEST_COUNT) -> int:
+def checked_count(value: int, name: str, lowest: int = 0, highest: int = LARGEST_COUNT) -> int:
     """A whole number within limits, or an error."""
     if type(value) is not int or not lowest <= value <= highest:
         raise _out_of_range(

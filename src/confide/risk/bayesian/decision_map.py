@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from confide.errors import ParameterError
-from confide.risk.bayesian.counts import FloatArray, IntArray, gaussian_window, sibling_window, whole
+from confide.risk.bayesian.counts import FloatArray, IntArray, checked_count, gaussian_window, sibling_window
 from confide.risk.bayesian.post_processing import PostProcessing
 from confide.risk.bayesian.two_level import TwoLevel, Variant
 
@@ -51,7 +51,7 @@ class Ties(StrEnum):
 
 
 @dataclass(frozen=True)
-class Region:
+class ReleaseRegion:
     """Released counts that are looked at, such as those of the paper's Figure 4."""
 
     x2: tuple[int, int] = (-3, 5)
@@ -59,7 +59,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Changes:
+class DecisionChanges:
     """What hierarchical information changes for one truth: probabilities over releases."""
 
     gain: float
@@ -74,7 +74,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class DecisionAccuracy:
     """How often a decision is right, with the rest of the parent as it is, the target present or absent."""
 
     present: float
@@ -95,8 +95,8 @@ class DecisionMap:
     """Decisions and their probabilities for one truth (x1, x2) and one way to compute posteriors.
 
     >>> adversary = TwoLevel("0.099226354", "0.24648451", siblings=27)
-    >>> found = DecisionMap(adversary, x1=1, x2=1, variant=Variant.UNRESTRICTED)
-    >>> round(found.correct(Ties.ZERO), 6)
+    >>> decisions = DecisionMap(adversary, x1=1, x2=1, variant=Variant.UNRESTRICTED)
+    >>> round(decisions.correct(Ties.ZERO), 6)
     0.594586
     """
 
@@ -106,10 +106,10 @@ class DecisionMap:
         x1: int,
         x2: int,
         variant: Variant = Variant.STATED,
-        region: Region | None = None,
+        region: ReleaseRegion | None = None,
     ):
-        whole(x1, "the true count", lowest=model.known, highest=model.known + 1)
-        whole(x2, "the true count of the parent", lowest=x1)
+        checked_count(x1, "the true count", lowest=model.known, highest=model.known + 1)
+        checked_count(x2, "the true count of the parent", lowest=x1)
         self.model, self.variant, self.present = model, variant, x1 > model.known
         own, self._own = gaussian_window(float(model.rho1))
         above, above_law = gaussian_window(float(model.rho2))
@@ -135,7 +135,7 @@ class DecisionMap:
     def thresholds(self) -> tuple[IntArray, FloatArray]:
         """For every (x2*, y*) the first x1* that is decided as present, and 1.0 where the one before is a tie."""
         if self._thresholds is None:
-            self._thresholds = self._found()
+            self._thresholds = self._solve_thresholds()
         return self._thresholds
 
     def decisions(self, ties: Ties) -> FloatArray:
@@ -147,23 +147,23 @@ class DecisionMap:
 
     def correct(self, ties: Ties = Ties.ZERO) -> float:
         """P(decision = truth) over the releases looked at."""
-        chosen = self._decided(self._own, ties)
+        chosen = self._present_mass(self._own, ties)
         return chosen if self.present else self.mass - chosen
 
     def ties(self) -> float:
         """The probability of a tie."""
-        return self._decided(self._own, Ties.ONE) - self._decided(self._own, Ties.ZERO)
+        return self._present_mass(self._own, Ties.ONE) - self._present_mass(self._own, Ties.ZERO)
 
-    def changes(self, ties: Ties = Ties.ZERO) -> Changes:
+    def changes(self, ties: Ties = Ties.ZERO) -> DecisionChanges:
         """How often this way is right where X1* alone is wrong, and the other way round."""
         without = self.model.log_odds(self.x1, 0, 0, Variant.WITHOUT)
         base = self._own * ((without > TIE) + ties.share * (np.abs(without) <= TIE))
-        to_present = self._decided(self._own - base, ties)
-        to_absent = float(base.sum()) * self.mass - self._decided(base, ties)
+        to_present = self._present_mass(self._own - base, ties)
+        to_absent = float(base.sum()) * self.mass - self._present_mass(base, ties)
         gain, loss = (to_present, to_absent) if self.present else (to_absent, to_present)
-        return Changes(max(0.0, gain), max(0.0, loss), self.mass)
+        return DecisionChanges(max(0.0, gain), max(0.0, loss), self.mass)
 
-    def _decided(self, own: FloatArray, ties: Ties) -> float:
+    def _present_mass(self, own: FloatArray, ties: Ties) -> float:
         """The weight of all releases that are decided as present, if those of x1* are ``own``."""
         first, tied = self.thresholds()
         tail = np.concatenate([np.cumsum(own[::-1])[::-1], [0.0]])
@@ -173,7 +173,7 @@ class DecisionMap:
 
     def sampled(self, draws: int, ties: Ties = Ties.ONE) -> float:
         """P(decision = truth) for an adversary who estimates each posterior from so many independent draws."""
-        whole(draws, "the number of draws", lowest=1)
+        checked_count(draws, "the number of draws", lowest=1)
         half, right = draws // 2, 0.0
         for x2, chance in zip(self.x2.tolist(), self._above.tolist(), strict=True):
             posterior = self.model.posterior(self.x1, x2, self.y[:, None], self.variant)
@@ -184,7 +184,7 @@ class DecisionMap:
             right += chance * float(self._rest @ (decided if self.present else 1 - decided) @ self._own)
         return right
 
-    def _found(self) -> tuple[IntArray, FloatArray]:
+    def _solve_thresholds(self) -> tuple[IntArray, FloatArray]:
         """Thresholds: where log odds are linear in x1*, solved; otherwise sought from there, step by step."""
         model, slope = self.model, 2 * float(self.model.rho1)
         x2, y = (part.reshape(-1) for part in np.meshgrid(self.x2, self.y, indexing="ij"))
@@ -196,13 +196,13 @@ class DecisionMap:
         edge = np.clip((TIE - at_known) / slope, self.x1[0] - model.known - 1, self.x1[-1] - model.known)
         first = np.floor(edge).astype(np.int64) + model.known + 1
         if stepwise:
-            first, before = self._sought(first, x2, y)
+            first, before = self._search_thresholds(first, x2, y)
         else:
             before = at_known + slope * (first - 1 - model.known)
         shape = (len(self.x2), len(self.y))
         return first.reshape(shape), (np.abs(before) <= TIE).astype(np.float64).reshape(shape)
 
-    def _sought(self, guess: IntArray, x2: IntArray, y: IntArray) -> tuple[IntArray, FloatArray]:
+    def _search_thresholds(self, guess: IntArray, x2: IntArray, y: IntArray) -> tuple[IntArray, FloatArray]:
         """The first x1* that is decided as present, and the log odds of the one before, from a guess.
 
         Up while the guess is not present, then down while the one before is; never beyond what can be released.
@@ -219,17 +219,35 @@ class DecisionMap:
         return first, odds
 
 
-def accuracy(
-    model: TwoLevel, rest: int, variant: Variant = Variant.STATED, ties: Ties = Ties.ZERO, region: Region | None = None
-) -> Accuracy:
-    """How often the target is found present or absent, if ``rest`` people of the parent are elsewhere."""
-    whole(rest, "the true count of the siblings")
+def decision_accuracy(
+    model: TwoLevel,
+    rest: int,
+    variant: Variant = Variant.STATED,
+    ties: Ties = Ties.ZERO,
+    region: ReleaseRegion | None = None,
+) -> DecisionAccuracy:
+    """How often the target is found present or absent, if ``rest`` people of the parent are elsewhere.
+
+    Args:
+        model: The adversary.
+        rest: How many people of the parent are in other blocks.
+        variant: How the posterior is computed.
+        ties: What is decided if both answers are equally probable.
+        region: Look at these released counts alone.
+
+    Returns:
+        The probabilities of a right decision, target present or absent, and their mean by the prior.
+
+    >>> round(decision_accuracy(TwoLevel("0.0992", "0.2465", siblings=27), 0).average, 4)
+    0.6037
+    """
+    checked_count(rest, "the true count of the siblings")
     absent, present = (
         DecisionMap(model, count, count + rest, variant, region).correct(ties)
         for count in (model.known, model.known + 1)
     )
     p = float(model.prior)
-    return Accuracy(present, absent, p * present + (1 - p) * absent)
+    return DecisionAccuracy(present, absent, p * present + (1 - p) * absent)
 
 
 def switches(
@@ -238,6 +256,19 @@ def switches(
     """For one x1* and every x2*, the largest y* of a range that is still decided as present (Figure 4's edge).
 
     ``last_present`` is None if not even the smallest y* is, and ``tie`` is the y* that ties, if one does.
+
+    Args:
+        model: The adversary.
+        x1: The released count of the block.
+        x2: Released counts of the parent, an array.
+        y: The first and the last released sum of the siblings.
+        variant: How the posterior is computed.
+
+    Returns:
+        A row for each ``x2``.
+
+    >>> switches(TwoLevel("0.0992", "0.2465", siblings=27), 1, np.array([2]), (-30, 30))
+    [{'x2': 2, 'last_present': -1, 'tie': None}]
     """
     if y[0] > y[1]:
         raise ParameterError(
@@ -280,13 +311,13 @@ RHO2_GRID = tuple(Fraction(value) for value in ("1/100", "1/50", "1/20", "1/10",
 RHO1_GRID = tuple(Fraction(step, 50) for step in (*range(1, 10), *range(10, 50, 2), *range(50, 151, 5)))
 
 
-def decision_tiles(model: TwoLevel, region: Region | None = None) -> Rows:
+def decision_tiles(model: TwoLevel, region: ReleaseRegion | None = None) -> Rows:
     """The decision for each x1* next to the target's edge, x2* and y*, beside that from x1* alone (Figure 4)."""
-    shown = region or Region((model.known - 3, model.known + 5))
+    tiles = region or ReleaseRegion((model.known - 3, model.known + 5))
     x1, x2, y = np.meshgrid(
         [model.known, model.known + 1],
-        np.arange(shown.x2[0], shown.x2[1] + 1),
-        np.arange(shown.y[0], shown.y[1] + 1),
+        np.arange(tiles.x2[0], tiles.x2[1] + 1),
+        np.arange(tiles.y[0], tiles.y[1] + 1),
         indexing="ij",
     )
     without = model.log_odds(x1, x2, y, Variant.WITHOUT) > TIE
@@ -315,7 +346,7 @@ def accuracy_by_parent(
     listed = list(parents)
     return [
         {"x2": x2, "variant": variant.value, "ties": ties.value}
-        | accuracy(model, x2 - model.known - 1, variant, ties).as_dict()
+        | decision_accuracy(model, x2 - model.known - 1, variant, ties).as_dict()
         for variant in variants
         for x2 in listed
     ]

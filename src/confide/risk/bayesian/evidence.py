@@ -6,12 +6,12 @@ is ``P0(k) = p(k)``. All that the release says is the log-ratio
 
     L(k) = log P1(k) / P0(k),        posterior log-odds = prior log-odds + L(k).
 
-A comparison has both laws, the log-ratio and exact decisions, for any noise that has probabilities:
+Evidence has both laws, the log-ratio and exact decisions, for any noise that has probabilities:
 
-* :class:`LawComparison`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.NoiseDistribution`),
+* :class:`LawEvidence`: a law whose probabilities fall at an exact rate (:class:`~confide.noise.NoiseDistribution`),
   also truncated; ``L(k) = rho (2 k - 1)`` for the discrete Gaussian with ``rho = 1 / (2 sigma2)``, ``+-epsilon`` for
   the geometric;
-* :class:`ListedComparison`: two lists, which need not be one law shifted: rows of a perturbation table differ.
+* :class:`ListedEvidence`: two lists, which need not be one law shifted: rows of a perturbation table differ.
 
 Reference: Kazan and Reiter (2024), section 3.1. Derivation: ``docs/proofs/bayesian-risk.md``, section 1.
 """
@@ -109,7 +109,7 @@ def _compare_exp(x: Fraction, number: Fraction) -> int:
 
 # What a released count says about one person, as an interface: its law with the person, and its law without.
 #
-# Written over ``k``, the released count less the known one; see :mod:`.noise_pmf` for the laws.
+# Written over ``k``, the released count less the known one.
 
 
 Floats = npt.NDArray[np.float64]
@@ -119,7 +119,7 @@ Complexes = npt.NDArray[np.complex128]
 WIDEST = 1 << 23
 """Sums over more values than this are refused: the noise is then so wide that a count says nothing."""
 
-_MADE_OF = Fraction(1, 2**100)
+_TAIL_OF_SUMS = Fraction(1, 2**100)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Window:
     tail: float
 
 
-class Comparison(ABC):
+class CountEvidence(ABC):
     """The law of a released count with the target and without, over ``k``: released less known."""
 
     title: str
@@ -166,12 +166,12 @@ class Comparison(ABC):
 
     def transform(self, z: Complexes) -> Complexes:
         """``sum of P1(k) exp(z L(k))`` over values that both laws have, for ``-1 <= Re z <= 1``."""
-        window = self.window(_MADE_OF)
+        window = self.window(_TAIL_OF_SUMS)
         shared = np.isfinite(window.log_ratio) & (window.with_target > 0)
         logs, ratio = np.log(window.with_target[shared]), window.log_ratio[shared]
         flat = np.ravel(z)
-        made = np.array([np.exp(logs + one * ratio).sum() for one in flat], dtype=np.complex128)
-        return made.reshape(np.shape(z))
+        sums = np.array([np.exp(logs + one * ratio).sum() for one in flat], dtype=np.complex128)
+        return sums.reshape(np.shape(z))
 
     @property
     def limit(self) -> float:
@@ -185,13 +185,13 @@ class Comparison(ABC):
 def check_width(values: int) -> None:
     """Refuse sums that would not fit into the memory."""
     if values > WIDEST:
-        raise refused(
+        raise unusable_noise(
             "the noise is too wide to add up", f"{values:,} values", f"at most {WIDEST:,}; rho of at least about 1e-11"
         )
 
 
-def refused(what: str, found: str, expected: str) -> ParameterError:
-    """The error of noise that cannot be compared."""
+def unusable_noise(what: str, found: str, expected: str) -> ParameterError:
+    """The error of noise that gives no evidence."""
     return ParameterError("bad-noise", what, found=found, expected=expected, remedy="correct the noise")
 
 
@@ -200,7 +200,7 @@ _FEW = 4
 _OVERFLOWS = 354
 
 
-class LawComparison(Comparison):
+class LawEvidence(CountEvidence):
     """A law with an exact decay, on all integers or truncated: the log-ratio never falls with ``k``."""
 
     def __init__(self, law: NoiseDistribution | TruncatedDistribution):
@@ -314,7 +314,7 @@ class LawComparison(Comparison):
         return np.asarray(high * np.exp(z * rate) + low * np.exp(-z * rate), dtype=np.complex128)
 
 
-class ListedComparison(Comparison):
+class ListedEvidence(CountEvidence):
     """Two lists of probabilities over ``k``, from ``first`` on; decisions are exact."""
 
     def __init__(self, first: int, with_target: list[Fraction], without: list[Fraction], title: str = "Listed"):
@@ -358,43 +358,63 @@ class ListedComparison(Comparison):
         return float(right), float(1 - wrong)
 
 
-def compare(noise: CountNoise) -> Comparison:
-    """The comparison of a count with the next one, both with the same noise.
+def evidence_of(noise: CountNoise) -> CountEvidence:
+    """What a count says about one person, where a count and the next one have the same noise.
 
-    >>> compare(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
+    Args:
+        noise: The law of the noise, on all integers or with a bound.
+
+    Returns:
+        The laws of the released count with the target and without, with exact decisions.
+
+    >>> evidence_of(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
     8
     """
     if isinstance(noise, NoiseDistribution | TruncatedDistribution):
-        return LawComparison(noise)
+        return LawEvidence(noise)
     if isinstance(noise, FiniteDistribution):
         law = dict(zip(noise.values, noise.probabilities, strict=True))
-        return compare_rows(law, law, noise.title)
+        return evidence_of_rows(law, law, noise.title)
     if isinstance(noise, BoundedDistribution):
         listed = [noise.pmf_bounds(x)[0] for x in range(-noise.bound, noise.bound + 1)]
         law = {x - noise.bound: p / sum(listed) for x, p in enumerate(listed)}
-        return compare_rows(law, law, noise.title)
-    raise refused("this noise has no probabilities that are known here", type(noise).__name__, "a law or a list")
+        return evidence_of_rows(law, law, noise.title)
+    raise unusable_noise("this noise has no probabilities that are known here", type(noise).__name__, "a law or a list")
 
 
-def compare_rows(
+def evidence_of_rows(
     without: Mapping[int, Exact], with_target: Mapping[int, Exact], title: str = "Listed"
-) -> ListedComparison:
-    """The comparison of two lists, each the probabilities of the noise that the count gets.
+) -> ListedEvidence:
+    """What a count says about one person, where the noise is listed and depends on the count.
 
     In a perturbation table the noise depends on the count: ``without`` is the row of the known count, ``with_target``
     that of the next one.
+
+    Args:
+        without: Probabilities by noise, of the known count: the row of a perturbation table.
+        with_target: The same of the next count.
+        title: What the noise is called.
+
+    Returns:
+        The laws of the released count, with exact decisions.
+
+    >>> evidence = evidence_of_rows({0: 1}, {-1: "1/2", 1: "1/2"})
+    >>> evidence.certain
+    0.5
     """
     laws = []
     for row, shift in ((without, 0), (with_target, 1)):
         law = {int(noise) + shift: exact(p, "a probability") for noise, p in row.items()}
         if not law or any(p < 0 for p in law.values()) or sum(law.values()) != 1:
-            raise refused("the probabilities do not add up to one", "a sum other than 1", "probabilities with sum 1")
+            raise unusable_noise(
+                "the probabilities do not add up to one", "a sum other than 1", "probabilities with sum 1"
+            )
         laws.append(law)
     first, last = min(min(law) for law in laws), max(max(law) for law in laws)
     check_width(last - first + 1)
     zero = Fraction(0)
     lists = [[law.get(k, zero) for k in range(first, last + 1)] for law in laws]
-    return ListedComparison(first, lists[1], lists[0], title)
+    return ListedEvidence(first, lists[1], lists[0], title)
 
 
 def gaussian_for(rho: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> DiscreteGaussian:
@@ -402,12 +422,33 @@ def gaussian_for(rho: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> 
 
     Where a person can be added or removed, one count changes by one. Where a person can be changed, two do, and a
     sensitivity of sqrt(2) asks for twice the variance, as in the 2020 Census.
+
+    Args:
+        rho: The budget in zCDP of all counts that one person is in.
+        neighbours: What the budget compares.
+
+    Returns:
+        The noise of each count.
+
+    >>> gaussian_for("1/10").sigma2
+    Fraction(5, 1)
     """
     return DiscreteGaussian(gaussian_sigma2(ZCDP(positive(rho, "rho")), partition_marginal(neighbours)))
 
 
 def geometric_for(epsilon: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> TwoSidedGeometric:
-    """The two-sided geometric law of counts that are released with ``epsilon``: half of it for each of two counts."""
+    """The two-sided geometric law of counts that are released with ``epsilon``: half of it for each of two counts.
+
+    Args:
+        epsilon: The budget in pure differential privacy of all counts that one person is in.
+        neighbours: What the budget compares.
+
+    Returns:
+        The noise of each count.
+
+    >>> geometric_for(1).epsilon
+    Fraction(1, 1)
+    """
     return TwoSidedGeometric(geometric_epsilon(PureDP(positive(epsilon, "epsilon")), partition_marginal(neighbours)))
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from confide.errors import ParameterError
 from confide.exact import Exact
-from confide.risk.bayesian.evidence import Comparison, Floats
+from confide.risk.bayesian.evidence import CountEvidence, Floats
 from confide.risk.bayesian.one_level import checked_priors, log_ratios
 
 _STEP = 0.2
@@ -38,22 +38,46 @@ _BLOCK = 64
 
 
 def equal_priors(cells: int) -> tuple[Fraction, ...]:
-    """The same prior for each of ``cells`` cells."""
+    """The same prior for each of ``cells`` cells.
+
+    Args:
+        cells: The number of cells, at least two.
+
+    Returns:
+        A prior for each cell.
+
+    >>> equal_priors(3)[0]
+    Fraction(1, 3)
+    """
     return (Fraction(1, cells),) * cells if cells > 1 else _checked(())
 
 
 def histogram_posterior(
-    comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: Sequence[int] | None = None
+    evidence: CountEvidence, priors: Sequence[Exact], released: Sequence[int], known: Sequence[int] | None = None
 ) -> Floats:
-    """The posterior of each cell, from the released and the known count of each."""
+    """The posterior of each cell, from the released and the known count of each.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: The belief for each cell; the sum is 1.
+        released: The released count of each cell.
+        known: The count of each cell without the target; without them, zeros.
+
+    Returns:
+        An array with the posterior of each cell.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> histogram_posterior(evidence_of(gaussian_for("1/10")), equal_priors(3), [2, 0, 1]).round(4).tolist()
+    [0.4018, 0.2693, 0.3289]
+    """
     wanted = _checked(priors)
     counts = [0] * len(wanted) if known is None else list(known)
     if not len(wanted) == len(released) == len(counts):
         raise _refused(f"{len(wanted)} priors, {len(released)} released and {len(counts)} known counts", "one per cell")
-    evidence = np.array(
-        [log_ratios(comparison, [value], count)[0] for value, count in zip(released, counts, strict=True)]
+    log_ratio = np.array(
+        [log_ratios(evidence, [value], count)[0] for value, count in zip(released, counts, strict=True)]
     )
-    weight = np.array([log(p) for p in wanted]) + evidence
+    weight = np.array([log(p) for p in wanted]) + log_ratio
     if np.isposinf(weight).any():
         return np.asarray(np.isposinf(weight) / np.isposinf(weight).sum())
     if np.isneginf(weight).all():
@@ -62,13 +86,26 @@ def histogram_posterior(
     return np.asarray(share / share.sum())
 
 
-def histogram_risk(comparison: Comparison, priors: Sequence[Exact], cell: int = 0) -> float:
-    """``R`` of an adversary who looks at all cells, if the target is in ``cell``."""
+def histogram_risk(evidence: CountEvidence, priors: Sequence[Exact], cell: int = 0) -> float:
+    """``R`` of an adversary who looks at all cells, if the target is in ``cell``.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: The belief for each cell; the sum is 1.
+        cell: The cell that the target is in.
+
+    Returns:
+        The expected posterior of the true cell, over its prior.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> round(histogram_risk(evidence_of(gaussian_for("1/10")), equal_priors(4)), 4)
+    1.1493
+    """
     wanted = _checked(priors)
     own = wanted[cell]
     others = Counter(wanted)
     others[own] -= 1
-    window = comparison.window(_TAIL)
+    window = evidence.window(_TAIL)
     shared = np.isfinite(window.log_ratio) & (window.with_target > 0)
     ratio, inside = window.log_ratio[shared], window.with_target[shared]
     # Without the target a value that only it could lead to has no share; one that it cannot lead to has A = 0.
@@ -78,17 +115,17 @@ def histogram_risk(comparison: Comparison, priors: Sequence[Exact], cell: int = 
     total, u = 0.0, start
     while True:
         s = np.exp(u + _STEP * np.arange(_BLOCK))
-        left = np.zeros(_BLOCK)
+        log_others = np.zeros(_BLOCK)
         for prior, times in others.items():
             if times:
-                spread = np.array([window.without @ np.exp(-one * float(prior) * size) for one in s])
+                means = np.array([window.without @ np.exp(-one * float(prior) * size) for one in s])
                 with np.errstate(divide="ignore"):
-                    left += times * np.log(spread)
+                    log_others += times * np.log(means)
         mine = np.array([weight @ np.exp(-one * float(own) * np.exp(ratio)) for one in s])
-        total += float(np.sum(s * mine * np.exp(left))) * _STEP
+        total += float(np.sum(s * mine * np.exp(log_others))) * _STEP
         u += _STEP * _BLOCK
-        if np.exp(left[-1]) < _NEGLIGIBLE * float(own) or s[-1] * mine[-1] < _NEGLIGIBLE:
-            return min(total + comparison.certain / float(own), float(1 / own))
+        if np.exp(log_others[-1]) < _NEGLIGIBLE * float(own) or s[-1] * mine[-1] < _NEGLIGIBLE:
+            return min(total + evidence.certain / float(own), float(1 / own))
 
 
 def _checked(priors: Sequence[Exact]) -> tuple[Fraction, ...]:

@@ -2,7 +2,7 @@
 
 The adversary knows everyone in a block but the target, hence the count ``x`` of a cell without it, and believes with
 probability ``p`` that the target is in the cell. Released is the count plus noise, ``x*``. With ``k = x* - x``, the
-laws ``P1``, ``P0`` of ``k`` with the target and without, and ``L = log P1 / P0`` (:mod:`.noise_pmf`):
+laws ``P1``, ``P0`` of ``k`` with the target and without, and ``L = log P1 / P0`` (:mod:`.evidence`):
 
     posterior(k)  = p P1 / (p P1 + (1 - p) P0),       log-odds = log p/(1-p) + L(k)
     R'(k)         = posterior(k) / p                  the risk at a released value
@@ -29,10 +29,10 @@ import numpy as np
 
 from confide.errors import ParameterError
 from confide.exact import Exact, probability
-from confide.risk.bayesian.evidence import Comparison, DecisionRegion, Floats, LawComparison
+from confide.risk.bayesian.evidence import CountEvidence, DecisionRegion, Floats, LawEvidence
 
 SMALLEST_PRIOR = Fraction(1, 10**300)
-_LEFT_OUT = Fraction(1, 2**64)
+_NEGLIGIBLE_TAIL = Fraction(1, 2**64)
 _LARGEST_VALUE = 10**15
 
 
@@ -52,7 +52,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Marginal:
+class MarginalRisk:
     """What is expected over releases, for each prior; ``error`` bounds what the sums leave out of ``risk``."""
 
     priors: tuple[Fraction, ...]
@@ -81,30 +81,58 @@ class OneLevelRisk:
     decision: Decision
 
 
-def posterior(comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
-    """The posterior of each prior (rows) at each released value (columns)."""
-    return _floats(checked_priors(priors))[:, None] * risk_at(comparison, priors, released, known)
+def posterior(evidence: CountEvidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+    """The posterior of each prior at each released value.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+        released: Released counts.
+        known: The count without the target.
+
+    Returns:
+        An array of shape (priors, released).
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> posterior(evidence_of(gaussian_for("1/10")), ["1/2"], [0, 3]).round(4).tolist()
+    [[0.475, 0.6225]]
+    """
+    return _floats(checked_priors(priors))[:, None] * risk_at(evidence, priors, released, known)
 
 
-def risk_at(comparison: Comparison, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
-    """``R'`` of each prior (rows) at each released value (columns): ``1 / (p + (1 - p) exp(-L))``."""
-    log_ratio = log_ratios(comparison, released, known)
+def risk_at(evidence: CountEvidence, priors: Sequence[Exact], released: Sequence[int], known: int = 0) -> Floats:
+    """``R'`` of each prior at each released value: ``1 / (p + (1 - p) exp(-L))``.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+        released: Released counts.
+        known: The count without the target.
+
+    Returns:
+        An array of shape (priors, released): posterior over prior.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> risk_at(evidence_of(gaussian_for("1/10")), ["1/2"], [0, 3]).round(4).tolist()
+    [[0.95, 1.2449]]
+    """
+    log_ratio = log_ratios(evidence, released, known)
     return ratio_for(checked_priors(priors), log_ratio)
 
 
-def log_ratios(comparison: Comparison, released: Sequence[int], known: int = 0) -> Floats:
+def log_ratios(evidence: CountEvidence, released: Sequence[int], known: int = 0) -> Floats:
     """``L`` at released values, which one of the two laws must have."""
     values = [checked_value(value) - checked_value(known) for value in released]
-    found = comparison.log_ratio(np.array(values, dtype=np.int64))
-    if np.isnan(found).any():
+    ratios = evidence.log_ratio(np.array(values, dtype=np.int64))
+    if np.isnan(ratios).any():
         raise ParameterError(
             "impossible-release",
             "no release can have this value, with the target or without",
-            found=str(released[int(np.flatnonzero(np.isnan(found))[0])]),
-            expected=f"a value that {comparison.title.lower()} noise can lead to",
+            found=str(released[int(np.flatnonzero(np.isnan(ratios))[0])]),
+            expected=f"a value that {evidence.title.lower()} noise can lead to",
             remedy="correct the released value, the known count or the noise",
         )
-    return found
+    return ratios
 
 
 def ratio_for(priors: tuple[Fraction, ...], log_ratio: Floats) -> Floats:
@@ -114,15 +142,26 @@ def ratio_for(priors: tuple[Fraction, ...], log_ratio: Floats) -> Floats:
     return np.asarray(1 / (_floats(priors)[:, None] + _floats(1 - p for p in priors)[:, None] * against))
 
 
-def marginal(comparison: Comparison, priors: Sequence[Exact]) -> Marginal:
+def marginal_risk(evidence: CountEvidence, priors: Sequence[Exact]) -> MarginalRisk:
     """``R`` and ``m`` for each prior, by exact summation.
 
     Values outside the window add at most ``(1 - p)**2 (t / p + t / (1 - p))`` to ``R`` where either law has at most
     ``t`` there; ``t`` is chosen so small that this is below rounding.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+
+    Returns:
+        ``R`` and ``m``, arrays with one number for each prior.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> marginal_risk(evidence_of(gaussian_for("1/10")), ["1/2", "1/50"]).risk.round(4).tolist()
+    [1.0477, 1.2097]
     """
     wanted = checked_priors(priors)
-    tail = _LEFT_OUT * min(min(p, 1 - p) for p in wanted) * comparison.scale**2
-    window = comparison.window(tail)
+    tail = _NEGLIGIBLE_TAIL * min(min(p, 1 - p) for p in wanted) * evidence.scale**2
+    window = evidence.window(tail)
     up = window.log_ratio >= 0
     # exp(-|L|), and both laws over the larger of the two: no term can overflow.
     small = np.exp(-np.abs(window.log_ratio))
@@ -133,43 +172,63 @@ def marginal(comparison: Comparison, priors: Sequence[Exact]) -> Marginal:
         p, q = float(prior), float(1 - prior)
         excess.append(q * q * float(np.sum(weight / np.where(up, p + q * small, p * small + q))))
         error.append(q * q * window.tail * (1 / p + 1 / q))
-    return Marginal(wanted, np.array(excess), np.array(error))
+    return MarginalRisk(wanted, np.array(excess), np.array(error))
 
 
-def decide(comparison: Comparison, prior: Exact) -> Decision:
-    """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6)."""
+def decide(evidence: CountEvidence, prior: Exact) -> Decision:
+    """The decision of an adversary who loses as much by either mistake (equations 3.5 and 3.6).
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        prior: The belief that the target is in the cell.
+
+    Returns:
+        The released values that decide for the target, and how often the decision is right.
+
+    >>> from confide.risk.bayesian.evidence import evidence_of, gaussian_for
+    >>> decision = decide(evidence_of(gaussian_for("1/10")), "1/5")
+    >>> decision.region.threshold, round(decision.average, 4)
+    (8, 0.8)
+    """
     (p,) = checked_priors([prior])
-    region = comparison.region(p)
-    given_1, given_0 = comparison.chances(region)
+    region = evidence.region(p)
+    given_1, given_0 = evidence.chances(region)
     return Decision(region, given_1, given_0, float(p) * given_1 + float(1 - p) * given_0)
 
 
-def assess(comparison: Comparison, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
-    """Everything that is expected, for each prior.
+def assess(evidence: CountEvidence, priors: Sequence[Exact]) -> tuple[OneLevelRisk, ...]:
+    """Everything that is expected over releases, for each prior.
+
+    Args:
+        evidence: What the released count says (:func:`.evidence_of`).
+        priors: Beliefs that the target is in the cell, before the release, each strictly between 0 and 1.
+
+    Returns:
+        Posterior, risk and decision, one for each prior.
 
     >>> from confide.noise import DiscreteGaussian
-    >>> from confide.risk.bayesian.evidence import compare
-    >>> found = assess(compare(DiscreteGaussian(5)), ["1/2", "1/5"])
-    >>> [round(each.risk, 6) for each in found]
+    >>> from confide.risk.bayesian.evidence import evidence_of
+    >>> risks = assess(evidence_of(DiscreteGaussian(5)), ["1/2", "1/5"])
+    >>> [round(risk.risk, 6) for risk in risks]
     [1.047685, 1.128105]
     """
-    expected = marginal(comparison, priors)
+    expected = marginal_risk(evidence, priors)
     rows = zip(expected.priors, expected.posterior, expected.risk, expected.error, strict=True)
-    return tuple(OneLevelRisk(p, float(m), float(r), float(e), decide(comparison, p)) for p, m, r, e in rows)
+    return tuple(OneLevelRisk(p, float(m), float(r), float(e), decide(evidence, p)) for p, m, r, e in rows)
 
 
 def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
     """Priors as exact numbers strictly between zero and one: who is certain learns nothing."""
-    found = tuple(probability(prior, "the prior") for prior in priors)
-    if not found or any(min(p, 1 - p) < SMALLEST_PRIOR for p in found):
+    probabilities = tuple(probability(prior, "the prior") for prior in priors)
+    if not probabilities or any(min(p, 1 - p) < SMALLEST_PRIOR for p in probabilities):
         raise ParameterError(
             "bad-prior",
             "a prior is needed that is not out of all proportion",
-            found="none" if not found else "a prior within 1e-300 of certainty",
+            found="none" if not probabilities else "a prior within 1e-300 of certainty",
             expected='a probability such as "1/2" or "1/864"',
             remedy="correct the prior",
         )
-    return found
+    return probabilities
 
 
 def checked_value(value: object) -> int:
@@ -194,19 +253,21 @@ def _floats(numbers: Iterable[Fraction]) -> Floats:
 # Each asks whether a cell's count is ``x`` or ``x + 1``; they differ in what the prior is about, and in whether the
 # count that the adversary knows has the target in it (Kazan and Reiter 2024, section S1.2).
 #
-# =================== ============================================ ============================== ==================
-# question what the adversary asks the prior the known count ===================
-# ============================================ ============================== ================== characteristics has
-# the target these characteristics? that it has them without the target response did the target answer the census at
-# all? that it did with the target truthful-answer did the target answer truly? that it did with the target variable
-# which value has one variable of the target? of the value that is true without the target ===================
-# ============================================ ============================== ==================
+# =============== ========================================= ========================= ==================
+# question        what the adversary asks                   the prior                 the known count
+# =============== ========================================= ========================= ==================
+# characteristics has the target these characteristics?     that it has them          without the target
+# response        did the target answer the census at all?  that it did               with the target
+# truthful-answer did the target answer truly?              that it did               with the target
+# variable        which value has one variable of the       of the value that is true without the target
+#                 target?
+# =============== ========================================= ========================= ==================
 #
 # The last looks at the cell of the true value alone. Someone who knows that the target is in one of two cells can
 # look at both (:func:`two_cells`), and at all cells with :mod:`.histogram`.
 
 
-class Question(StrEnum):
+class AdversaryQuestion(StrEnum):
     """What an adversary may want to know about the target."""
 
     CHARACTERISTICS = "characteristics"
@@ -217,22 +278,30 @@ class Question(StrEnum):
     @property
     def count_has_target(self) -> bool:
         """Whether the count that the adversary knows has the target in it."""
-        return self in (Question.RESPONSE, Question.TRUTHFUL_ANSWER)
+        return self in (AdversaryQuestion.RESPONSE, AdversaryQuestion.TRUTHFUL_ANSWER)
 
 
 @dataclass(frozen=True)
-class Reduced:
+class ReducedQuestion:
     """A question in the terms of :mod:`.one_level`: the prior, and the count without the target."""
 
     prior: Fraction
     known: int
 
 
-def reduce_question(question: Question, prior: Exact, known: int) -> Reduced:
+def reduce_question(question: AdversaryQuestion, prior: Exact, known: int) -> ReducedQuestion:
     """A question as the one of section 3.1: is the count ``known`` or ``known + 1``?
 
-    >>> reduce_question(Question.RESPONSE, "9/10", 3)
-    Reduced(prior=Fraction(9, 10), known=2)
+    Args:
+        question: What the adversary wants to know.
+        prior: The belief that the question is about.
+        known: The count that the adversary knows, which has the target in it for some questions.
+
+    Returns:
+        The prior, and the count without the target.
+
+    >>> reduce_question(AdversaryQuestion.RESPONSE, "9/10", 3)
+    ReducedQuestion(prior=Fraction(9, 10), known=2)
     """
     (p,) = checked_priors([prior])
     count = checked_value(known) - int(question.count_has_target)
@@ -244,14 +313,24 @@ def reduce_question(question: Question, prior: Exact, known: int) -> Reduced:
             expected="a count of at least 1",
             remedy="give the count with the target",
         )
-    return Reduced(p, count)
+    return ReducedQuestion(p, count)
 
 
-def two_cells(comparison: LawComparison) -> tuple[LawComparison, LawComparison]:
+def two_cells(evidence: LawEvidence) -> tuple[LawEvidence, LawEvidence]:
     """What someone learns who knows the target to be in one of two cells, as two releases for :mod:`.sequential`.
 
     The log-ratio is ``L(k) - L(k')``, ``k`` of the true cell and ``k'`` of the other. The noise is symmetric, hence
     ``-L(k') = L(1 - k')``, and ``1 - k'`` has the law of ``k``: the other cell says as much as a second release of the
     first. With noise for ``change-one`` neighbours each counts for half of rho, hence both together for rho.
+
+    Args:
+        evidence: What the count of one cell says.
+
+    Returns:
+        The same twice: what the counts of both cells say.
+
+    >>> from confide.risk.bayesian.evidence import LawEvidence, gaussian_for
+    >>> len(two_cells(LawEvidence(gaussian_for("1/10"))))
+    2
     """
-    return comparison, comparison
+    return evidence, evidence

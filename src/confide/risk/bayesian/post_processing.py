@@ -28,17 +28,17 @@ from confide.risk.bayesian.counts import (
     IntArray,
     SiblingNoise,
     bounded_rho,
+    checked_count,
     gaussian_window,
     log_periodic_factor,
     logarithm,
     sibling_window,
-    whole,
 )
 
 _AT_ONCE = 1 << 21
 
 
-class Rounding(StrEnum):
+class HalfRounding(StrEnum):
     """Where halves go."""
 
     HALF_EVEN = "half-even"
@@ -46,7 +46,7 @@ class Rounding(StrEnum):
 
 
 @dataclass(frozen=True)
-class PostProcessed:
+class PostProcessedRisk:
     """The risk of a post-processed count: the mean posterior probability of the truth, over the prior."""
 
     risk: float
@@ -73,7 +73,7 @@ class PostProcessing:
     prior: Fraction
     x2: int
     known: int
-    rounding: Rounding
+    rounding: HalfRounding
     noise: SiblingNoise
 
     def __init__(
@@ -84,16 +84,16 @@ class PostProcessing:
         *,
         x2: int = 1,
         known: int = 0,
-        rounding: Rounding = Rounding.HALF_EVEN,
+        rounding: HalfRounding = HalfRounding.HALF_EVEN,
         noise: SiblingNoise = SiblingNoise.APPROXIMATE,
     ):
         values = {
             "rho1": bounded_rho(rho1, "rho1"),
-            "siblings": whole(siblings, "the number of siblings", lowest=1, highest=10**5),
+            "siblings": checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
             "prior": probability(prior, "the prior probability"),
-            "known": whole(known, "the known count"),
-            "x2": whole(x2, "the true count of the parent", lowest=known + 1),
-            "rounding": Rounding(rounding),
+            "known": checked_count(known, "the known count"),
+            "x2": checked_count(x2, "the true count of the parent", lowest=known + 1),
+            "rounding": HalfRounding(rounding),
             "noise": SiblingNoise(noise),
         }
         for name, value in values.items():
@@ -104,14 +104,21 @@ class PostProcessing:
         """ρ1(1+1/d), of x1* and y* together if x2 is known."""
         return self.rho1 * (1 + Fraction(1, self.siblings))
 
-    def risk(self, published: int) -> PostProcessed:
-        """The risk of x̃1 if the parent's count is published as ``published``, x̃2."""
-        whole(published, "the published count of the parent", highest=10**6)
+    def risk(self, published: int) -> PostProcessedRisk:
+        """The risk of x̃1 if the parent's count is published as ``published``, x̃2.
+
+        Args:
+            published: The published count of the parent, from 0 to a million.
+
+        Returns:
+            R, the laws of x̃1 with the target and without, and the posterior at each x̃1.
+        """
+        checked_count(published, "the published count of the parent", highest=10**6)
         absent, present = (self._law(self.known + step, published) for step in (0, 1))
         p = float(self.prior)
         mixed = p * present + (1 - p) * absent
         posterior = np.where(mixed > 0, p * present / np.where(mixed > 0, mixed, 1.0), p)
-        return PostProcessed(float(posterior @ present) / p, CountLaw(0, present), CountLaw(0, absent), posterior)
+        return PostProcessedRisk(float(posterior @ present) / p, CountLaw(0, present), CountLaw(0, absent), posterior)
 
     def without(self) -> float:
         """R of x1* alone: the paper's line without post-processing."""
@@ -140,15 +147,15 @@ class PostProcessing:
         """P(x̃1 = 0..x̃2 | X1 = x1)."""
         noise, law = gaussian_window(float(self.rho1))
         rest, rest_law = sibling_window(float(self.rho1), self.siblings, self.noise)
-        found = np.zeros(published + 1)
+        probabilities = np.zeros(published + 1)
         rows = max(1, _AT_ONCE // len(rest))
         for start in range(0, len(noise), rows):
             part = slice(start, start + rows)
             top = self.siblings * (noise[part] + x1)[:, None] + (published - (self.x2 - x1) - rest)
             weights = law[part, None] * rest_law
             values = self.rounded(top, published)
-            found += np.bincount(values.ravel(), weights.ravel(), minlength=published + 1)
-        return found
+            probabilities += np.bincount(values.ravel(), weights.ravel(), minlength=published + 1)
+        return probabilities
 
     def rounded(self, numerator: IntArray, published: int) -> IntArray:
         """numerator/(d+1), clamped to [0, x̃2] and rounded, in whole numbers."""
@@ -157,5 +164,5 @@ class PostProcessing:
         below, over = np.divmod(inside, parts)
         up = 2 * over > parts
         halves = 2 * over == parts
-        chosen: IntArray = below + (up | (halves & ((below % 2 == 1) | (self.rounding is Rounding.HALF_UP))))
+        chosen: IntArray = below + (up | (halves & ((below % 2 == 1) | (self.rounding is HalfRounding.HALF_UP))))
         return chosen

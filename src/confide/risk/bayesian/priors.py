@@ -4,7 +4,7 @@ A :class:`CountPrior` is a law (or, if improper, a weight) on whole numbers from
 and the rest Y of a family. A :class:`ParentPrior` is a law of X2 given X1 = k1, as Kazan and Reiter write it (section
 3.2 and supplement S4); what the sums need of it is the law of Y = X2 − k1.
 
-Every parameter is an exact number. All but :class:`Given` are log-concave, so that their product with a Gaussian
+Every parameter is an exact number. All but :class:`ListedPrior` are log-concave, so that their product with a Gaussian
 factor has one mode, and what lies J steps from it is smaller by exp(−a·J(J−1)); see
 ``docs/proofs/bayesian-hierarchy.md``, section 2.
 """
@@ -23,7 +23,7 @@ from scipy.special import gammaln
 
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
-from confide.risk.bayesian.counts import LARGEST_COUNT, FloatArray, IntArray, logarithm, whole
+from confide.risk.bayesian.counts import LARGEST_COUNT, FloatArray, IntArray, checked_count, logarithm
 
 
 class CountPrior(ABC):
@@ -62,8 +62,8 @@ class Flat(CountPrior):
     first: int = 0
 
     def __post_init__(self) -> None:
-        whole(self.first, "the first count")
-        if self.last is not None and whole(self.last, "the last count") < self.first:
+        checked_count(self.first, "the first count")
+        if self.last is not None and checked_count(self.last, "the last count") < self.first:
             raise _bad("the last count lies before the first", self.last, f"at least {self.first}")
 
     @property
@@ -127,12 +127,12 @@ class Poisson(CountPrior):
         return high
 
     def _inside(self, counts: IntArray) -> FloatArray:
-        shown: FloatArray = counts * logarithm(self.mean) - float(self.mean) - gammaln(counts + 1.0)
-        return shown
+        log_weights: FloatArray = counts * logarithm(self.mean) - float(self.mean) - gammaln(counts + 1.0)
+        return log_weights
 
 
 @dataclass(frozen=True, init=False)
-class Given(CountPrior):
+class ListedPrior(CountPrior):
     """Any law on first, first+1, …: exact weights, which are divided by their sum."""
 
     probabilities: tuple[Fraction, ...]
@@ -144,7 +144,7 @@ class Given(CountPrior):
             raise _bad("these are not the weights of a law", f"{len(weights)} weights", "some, none negative, one > 0")
         total = sum(weights)
         object.__setattr__(self, "probabilities", tuple(weight / total for weight in weights))
-        object.__setattr__(self, "first", whole(first, "the first count"))
+        object.__setattr__(self, "first", checked_count(first, "the first count"))
 
     @property
     def last(self) -> int:  # type: ignore[override]
@@ -158,8 +158,8 @@ class Given(CountPrior):
         return np.array([logarithm(value) if value else -np.inf for value in self.probabilities])
 
     def _inside(self, counts: IntArray) -> FloatArray:
-        shown: FloatArray = self._logs[counts - self.first]
-        return shown
+        log_weights: FloatArray = self._logs[counts - self.first]
+        return log_weights
 
 
 class ParentPrior(ABC):
@@ -186,7 +186,7 @@ class UniformParent(ParentPrior):
     largest: int
 
     def __post_init__(self) -> None:
-        whole(self.largest, "the largest count")
+        checked_count(self.largest, "the largest count")
 
     def rest(self, k1: int) -> Flat | None:
         return Flat(self.largest - k1) if self.largest >= k1 else None
@@ -199,22 +199,22 @@ class PointParent(ParentPrior):
     at: int
 
     def __post_init__(self) -> None:
-        whole(self.at, "the count of the parent")
+        checked_count(self.at, "the count of the parent")
 
     def rest(self, k1: int) -> Flat | None:
         return Point(self.at - k1) if self.at >= k1 else None
 
 
 @dataclass(frozen=True)
-class GivenParent(ParentPrior):
+class ListedParent(ParentPrior):
     """Any law of X2; given X1 = k1 it is cut at k1 and divided by what is left."""
 
-    law: Given
+    law: ListedPrior
 
-    def rest(self, k1: int) -> Given | None:
+    def rest(self, k1: int) -> ListedPrior | None:
         skipped = max(0, k1 - self.law.first)
-        left = self.law.probabilities[skipped:]
-        return Given(left, self.law.first + skipped - k1) if any(left) else None
+        remaining = self.law.probabilities[skipped:]
+        return ListedPrior(remaining, self.law.first + skipped - k1) if any(remaining) else None
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ import numpy as np
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.privacy import Neighbours
-from confide.risk.bayesian.evidence import Comparison, Complexes, Floats, compare, gaussian_for
+from confide.risk.bayesian.evidence import Complexes, CountEvidence, Floats, evidence_of, gaussian_for
 from confide.risk.bayesian.one_level import assess, checked_priors, log_ratios, ratio_for, risk_at
 
 _REACH, _STEP = 14.0, 1 / 128
@@ -39,7 +39,7 @@ _ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True)
-class Step:
+class SequenceStep:
     """One release of several: the belief before, the belief after, and ``R'``, their ratio."""
 
     released: int
@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Combined:
+class CombinedRisk:
     """What is expected over several releases; ``error`` bounds the error of ``marginal_posterior``."""
 
     prior: Fraction
@@ -59,52 +59,92 @@ class Combined:
 
 
 def in_sequence(
-    comparisons: Sequence[Comparison], prior: Exact, released: Sequence[int], known: Sequence[int] | None = None
-) -> tuple[Step, ...]:
-    """One release after the other: the posterior of each is the prior of the next."""
-    ratios = _ratios(comparisons, released, known)
+    releases: Sequence[CountEvidence], prior: Exact, released: Sequence[int], known: Sequence[int] | None = None
+) -> tuple[SequenceStep, ...]:
+    """One release after the other: the posterior of each is the prior of the next.
+
+    Args:
+        releases: What each released count says.
+        prior: The belief before the first.
+        released: The released counts, one of each.
+        known: The counts without the target, one of each; without them, zeros.
+
+    Returns:
+        A step for each release: belief before, belief after, and their ratio.
+
+    >>> count = evidence_of(gaussian_for("1/10"))
+    >>> [round(step.posterior, 4) for step in in_sequence([count, count], "1/2", [2, 0])]
+    [0.5744, 0.5498]
+    """
+    ratios = _ratios(releases, released, known)
     (p,) = checked_priors([prior])
-    steps: list[Step] = []
+    steps: list[SequenceStep] = []
     before, at_first = float(p), 1.0
     for value, so_far in zip(released, np.cumsum(ratios), strict=True):
         # From the first prior each time: a product of rounded posteriors would lose digits.
         at = float(ratio_for((p,), np.array([so_far]))[0, 0])
-        steps.append(Step(int(value), before, float(p) * at, at / at_first if at_first else 1.0))
+        steps.append(SequenceStep(int(value), before, float(p) * at, at / at_first if at_first else 1.0))
         before, at_first = float(p) * at, at
     return tuple(steps)
 
 
 def combined_risk_at(
-    comparisons: Sequence[Comparison],
+    releases: Sequence[CountEvidence],
     priors: Sequence[Exact],
     released: Sequence[int],
     known: Sequence[int] | None = None,
 ) -> Floats:
-    """``R'`` of all releases together, for each prior; the posterior is the prior times it."""
-    together = np.array([_ratios(comparisons, released, known).sum()])
+    """``R'`` of all releases together, for each prior; the posterior is the prior times it.
+
+    Args:
+        releases: What each released count says.
+        priors: Beliefs before the first.
+        released: The released counts, one of each.
+        known: The counts without the target, one of each; without them, zeros.
+
+    Returns:
+        An array with a ratio for each prior.
+
+    >>> count = evidence_of(gaussian_for("1/10"))
+    >>> combined_risk_at([count, count], ["1/2"], [2, 0]).round(4).tolist()
+    [1.0997]
+    """
+    together = np.array([_ratios(releases, released, known).sum()])
     return np.asarray(ratio_for(checked_priors(priors), together)[:, 0])
 
 
-def combined(comparisons: Sequence[Comparison], priors: Sequence[Exact]) -> tuple[Combined, ...]:
-    """``m`` and ``R`` of all releases together, for each prior."""
+def combined_risk(releases: Sequence[CountEvidence], priors: Sequence[Exact]) -> tuple[CombinedRisk, ...]:
+    """``m`` and ``R`` of all releases together, for each prior.
+
+    Args:
+        releases: What each released count says.
+        priors: Beliefs before the first.
+
+    Returns:
+        The expected posterior and risk for each prior, with a bound for the error.
+
+    >>> count = evidence_of(gaussian_for("1/10"))
+    >>> [round(total.risk, 4) for total in combined_risk([count, count], ["1/2"])]
+    [1.0913]
+    """
     wanted = checked_priors(priors)
-    _some(comparisons)
+    _check_any(releases)
     # Values that the count without the target cannot have give it away, whatever the other releases say.
-    shared = prod(1 - comparison.certain for comparison in comparisons)
-    made: dict[tuple[float, int], Complexes] = {}
+    shared = prod(1 - evidence.certain for evidence in releases)
+    lines: dict[tuple[float, int], Complexes] = {}
     results = []
     for prior in wanted:
         size = log(prior) - log(1 - prior)
-        line, sign = _best_line(comparisons, size)
+        line, sign = _best_line(releases, size)
         key = line, sign
-        if key not in made:
-            made[key] = _line(comparisons, line, sign)
-        terms = made[key] * np.exp(sign * size * (line + 1j * _nodes()))
+        if key not in lines:
+            lines[key] = _line(releases, line, sign)
+        terms = lines[key] * np.exp(sign * size * (line + 1j * _nodes()))
         integral = float(terms.real.sum()) * _STEP
         error = _ROUNDING * float(np.abs(terms).sum()) * _STEP
-        found = 1 - shared + integral if sign > 0 else 1 - integral
-        found = min(1.0, max(float(prior), found))
-        results.append(Combined(prior, found, found / float(prior), error))
+        posterior = 1 - shared + integral if sign > 0 else 1 - integral
+        posterior = min(1.0, max(float(prior), posterior))
+        results.append(CombinedRisk(prior, posterior, posterior / float(prior), error))
     return tuple(results)
 
 
@@ -114,6 +154,16 @@ def gaussian_marginal(prior: Exact, rho: Exact) -> float:
     For one release with discrete Gaussian noise this is ``m`` up to about ``10 exp(-3 pi**2 / (4 rho))``: below
     rounding at ``rho = 0.1``, 3e-6 at 0.5, wrong in the second digit at 2. For several releases and the sum of their
     rhos it is much closer, as long as each is small. By Gauss-Hermite quadrature, for ``rho`` up to about 5.
+
+    Args:
+        prior: The belief that the target is in the cell.
+        rho: The sum of the budgets.
+
+    Returns:
+        The posterior that is expected if the target is in the cell.
+
+    >>> round(gaussian_marginal("1/2", "1/5"), 4)
+    0.5457
     """
     (p,) = checked_priors([prior])
     total = float(positive(rho, "rho"))
@@ -127,46 +177,46 @@ def _nodes() -> Floats:
     return np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
 
 
-def _line(comparisons: Sequence[Comparison], line: float, sign: int) -> Complexes:
+def _line(releases: Sequence[CountEvidence], line: float, sign: int) -> Complexes:
     """``T(+-z) pi / sin(pi z) / (2 pi)`` on a line."""
     z = np.asarray(line + 1j * _nodes(), dtype=np.complex128)
     values: Complexes = np.asarray(0.5 / np.sin(np.pi * z), dtype=np.complex128)
-    for comparison in comparisons:
-        values = values * comparison.transform(sign * z)
+    for evidence in releases:
+        values = values * evidence.transform(sign * z)
     return values
 
 
-def _best_line(comparisons: Sequence[Comparison], size: float) -> tuple[float, int]:
+def _best_line(releases: Sequence[CountEvidence], size: float) -> tuple[float, int]:
     """The line and the sign with the smallest integrand, which is what rounding errors are relative to."""
-    found = []
+    candidates = []
     for sign in (1, -1):
         points = np.array(_LINES, dtype=np.complex128)
         with np.errstate(over="ignore", divide="ignore"):
-            height = sum((np.log(c.transform(sign * points).real) for c in comparisons), start=np.zeros(len(_LINES)))
+            height = sum((np.log(c.transform(sign * points).real) for c in releases), start=np.zeros(len(_LINES)))
         height = height + sign * size * points.real - np.log(np.sin(np.pi * points.real))
         best = int(np.argmin(height))
-        found.append((float(height[best]), _LINES[best], sign))
-    _, line, sign = min(found)
+        candidates.append((float(height[best]), _LINES[best], sign))
+    _, line, sign = min(candidates)
     return line, sign
 
 
-def _ratios(comparisons: Sequence[Comparison], released: Sequence[int], known: Sequence[int] | None) -> Floats:
-    _some(comparisons)
-    counts = [0] * len(comparisons) if known is None else list(known)
-    if not len(comparisons) == len(released) == len(counts):
+def _ratios(releases: Sequence[CountEvidence], released: Sequence[int], known: Sequence[int] | None) -> Floats:
+    _check_any(releases)
+    counts = [0] * len(releases) if known is None else list(known)
+    if not len(releases) == len(released) == len(counts):
         raise ParameterError(
             "releases-differ",
             "there is not one released value for each noisy count",
-            found=f"{len(comparisons)} laws, {len(released)} released values, {len(counts)} known counts",
+            found=f"{len(releases)} laws, {len(released)} released values, {len(counts)} known counts",
             expected="as many of each",
             remedy="give one of each for every release",
         )
-    triples = zip(comparisons, released, counts, strict=True)
-    return np.concatenate([log_ratios(comparison, [value], count) for comparison, value, count in triples])
+    triples = zip(releases, released, counts, strict=True)
+    return np.concatenate([log_ratios(evidence, [value], count) for evidence, value, count in triples])
 
 
-def _some(comparisons: Sequence[Comparison]) -> None:
-    if not comparisons:
+def _check_any(releases: Sequence[CountEvidence]) -> None:
+    if not releases:
         raise ParameterError("no-releases", "there is no release to combine", remedy="give at least one")
 
 
@@ -186,14 +236,14 @@ LARGEST_HALF = 1 << 22
 Half = tuple[Floats, Floats, Floats]
 
 
-class Together:
+class JointDecision:
     """All combinations of several releases, ready for decisions; none if there are too many."""
 
-    def __init__(self, comparisons: Sequence[Comparison]):
+    def __init__(self, releases: Sequence[CountEvidence]):
         halves: list[list[Half]] = [[], []]
         sizes = [1, 1]
-        windows = [comparison.window(_TAIL) for comparison in comparisons]
-        for window in sorted(windows, key=lambda each: len(each.log_ratio), reverse=True):
+        windows = [evidence.window(_TAIL) for evidence in releases]
+        for window in sorted(windows, key=lambda window: len(window.log_ratio), reverse=True):
             smaller = int(sizes[1] < sizes[0])
             possible = ~np.isnan(window.log_ratio)
             halves[smaller].append((window.log_ratio[possible], window.with_target[possible], window.without[possible]))
@@ -248,12 +298,12 @@ PRIORS = ("1/2", "1/5", "1/10", "1/50", "1/864")
 _POINTS = 120
 
 
-def by_released(comparison: Comparison, priors: Sequence[Exact], first: int = -10, last: int = 12) -> Rows:
+def by_released(evidence: CountEvidence, priors: Sequence[Exact], first: int = -10, last: int = 12) -> Rows:
     """Posterior and ``R'`` at released values, less the known count (Figure 1)."""
     values = range(first, last + 1)
     return [
         {"prior": str(p), "released": value, "posterior": float(p) * float(ratio), "risk_at": float(ratio)}
-        for p, line in zip(checked_priors(priors), risk_at(comparison, priors, values), strict=True)
+        for p, line in zip(checked_priors(priors), risk_at(evidence, priors, values), strict=True)
         for value, ratio in zip(values, line, strict=True)
     ]
 
@@ -271,26 +321,26 @@ def by_rho(
     for step in range(points + 1):
         # A grid point is any number close to the curve's next one; what is computed at it is exact.
         rho = Fraction(float(low) * (float(high) / float(low)) ** (step / points)).limit_denominator(10**6)
-        for found in assess(compare(gaussian_for(rho, neighbours)), priors):
+        for expected in assess(evidence_of(gaussian_for(rho, neighbours)), priors):
             rows.append(
                 {
                     "rho": float(rho),
-                    "prior": str(found.prior),
-                    "posterior": found.marginal_posterior,
-                    "risk": found.risk,
-                    "threshold": found.decision.region.smallest,
-                    "given_1": found.decision.given_1,
-                    "given_0": found.decision.given_0,
-                    "average": found.decision.average,
+                    "prior": str(expected.prior),
+                    "posterior": expected.marginal_posterior,
+                    "risk": expected.risk,
+                    "threshold": expected.decision.region.smallest,
+                    "given_1": expected.decision.given_1,
+                    "given_0": expected.decision.given_0,
+                    "average": expected.decision.average,
                 }
             )
     return rows
 
 
-def by_levels(comparisons: Sequence[Comparison], priors: Sequence[Exact]) -> Rows:
+def by_levels(releases: Sequence[CountEvidence], priors: Sequence[Exact]) -> Rows:
     """Expected posterior and risk from the first 1, 2, ... noisy counts (Figure 7)."""
     return [
-        {"levels": used, "prior": str(found.prior), "posterior": found.marginal_posterior, "risk": found.risk}
-        for used in range(1, len(comparisons) + 1)
-        for found in combined(comparisons[:used], priors)
+        {"levels": used, "prior": str(expected.prior), "posterior": expected.marginal_posterior, "risk": expected.risk}
+        for used in range(1, len(releases) + 1)
+        for expected in combined_risk(releases[:used], priors)
     ]

@@ -26,9 +26,9 @@ from confide.risk.bayesian.counts import (
     FloatArray,
     IntArray,
     bounded_rho,
+    checked_count,
     gaussian_window,
     logarithm,
-    whole,
 )
 from confide.risk.bayesian.decision_map import TIE, Ties
 from confide.risk.bayesian.priors import CountPrior
@@ -61,10 +61,25 @@ def sibling_detail_accuracy(
     """Decisions from x1*, x2* and every sibling's y*, if the siblings' true counts are these.
 
     ``law`` is the adversary's prior of each sibling. The target's block holds nobody else with the characteristics.
+
+    Args:
+        rho1: The budget of the count of each block.
+        rho2: The budget of the count of the parent.
+        siblings: The true counts of the siblings.
+        law: What the adversary believes about the count of each sibling.
+        prior: The belief that the target is in the block.
+        draws: How many releases of the siblings are simulated.
+        seed: The seed of the simulation.
+        ties: What is decided if both answers are equally probable.
+
+    Returns:
+        Probabilities of right decisions, with the standard error of their mean.
     """
     one, two = float(bounded_rho(rho1, "rho1")), float(bounded_rho(rho2, "rho2"))
     p = probability(prior, "the prior probability")
-    truths = np.array([whole(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64)
+    truths = np.array(
+        [checked_count(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64
+    )
     if not len(truths) or not law.proper:
         raise ParameterError(
             "bad-siblings",
@@ -73,15 +88,15 @@ def sibling_detail_accuracy(
             expected="at least one, and a proper prior",
             remedy="list the siblings' counts, or give the prior a last count",
         )
-    whole(draws, "the number of draws", lowest=2)
+    checked_count(draws, "the number of draws", lowest=2)
     generator = np.random.default_rng(seed)
     noise, chances = gaussian_window(one)
-    found = []
+    blocks = []
     for start in range(0, draws, _AT_ONCE):
         size = (min(_AT_ONCE, draws - start), len(truths))
         released = truths + generator.choice(noise, p=chances, size=size)
-        found.append(_decided(released, int(truths.sum()), law, one, two, logarithm(p / (1 - p)), ties))
-    present, absent = np.concatenate(found, axis=1)
+        blocks.append(_decided(released, int(truths.sum()), law, one, two, logarithm(p / (1 - p)), ties))
+    present, absent = np.concatenate(blocks, axis=1)
     average = float(p) * present + (1 - float(p)) * absent
     error = float(average.std(ddof=1)) / sqrt(draws)
     return SimulatedAccuracy(float(present.mean()), float(absent.mean()), float(average.mean()), error, draws)

@@ -29,14 +29,14 @@ import numpy as np
 
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, probability
-from confide.risk.bayesian.counts import LARGEST_COUNT, CountLaw, FloatArray, bounded_rho, whole
-from confide.risk.bayesian.priors import CountPrior, Flat, Given
+from confide.risk.bayesian.counts import LARGEST_COUNT, CountLaw, FloatArray, bounded_rho, checked_count
+from confide.risk.bayesian.priors import CountPrior, Flat, ListedPrior
 
 # The compiled loops of :mod:`confide.risk.bayesian.tree`.
 
 
 @numba.njit("float64[::1](float64[::1], float64[::1])", cache=True, nogil=True, boundscheck=False)
-def plain(short: FloatArray, long: FloatArray) -> FloatArray:
+def convolve_all(short: FloatArray, long: FloatArray) -> FloatArray:
     """All terms are looked at twice: for the largest, and to be added up."""
     few, many = short.shape[0], long.shape[0]
     result = np.empty(few + many - 1)
@@ -58,7 +58,7 @@ def plain(short: FloatArray, long: FloatArray) -> FloatArray:
 
 
 @numba.njit("float64[::1](float64[::1], float64[::1])", cache=True, nogil=True, boundscheck=False)
-def peaked(short: FloatArray, long: FloatArray) -> FloatArray:
+def convolve_near_peak(short: FloatArray, long: FloatArray) -> FloatArray:
     """Terms around the peak alone, which moves forward with n: for concave logarithms."""
     few, many = short.shape[0], long.shape[0]
     result = np.empty(few + many - 1)
@@ -127,7 +127,7 @@ def log_convolve(one: FloatArray, other: FloatArray, *, concave: bool) -> FloatA
     # Here, because compiled code is slow to load and most commands do without.
 
     short, long = sorted((np.ascontiguousarray(one), np.ascontiguousarray(other)), key=len)
-    summed: FloatArray = peaked(short, long) if concave else plain(short, long)
+    summed: FloatArray = convolve_near_peak(short, long) if concave else convolve_all(short, long)
     return summed
 
 
@@ -141,7 +141,7 @@ _WIDEST = 1 << 24
 
 
 @dataclass(frozen=True)
-class Measured:
+class NodeMeasurement:
     """exp(−ρ(x*−n)²), or 1 if nothing was released."""
 
     rho: float = 0.0
@@ -167,7 +167,7 @@ class Message:
 
 
 @dataclass
-class Passing:
+class MessagePassing:
     """One go, in which messages are cut where they fall below exp(−cut) of their peak.
 
     ``lost`` has, for every cut, ln of the weight cut off, divided by that of the leaves it belongs to.
@@ -181,7 +181,7 @@ class Passing:
         """ln of all that was cut off, over the weight of all leaves: no factor of an inner node exceeds 1."""
         return float(np.logaddexp.reduce([*self.lost, -inf]))
 
-    def leaf(self, prior: CountPrior, measured: Measured) -> Message:
+    def leaf(self, prior: CountPrior, measured: NodeMeasurement) -> Message:
         """π(n)·exp(−ρ(x*−n)²): the whole of a given law, or what lies around the peak of a log-concave one."""
         centre = float(measured.released if measured.rho else prior.first)
         mode = prior.mode(np.array([centre]), measured.rho or 1e-12)
@@ -210,7 +210,7 @@ class Passing:
             messages = pairs + messages[2 * len(pairs) :]
         return messages[0] if messages else None
 
-    def times(self, message: Message, measured: Measured) -> Message:
+    def times(self, message: Message, measured: NodeMeasurement) -> Message:
         """A message with the factor of its node."""
         logs = message.logs + measured.logs(message.first, len(message))
         return self.trimmed(message.first, logs, message.scale, message.weight)
@@ -222,8 +222,8 @@ class Passing:
     def trimmed(self, first: int, logs: FloatArray, scale: float, weight: float) -> Message:
         """A message without its ends, which are accounted for."""
         top = float(logs.max())
-        kept = np.flatnonzero(logs >= top - self.cut)
-        begin, end = int(kept[0]), int(kept[-1]) + 1
+        places = np.flatnonzero(logs >= top - self.cut)
+        begin, end = int(places[0]), int(places[-1]) + 1
         gone = np.concatenate([logs[:begin], logs[end:]])
         if np.isfinite(gone).any():
             self.lost.append(float(np.logaddexp.reduce(gone)) + scale - weight)
@@ -247,19 +247,19 @@ _CUTS = tuple(200.0 * 4**step for step in range(9))
 
 
 @dataclass(frozen=True, init=False)
-class Node:
+class TreeNode:
     """A count in a tree: measured with ``rho`` as ``released`` or not at all; a leaf has a prior, others children."""
 
     name: str
     rho: Fraction | None
     released: int | None
     prior: CountPrior | None
-    children: tuple[Node, ...]
+    children: tuple[TreeNode, ...]
 
     def __init__(
         self,
         name: str,
-        *children: Node,
+        *children: TreeNode,
         rho: Exact | None = None,
         released: int | None = None,
         prior: CountPrior | None = None,
@@ -269,7 +269,7 @@ class Node:
         if (prior is None) != bool(children):
             raise _bad(name, "a node is neither a leaf nor has children, or is both", "a prior or children")
         if released is not None:
-            whole(released, f"the released count of {name}", lowest=-LARGEST_COUNT)
+            checked_count(released, f"the released count of {name}", lowest=-LARGEST_COUNT)
         if isinstance(prior, Flat) and prior.last is None and rho is None:
             raise _bad(name, "a leaf has an endless prior and no measurement", "a measurement, or flat:LAST")
         object.__setattr__(self, "name", name)
@@ -279,23 +279,43 @@ class Node:
         object.__setattr__(self, "children", children)
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> NodeMeasurement:
         """m_v."""
-        return Measured() if self.rho is None or self.released is None else Measured(float(self.rho), self.released)
+        return (
+            NodeMeasurement()
+            if self.rho is None or self.released is None
+            else NodeMeasurement(float(self.rho), self.released)
+        )
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[TreeNode]:
         """The node and all below it."""
         yield self
         for child in self.children:
             yield from child.nodes()
 
 
-def target(
+def target_leaf(
     name: str, prior: Exact = Fraction(1, 2), *, known: int = 0, rho: Exact | None = None, released: int | None = None
-) -> Node:
-    """A leaf whose count is ``known``, or ``known`` + 1 with the prior probability."""
+) -> TreeNode:
+    """A leaf whose count is ``known``, or ``known`` + 1 with the prior probability.
+
+    Args:
+        name: The name of the node.
+        prior: The belief that the target is there.
+        known: The count without the target.
+        rho: The budget of its noisy count, if it was measured.
+        released: The noisy count.
+
+    Returns:
+        A leaf with two possible counts.
+
+    >>> target_leaf("block", known=3).prior.first
+    3
+    """
     p = probability(prior, "the prior probability")
-    return Node(name, rho=rho, released=released, prior=Given((1 - p, p), first=whole(known, "the known count")))
+    return TreeNode(
+        name, rho=rho, released=released, prior=ListedPrior((1 - p, p), first=checked_count(known, "the known count"))
+    )
 
 
 @dataclass(frozen=True)
@@ -319,13 +339,13 @@ class TreePosterior:
 class Tree:
     """All counts of a hierarchy, as an adversary sees them.
 
-    >>> rest = Node("rest", rho="0.1", released=-1, prior=Flat())
-    >>> tree = Tree(Node("above", target("block", rho="0.1", released=2), rest, rho="0.25", released=1))
+    >>> rest = TreeNode("rest", rho="0.1", released=-1, prior=Flat())
+    >>> tree = Tree(TreeNode("above", target_leaf("block", rho="0.1", released=2), rest, rho="0.25", released=1))
     >>> round(tree.posterior("block").law.p(1), 4)
     0.5488
     """
 
-    root: Node
+    root: TreeNode
 
     def __post_init__(self) -> None:
         name, times = Counter(node.name for node in self.root.nodes()).most_common(1)[0]
@@ -333,24 +353,31 @@ class Tree:
             raise _bad(name, "several nodes have the same name", "names that are all different")
 
     def posterior(self, name: str) -> TreePosterior:
-        """The law of the count of the node ``name``, given everything that was released."""
+        """The law of the count of a node, given everything that was released.
+
+        Args:
+            name: The name of the node.
+
+        Returns:
+            The law, with a bound for what leaving out the ends of messages can have changed.
+        """
         path = self._path(self.root, name)
         if not path:
             raise _bad(name, "there is no node of this name", "the name of a node")
         for cut in _CUTS:
-            found = _posterior(path, Passing(cut))
-            if found.bound <= ALLOWED:
-                return found
+            posterior = _posterior(path, MessagePassing(cut))
+            if posterior.bound <= ALLOWED:
+                return posterior
         raise _bad(name, "the released counts contradict each other", "counts that noise of this size could produce")
 
-    def _path(self, node: Node, name: str) -> list[Node]:
+    def _path(self, node: TreeNode, name: str) -> list[TreeNode]:
         if node.name == name:
             return [node]
         below = next(filter(None, (self._path(child, name) for child in node.children)), [])
         return [node, *below] if below else []
 
 
-def _up(node: Node, passing: Passing) -> Message:
+def _up(node: TreeNode, passing: MessagePassing) -> Message:
     if node.prior is not None:
         return passing.leaf(node.prior, node.measured)
     joined = passing.joined([_up(child, passing) for child in node.children])
@@ -358,7 +385,7 @@ def _up(node: Node, passing: Passing) -> Message:
     return passing.times(joined, node.measured)
 
 
-def _posterior(path: list[Node], passing: Passing) -> TreePosterior:
+def _posterior(path: list[TreeNode], passing: MessagePassing) -> TreePosterior:
     """Up from everything beside the path and from its end, then down the path."""
     end = _up(path[-1], passing)
     beside = [

@@ -38,8 +38,8 @@ from pydantic import Field
 
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load, load_values
 from confide.errors import ConfideError, InputError
-from confide.risk.bayesian.priors import CountPrior, Given, parse_count_prior
-from confide.risk.bayesian.tree import Node, Tree, target
+from confide.risk.bayesian.priors import CountPrior, ListedPrior, parse_count_prior
+from confide.risk.bayesian.tree import Tree, TreeNode, target_leaf
 
 _MOST = 10**4
 
@@ -163,7 +163,7 @@ class _Builder:
             expected = "parents up to the root"
             self._wrong(self._at(name, "parent"), "this node does not hang from the root", name, expected)
 
-    def nodes(self, name: str) -> list[Node]:
+    def nodes(self, name: str) -> list[TreeNode]:
         """The node of that name with all below it; several leaves if several counts were released."""
         part = self.parts[name]
         self._reached.add(name)
@@ -174,14 +174,14 @@ class _Builder:
                     self._wrong(self._at(name), "the target has nodes below it", name, "a leaf")
                     return []
                 prior = "1/2" if part.prior is None else part.prior
-                return [target(name, prior, known=part.known, rho=part.rho, released=part.released)]  # type: ignore[arg-type]
+                return [target_leaf(name, prior, known=part.known, rho=part.rho, released=part.released)]  # type: ignore[arg-type]
             if children:
-                return [Node(name, *children, rho=part.rho, released=part.released)]  # type: ignore[arg-type]
+                return [TreeNode(name, *children, rho=part.rho, released=part.released)]  # type: ignore[arg-type]
             prior_of_count = self._prior(part)
             counts = self._copies(name, part)
             names = [name] if len(counts) == 1 else [f"{name}.{place}" for place in range(1, len(counts) + 1)]
             return [
-                Node(leaf, rho=part.rho, released=count, prior=prior_of_count)
+                TreeNode(leaf, rho=part.rho, released=count, prior=prior_of_count)
                 for leaf, count in zip(names, counts, strict=True)
             ]
         except ConfideError as error:
@@ -203,7 +203,7 @@ class _Builder:
 
     def _prior(self, part: NodePart) -> CountPrior:
         if isinstance(part.prior, list):
-            return Given(part.prior, part.first)
+            return ListedPrior(part.prior, part.first)
         return parse_count_prior("" if part.prior is None else str(part.prior))
 
     def _at(self, name: str, *key: str) -> KeyPath:

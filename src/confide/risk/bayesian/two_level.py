@@ -36,11 +36,11 @@ from confide.risk.bayesian.counts import (
     IntArray,
     SiblingNoise,
     bounded_rho,
+    checked_count,
     log_periodic_factor,
     log_sum,
     logarithm,
     released_counts,
-    whole,
 )
 from confide.risk.bayesian.priors import CountPrior, FlatParent, ParentPrior
 
@@ -95,9 +95,9 @@ class TwoLevel:
         values = {
             "rho1": bounded_rho(rho1, "rho1"),
             "rho2": bounded_rho(rho2, "rho2"),
-            "siblings": whole(siblings, "the number of siblings", lowest=1, highest=10**5),
+            "siblings": checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
             "prior": probability(prior, "the prior probability"),
-            "known": whole(known, "the known count"),
+            "known": checked_count(known, "the known count"),
             "parent": parent or FlatParent(),
             "noise": SiblingNoise(noise),
         }
@@ -133,7 +133,17 @@ class TwoLevel:
         return max(self._width(0), self._width(1))
 
     def log_odds(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
-        """ln of P(X1 = known+1 | D)/P(X1 = known | D), for every released (x1*, x2*, y*); arrays are broadcast."""
+        """ln of P(X1 = known+1 | D)/P(X1 = known | D), for every released (x1*, x2*, y*).
+
+        Args:
+            x1: Released counts of the block, whole numbers of either sign.
+            x2: Released counts of the parent.
+            y: Released sums of the siblings' counts.
+            variant: What the adversary computes.
+
+        Returns:
+            An array of the shape that the three are broadcast to.
+        """
         shifted, above, rest = np.broadcast_arrays(*(released_counts(value) for value in (x1, x2, y)))
         own = self.logit + float(self.rho1) * (2.0 * (shifted - self.known) - 1)
         if variant is Variant.WITHOUT:
@@ -147,12 +157,38 @@ class TwoLevel:
         return np.concatenate(pieces).reshape(own.shape) if pieces else own
 
     def posterior(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
-        """P(X1 = known+1 | D), for every released (x1*, x2*, y*)."""
-        shown: FloatArray = expit(self.log_odds(x1, x2, y, variant))
-        return shown
+        """P(X1 = known+1 | D), for every released (x1*, x2*, y*).
+
+        Args:
+            x1: Released counts of the block, whole numbers of either sign.
+            x2: Released counts of the parent.
+            y: Released sums of the siblings' counts.
+            variant: What the adversary computes.
+
+        Returns:
+            An array of the shape that the three are broadcast to.
+
+        >>> TwoLevel("0.0992", "0.2465", siblings=27).posterior([0, 2], 1, -1).round(4).tolist()
+        [0.4052, 0.5033]
+        """
+        probability: FloatArray = expit(self.log_odds(x1, x2, y, variant))
+        return probability
 
     def law_of_parent(self, x1: int, x2: int, y: int, variant: Variant = Variant.STATED) -> CountLaw:
-        """P(X2 = k | D), for one released (x1*, x2*, y*)."""
+        """P(X2 = k | D), for one released (x1*, x2*, y*).
+
+        Args:
+            x1: The released count of the block.
+            x2: The released count of the parent.
+            y: The released sum of the siblings' counts.
+            variant: What the adversary computes.
+
+        Returns:
+            The posterior law of the parent's count.
+
+        >>> round(TwoLevel("0.0992", "0.2465", siblings=27).law_of_parent(2, 1, -1).mean, 4)
+        1.5961
+        """
         present = float(self.posterior(x1, x2, y, variant))
         above, rest = released_counts(x2).reshape(1), released_counts(y).reshape(1)
         laws: dict[int, float] = {}

@@ -2,15 +2,18 @@
 
 F. Bach, *Differential privacy and noisy confidentiality concepts for European population statistics* (2020). Nothing
 here reads records; attacks run on published numbers. Start with :mod:`confide.risk.bounded_noise.withstanding`,
-which puts all limits together.
+which puts all limits together; the questions of a user are in :mod:`confide.risk.bounded_noise.programme_risks`.
+
+>>> bound_risk(5, 2).m > 1_000_000
+True
 """
 
 from __future__ import annotations
 
 from confide.noise.max_entropy import NoiseRow
 from confide.risk.bounded_noise.averaging import (
-    Averaged,
-    Count,
+    AveragingEstimate,
+    CountingScheme,
     Mean,
     Optimum,
     Representation,
@@ -39,25 +42,25 @@ from confide.risk.bounded_noise.noise_rows import (
     variance_needed,
 )
 from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound
-from confide.risk.bounded_noise.static_programme import Programme, Rule, load_programme
-from confide.risk.bounded_noise.withstanding import Question, Region
+from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
+from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 
 __all__ = [
-    "Averaged",
+    "AveragingEstimate",
     "BoundAttack",
     "BoundRisk",
-    "Count",
+    "BreakdownRule",
+    "CountingScheme",
     "Mean",
     "Model",
     "NoiseRow",
     "Optimum",
-    "Programme",
-    "Question",
-    "Region",
+    "ProtectedRegion",
+    "RegionQuestion",
     "Representation",
     "Representations",
-    "Rule",
     "Single",
+    "StaticProgramme",
     "attack_bound",
     "average",
     "bound_risk",

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import ParameterError, Place
-from confide.risk.bounded_noise.static_programme import Level, Programme, Rule
+from confide.risk.bounded_noise.static_programme import BreakdownLevel, BreakdownRule, StaticProgramme
 
 TOTAL = "total"
 Target = frozenset[str]
@@ -100,46 +100,85 @@ class Representations:
 
 
 @dataclass(frozen=True)
-class Count:
+class CountingScheme:
     """How representations are counted: rule, noise, and levels of one category."""
 
-    rule: Rule = Rule.PLAIN
+    rule: BreakdownRule = BreakdownRule.PLAIN
     same_noise: bool = True
     single: Single = Single.KEEP
     unit: str | None = None
 
 
 def representations(
-    programme: Programme, areas: Mapping[str, int], count: Count, target: Iterable[str] | None = None
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, target: Iterable[str] | None = None
 ) -> dict[Target, Representations]:
-    """The representations of every target of a programme, or of one, by target."""
+    """The representations of every target of a programme, or of one, by target.
+
+    Args:
+        programme: The programme.
+        areas: Numbers of areas by name.
+        count: How representations are counted.
+        target: The levels of one statistic; without it, all statistics.
+
+    Returns:
+        The costs of the representations, by target.
+
+    >>> from confide.risk.bounded_noise.static_programme import load_programme
+    >>> eu = load_programme("eu-2021")
+    >>> sex = representations(eu, eu.areas("MT"), CountingScheme(), {"SEX"})[frozenset({"SEX"})]
+    >>> sex.t, round(sex.mean().ratio, 5)
+    (615, 0.11597)
+    """
     wanted = None if target is None else frozenset(target)
     costs: dict[Target, list[int]] = {}
-    for found, _, _, cost in _ways(programme, areas, count, wanted):
-        costs.setdefault(found, []).append(cost)
+    for statistic, _, _, cost in _ways(programme, areas, count, wanted):
+        costs.setdefault(statistic, []).append(cost)
     if wanted is not None and wanted not in costs:
         raise _unknown_target(wanted)
-    return {found: Representations(found, tuple(sorted(listed))) for found, listed in costs.items()}
+    return {statistic: Representations(statistic, tuple(sorted(listed))) for statistic, listed in costs.items()}
 
 
-def ways(
-    programme: Programme, areas: Mapping[str, int], count: Count, target: Target
+def each_representation(
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, target: Target
 ) -> Iterator[tuple[str | None, Target, int]]:
     """Every representation of one target: the table, if it matters which, what is added up, and its cost in cells."""
     for _, table, summed, cost in _ways(programme, areas, count, target):
         yield table, summed, cost
 
 
-def riskiest(found: Mapping[Target, Representations], optimum: Optimum = Optimum.GREEDY) -> list[Representations]:
-    """All targets, those with the smallest k/t² first."""
-    return sorted(found.values(), key=lambda item: (item.mean(optimum).exact_ratio, -item.t, target_name(item.target)))
+def riskiest(by_target: Mapping[Target, Representations], optimum: Optimum = Optimum.GREEDY) -> list[Representations]:
+    """All targets, those with the smallest k/t² first.
+
+    Args:
+        by_target: Representations by target.
+        optimum: Which mean an attacker takes.
+
+    Returns:
+        The representations, riskiest first.
+    """
+    return sorted(
+        by_target.values(), key=lambda item: (item.mean(optimum).exact_ratio, -item.t, target_name(item.target))
+    )
 
 
-def triples(programme: Programme, areas: Mapping[str, int], count: Count) -> int:
+def triples(programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme) -> int:
     """How many independent triples F + M = T a programme has: for every breakdown in two, the margins it is crossed
     with.
 
     The k of the target SEX, in a programme where sex alone has two categories (Bach 2020, section 3.2).
+
+    Args:
+        programme: The programme.
+        areas: Numbers of areas by name.
+        count: How representations are counted.
+
+    Returns:
+        The number of triples.
+
+    >>> from confide.risk.bounded_noise.static_programme import load_programme
+    >>> eu = load_programme("eu-2021")
+    >>> triples(eu, eu.areas("MT"), CountingScheme())
+    463671
     """
     halves = {
         level.name
@@ -163,49 +202,49 @@ def parse_target(text: str) -> Target:
 
 
 def _ways(
-    programme: Programme, areas: Mapping[str, int], count: Count, wanted: Target | None
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme, wanted: Target | None
 ) -> Iterator[tuple[Target, str | None, Target, int]]:
     """Every representation that counts: its target, its table or none, what is added up, its cost."""
-    once = count.rule is Rule.INNER_LEVELS
+    once = count.rule is BreakdownRule.INNER_LEVELS
     seen: set[tuple[Target, Target]] = set()
     for number, dims in _dimensions(programme, areas, count):
         if wanted is not None and not wanted <= {level.name for levels in dims for level in levels}:
             continue
-        for found, summed, cost in _choices(dims, wanted):
+        for statistic, summed, cost in _choices(dims, wanted):
             if not count.same_noise and (summed or not once):
-                yield found, number, summed, cost
-            elif (found, summed) not in seen:
-                seen.add((found, summed))
-                yield found, None if count.same_noise else number, summed, cost
+                yield statistic, number, summed, cost
+            elif (statistic, summed) not in seen:
+                seen.add((statistic, summed))
+                yield statistic, None if count.same_noise else number, summed, cost
 
 
 def _dimensions(
-    programme: Programme, areas: Mapping[str, int], count: Count
-) -> Iterator[tuple[str, list[tuple[Level, ...]]]]:
+    programme: StaticProgramme, areas: Mapping[str, int], count: CountingScheme
+) -> Iterator[tuple[str, list[tuple[BreakdownLevel, ...]]]]:
     least = 2 if count.single is Single.MERGE else 1
     for number, table in programme.of_unit(count.unit).items():
-        kept = (
+        counted = (
             tuple(level for level in programme.levels(name, areas, count.rule) if level.size >= least) for name in table
         )
-        yield number, [levels for levels in kept if levels]
+        yield number, [levels for levels in counted if levels]
 
 
-def _choices(dims: Sequence[tuple[Level, ...]], wanted: Target | None) -> Iterator[tuple[Target, Target, int]]:
+def _choices(dims: Sequence[tuple[BreakdownLevel, ...]], wanted: Target | None) -> Iterator[tuple[Target, Target, int]]:
     """Every way to use a table: the target, what is added up, and how many cells that takes.
 
     Each breakdown is left at its total, part of the target, or added up, at one of its levels.
     """
-    options: list[list[tuple[str | None, Level | None]]] = []
+    options: list[list[tuple[str | None, BreakdownLevel | None]]] = []
     for levels in dims:
         names = [level.name for level in levels]
-        asked = [name for name in names if wanted is None or name in wanted]
-        adding: list[tuple[str | None, Level | None]] = [(None, None), *((None, level) for level in levels)]
-        fixing: list[tuple[str | None, Level | None]] = [(name, None) for name in asked]
-        options.append(fixing if wanted is not None and asked else adding + fixing)
+        fixed_names = [name for name in names if wanted is None or name in wanted]
+        adding: list[tuple[str | None, BreakdownLevel | None]] = [(None, None), *((None, level) for level in levels)]
+        fixing: list[tuple[str | None, BreakdownLevel | None]] = [(name, None) for name in fixed_names]
+        options.append(fixing if wanted is not None and fixed_names else adding + fixing)
     for choice in product(*options):
-        found = frozenset(name for name, _ in choice if name is not None)
+        statistic = frozenset(name for name, _ in choice if name is not None)
         added = [level for _, level in choice if level is not None]
-        yield found, frozenset(level.name for level in added), prod(level.size for level in added)
+        yield statistic, frozenset(level.name for level in added), prod(level.size for level in added)
 
 
 def _sum_of_inverses(costs: Iterable[int]) -> Fraction:
@@ -255,7 +294,7 @@ Query = Callable[[Representation], NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragingEstimate:
     """The mean, the whole number next to it, and what it was made of."""
 
     mean: NDArray[np.float64]
@@ -266,23 +305,46 @@ class Averaged:
 
 
 def chosen_representations(
-    programme: Programme,
+    programme: StaticProgramme,
     areas: Mapping[str, int],
-    count: Count,
+    count: CountingScheme,
     target: Target,
     optimum: Optimum = Optimum.GREEDY,
 ) -> list[Representation]:
-    """The representations that an attacker uses, cheapest first."""
-    found = sorted(
-        (Representation(target, summed, cost, table) for table, summed, cost in ways(programme, areas, count, target)),
+    """The representations that an attacker uses, cheapest first.
+
+    Args:
+        programme: The programme.
+        areas: Numbers of areas by name.
+        count: How representations are counted.
+        target: The statistic.
+        optimum: Which mean the attacker takes.
+
+    Returns:
+        What is added up for each of them.
+    """
+    ordered = sorted(
+        (
+            Representation(target, summed, cost, table)
+            for table, summed, cost in each_representation(programme, areas, count, target)
+        ),
         key=lambda item: (item.cost, sorted(item.summed), item.table or ""),
     )
-    used = Representations(target, tuple(item.cost for item in found)).mean(optimum).t
-    return found[:used]
+    used = Representations(target, tuple(item.cost for item in ordered)).mean(optimum).t
+    return ordered[:used]
 
 
-def average(used: list[Representation], query: Query, optimum: Optimum = Optimum.GREEDY) -> Averaged:
-    """The mean of representations, equally weighted or by 1/k; the count is the whole number next to it."""
+def average(used: list[Representation], query: Query, optimum: Optimum = Optimum.GREEDY) -> AveragingEstimate:
+    """The mean of representations, equally weighted or by 1/k; the count is the whole number next to it.
+
+    Args:
+        used: The representations.
+        query: Gives the published cells of a representation, along the last axis.
+        optimum: Equal weights, or 1/k.
+
+    Returns:
+        The mean, and the whole number next to it.
+    """
     if optimum is Optimum.INVERSE_VARIANCE:
         weights = np.array([1 / item.cost for item in used])
         weights /= weights.sum()
@@ -296,7 +358,7 @@ def average(used: list[Representation], query: Query, optimum: Optimum = Optimum
         mean = np.sum(sums, axis=0) / len(used)
     costs = np.array([item.cost for item in used])
     means = np.asarray(mean, dtype=np.float64)
-    return Averaged(
+    return AveragingEstimate(
         mean=means,
         count=np.rint(means).astype(np.int64),
         t=len(used),

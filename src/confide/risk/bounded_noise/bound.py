@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confide.errors import ParameterError
 from confide.noise.max_entropy import MaxEntropyRow, NoiseRow, uniform_variance
-from confide.risk.bounded_noise.noise_rows import LEVEL, checked, symmetric_row
+from confide.risk.bounded_noise.noise_rows import LEVEL, checked_level, symmetric_row
 
 _STEP = Fraction(1, 1000)
 _DIGITS = 40
@@ -81,7 +81,7 @@ class BoundRisk:
             "b": self.row.b,
             "alpha": self.level,
             "p1": self.p1,
-            "m": number(self.m),
+            "m": json_integer(self.m),
             "log10_m": self.log10_m,
             "p_bound": self.row.pmf(self.row.bound),
             "exact_triple": self.exact_triple,
@@ -91,27 +91,37 @@ class BoundRisk:
 def bound_risk(bound: int, variance: Fraction | int | str, level: float = LEVEL) -> BoundRisk:
     """The risk for the row of maximum entropy with a bound and a variance.
 
+    Args:
+        bound: The largest noise, E.
+        variance: The variance of the noise.
+        level: The confidence level.
+
+    Returns:
+        The probabilities of a triple, and the triples that are needed.
+
     >>> risk = bound_risk(5, 2)
     >>> f"{risk.p1:.2e} {risk.m:.2e}"
     '1.52e-07 7.49e+06'
     """
-    return BoundRisk(symmetric_row(bound, variance), checked(level))
+    return BoundRisk(symmetric_row(bound, variance), checked_level(level))
 
 
 def tuples_needed(p1: Fraction, level: float = LEVEL) -> int:
     """m = ⌈ln(1−α)/ln(1−p₁)⌉, for p₁ as small as one likes."""
-    checked(level)
+    checked_level(level)
     if p1 >= 1:
         return 1
     context = Context(prec=_DIGITS)
     tail = context.ln(1 - Decimal(level)).copy_negate()
     if p1 > Fraction(1, 10**9):
-        each = context.ln(context.divide(Decimal((1 - p1).numerator), Decimal((1 - p1).denominator))).copy_negate()
+        per_triple = context.ln(
+            context.divide(Decimal((1 - p1).numerator), Decimal((1 - p1).denominator))
+        ).copy_negate()
     else:
         # −ln(1−p) = p + p²/2 + p³/3 + …; what is left out is below p³ of the whole.
         series = p1 + p1**2 / 2 + p1**3 / 3
-        each = context.divide(Decimal(series.numerator), Decimal(series.denominator))
-    return max(1, ceil(Fraction(context.divide(tail, each))))
+        per_triple = context.divide(Decimal(series.numerator), Decimal(series.denominator))
+    return max(1, ceil(Fraction(context.divide(tail, per_triple))))
 
 
 def largest_protected_variance(bound: int, triples: int, level: float = LEVEL) -> Fraction:
@@ -120,6 +130,17 @@ def largest_protected_variance(bound: int, triples: int, level: float = LEVEL) -
 
     p₁ rises with the variance until the row is uniform, so bisection finds it. Where a uniform row is still protected,
     any variance is, and E(E+1)/3 is returned.
+
+    Args:
+        bound: The largest noise, E.
+        triples: How many triples there are.
+        level: The confidence level.
+
+    Returns:
+        The variance.
+
+    >>> float(largest_protected_variance(5, 10**6))
+    2.361
     """
     top = uniform_variance(bound)
     if bound_risk(bound, top, level).m > triples:
@@ -140,7 +161,7 @@ def grid(bounds: Iterable[int], variances: Iterable[Fraction], level: float = LE
     return [bound_risk(bound, variance, level).as_dict() for bound in bounds for variance in listed]
 
 
-def number(value: int) -> int | float | None:
+def json_integer(value: int) -> int | float | None:
     """A whole number for JSON: exact where floating point is, rounded above, none where nothing can hold it."""
     if value <= 2**53:
         return value
@@ -153,14 +174,14 @@ def _both_tails(row: NoiseRow) -> Fraction:
     The three noises, that of T mirrored, fall short of ±E by at most 2 together, so that values further inside play no
     part.
     """
-    bound, whole = row.bound, Fraction(0)
+    bound, total = row.bound, Fraction(0)
     near = range(3)
     for side in (1, -1):
         for first, second, third in product(near, near, near):
             if first + second + third <= 2:  # 3E − (3E − 2)
                 f, m, t = side * (bound - first), side * (bound - second), -side * (bound - third)
-                whole += Fraction(row.pmf(f)) * Fraction(row.pmf(m)) * Fraction(row.pmf(t))
-    return whole
+                total += Fraction(row.pmf(f)) * Fraction(row.pmf(m)) * Fraction(row.pmf(t))
+    return total
 
 
 # The attack on the bound, carried out on published numbers.
@@ -182,7 +203,7 @@ Truths = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Recovered:
+class CountIntervals:
     """What is known of each true count: an interval, and whether it is one value."""
 
     lowest: Counts
@@ -198,9 +219,9 @@ class BoundAttack:
     """The bound as estimated or given, and what it gives away. ``consistent``: triples that the bound can explain."""
 
     bound: int
-    f: Recovered
-    m: Recovered
-    t: Recovered
+    f: CountIntervals
+    m: CountIntervals
+    t: CountIntervals
     consistent: Truths
 
     @property
@@ -210,9 +231,21 @@ class BoundAttack:
 
 
 def estimate_bound(f: ArrayLike, m: ArrayLike, t: ArrayLike) -> int:
-    """Ê = max ⌈|F + M − T|/3⌉ (Bach 2020, equation 10)."""
-    first, second, whole = _arrays(f, m, t)
-    largest = int(np.abs(first + second - whole).max(initial=0))
+    """Ê = max ⌈|F + M − T|/3⌉ (Bach 2020, equation 10).
+
+    Args:
+        f: Published counts, an array of whole numbers.
+        m: Counts of the other half, of the same shape.
+        t: Counts of both together, of the same shape.
+
+    Returns:
+        The estimate, which is never too large.
+
+    >>> estimate_bound([3], [2], [11])
+    2
+    """
+    first, second, total = _arrays(f, m, t)
+    largest = int(np.abs(first + second - total).max(initial=0))
     return -(-largest // 3)
 
 
@@ -220,6 +253,16 @@ def attack_bound(
     f: ArrayLike, m: ArrayLike, t: ArrayLike, *, bound: int | None = None, zeros_kept: bool = False
 ) -> BoundAttack:
     """Recover counts where one value is left, with the bound given or estimated.
+
+    Args:
+        f: Published counts, an array of whole numbers.
+        m: Counts of the other half, of the same shape.
+        t: Counts of both together, of the same shape.
+        bound: The largest noise, if it is known; otherwise it is estimated.
+        zeros_kept: Whether zeros are known never to be perturbed.
+
+    Returns:
+        An interval for each true count.
 
     >>> found = attack_bound([3], [2], [11], bound=2)
     >>> [int(part.lowest[0]) for part in (found.f, found.m, found.t)], found.triples_recovered
@@ -231,9 +274,9 @@ def attack_bound(
     highs = [part + within for part in parts]
     # One equation: each interval follows from the other two, and narrowing once is all that can be said.
     narrow = (
-        Recovered(np.maximum(lows[0], lows[2] - highs[1]), np.minimum(highs[0], highs[2] - lows[1])),
-        Recovered(np.maximum(lows[1], lows[2] - highs[0]), np.minimum(highs[1], highs[2] - lows[0])),
-        Recovered(np.maximum(lows[2], lows[0] + lows[1]), np.minimum(highs[2], highs[0] + highs[1])),
+        CountIntervals(np.maximum(lows[0], lows[2] - highs[1]), np.minimum(highs[0], highs[2] - lows[1])),
+        CountIntervals(np.maximum(lows[1], lows[2] - highs[0]), np.minimum(highs[1], highs[2] - lows[0])),
+        CountIntervals(np.maximum(lows[2], lows[0] + lows[1]), np.minimum(highs[2], highs[0] + highs[1])),
     )
     consistent = np.logical_and.reduce([part.lowest <= part.highest for part in narrow])
     return BoundAttack(within, *narrow, consistent)
@@ -249,5 +292,5 @@ def _arrays(f: ArrayLike, m: ArrayLike, t: ArrayLike) -> tuple[Counts, Counts, C
             expected="published counts F, M and T",
             remedy="correct the arrays",
         )
-    first, second, whole = (part.astype(np.int64) for part in parts)
-    return first, second, whole
+    first, second, total = (part.astype(np.int64) for part in parts)
+    return first, second, total

@@ -23,6 +23,13 @@ _SMALLEST = Fraction(1, 10**6)
 def symmetric_row(bound: int, variance: Exact) -> MaxEntropyRow:
     """The row of maximum entropy with a bound and a variance (:func:`confide.noise.max_entropy.symmetric_row`).
 
+    Args:
+        bound: The largest noise, E.
+        variance: The variance; a larger one than E(E+1)/3 gives the uniform row.
+
+    Returns:
+        The probabilities from −E to E.
+
     >>> row = symmetric_row(5, 2)
     >>> round(row.b, 5), round(row.pmf(0), 5), round(row.pmf(5), 6)
     (0.24968, 0.28194, 0.000549)
@@ -86,24 +93,42 @@ class Model(StrEnum):
 def success_probability(variance: float, ratio: float, model: Model = Model.GAUSSIAN, within: float = HALF) -> float:
     """The probability that the mean is within ``within`` of the count; for Chebyshev a lower limit, at least 0.
 
+    Args:
+        variance: The variance of a cell's noise.
+        ratio: k/t² of the mean.
+        model: How the noise of a mean is modelled.
+        within: How close the mean has to be.
+
+    Returns:
+        The probability.
+
     >>> round(success_probability(2, 0.1), 4)
     0.7364
     """
-    spread = variance * ratio
-    if spread <= 0:
+    variance_of_mean = variance * ratio
+    if variance_of_mean <= 0:
         return 1.0
     if model is Model.CHEBYSHEV:
-        return max(0.0, 1 - spread / within**2)
-    return 2 * NormalDist().cdf(within / sqrt(spread)) - 1
+        return max(0.0, 1 - variance_of_mean / within**2)
+    return 2 * NormalDist().cdf(within / sqrt(variance_of_mean)) - 1
 
 
 def variance_needed(ratio: float, level: float = LEVEL, model: Model = Model.GAUSSIAN, within: float = HALF) -> float:
     """The variance at which the probability is ``level``: less noise, and a count is found more often.
 
+    Args:
+        ratio: k/t² of the mean.
+        level: The probability.
+        model: How the noise of a mean is modelled.
+        within: How close the mean has to be.
+
+    Returns:
+        The variance of a cell's noise.
+
     >>> round(variance_needed(0.0867), 3)
     2.916
     """
-    checked(level)
+    checked_level(level)
     if ratio <= 0:
         return inf
     if model is Model.CHEBYSHEV:
@@ -114,13 +139,19 @@ def variance_needed(ratio: float, level: float = LEVEL, model: Model = Model.GAU
 def laplace_epsilon(variance: float) -> float:
     """The ε of Laplace noise Lap(1/ε) with this variance: √(2/V).
 
+    Args:
+        variance: The variance of a count's noise.
+
+    Returns:
+        The epsilon.
+
     >>> round(laplace_epsilon(variance_needed(0.0118)), 4)
     0.3055
     """
     return sqrt(2 / variance)
 
 
-def checked(level: float) -> float:
+def checked_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ParameterError(

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import exp, log, sqrt
+from pathlib import Path
 from typing import Any
 
-from confide.errors import ParameterError
+from confide.errors import InputError, ParameterError, Place
 from confide.exact import Exact, positive
-from confide.risk.bounded_noise.noise_rows import LEVEL, checked
+from confide.risk.bounded_noise.noise_rows import LEVEL, checked_level
 
 EDGES = (0, 20, 40, 60, 80, 100, 200, 300, 400, 500)
 RELATIVE_ERRORS = (Fraction(1, 5), Fraction(1, 2), Fraction(1))
@@ -37,6 +38,14 @@ def geometric_exceedance(epsilon: Exact, bound: int) -> float:
 def epsilon_for_bound(bound: Exact, counts: int, level: float = LEVEL) -> float:
     """The ε with which no one of ``counts`` exceeds the bound, with probability ``level`` at least (equation 16).
 
+    Args:
+        bound: The noise that no count should exceed.
+        counts: How many counts there are.
+        level: The probability.
+
+    Returns:
+        The epsilon of a count with Laplace noise.
+
     >>> round(epsilon_for_bound(20, 68), 3)
     0.268
     """
@@ -44,7 +53,19 @@ def epsilon_for_bound(bound: Exact, counts: int, level: float = LEVEL) -> float:
 
 
 def bound_for_epsilon(epsilon: Exact, counts: int, level: float = LEVEL) -> float:
-    """Equation 16 read backwards: the bound that holds for all counts at once with probability ``level``."""
+    """Equation 16 read backwards: the bound that holds for all counts at once with probability ``level``.
+
+    Args:
+        epsilon: The epsilon of a count with Laplace noise.
+        counts: How many counts there are.
+        level: The probability.
+
+    Returns:
+        The bound.
+
+    >>> round(bound_for_epsilon("1/2", 68), 1)
+    10.7
+    """
     return _log_ratio(counts, level) / float(positive(epsilon, "epsilon"))
 
 
@@ -56,7 +77,7 @@ def reconstruction_epsilon(records: int, level: float = LEVEL) -> float:
     """
     if records < 3:  # below e the logarithm of the logarithm has no meaning here
         raise _bad_number("records", records, "at least 3")
-    return log(records * log(records) ** 2 / (1 - checked(level))) / sqrt(records)
+    return log(records * log(records) ** 2 / (1 - checked_level(level))) / sqrt(records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +112,18 @@ def distortions(
 
     Populations above the last edge are in a class without an upper end, whose ``at_least`` is 0; empty areas are left
     out.
+
+    Args:
+        populations: The sizes of areas.
+        epsilons: Epsilons of a count with Laplace noise.
+        relative_errors: Errors as shares of the size.
+        edges: The edges of size classes, rising.
+
+    Returns:
+        A row for each epsilon, error and size class.
+
+    >>> round(distortions([10, 30], ["1/2"])[0].expected, 4)
+    0.3679
     """
     if list(edges) != sorted(set(edges)) or len(edges) < 2:
         raise _bad_number("edges", edges, "size classes in rising order")
@@ -100,13 +133,13 @@ def distortions(
             raise _bad_number("population", population, "numbers of people")
         if population > edges[0]:
             classes[bisect_left(edges, population) - 1].append(population)
-    found = []
+    rows = []
     for epsilon in epsilons:
         for error in relative_errors:
             rate = float(positive(epsilon, "epsilon") * positive(error, "the relative error"))
             for place, members in enumerate(classes):
                 to = edges[place + 1] if place + 1 < len(edges) else None
-                found.append(
+                rows.append(
                     SizeClass(
                         above=edges[place],
                         to=to,
@@ -119,13 +152,40 @@ def distortions(
                         same_direction=sum(exp(-2 * rate * size) / 4 for size in members),
                     )
                 )
-    return found
+    return rows
+
+
+def read_populations(path: str | Path) -> list[int]:
+    """Published sizes of areas, from a text file with one whole number on each line; empty lines are passed over."""
+    file, populations = Path(path), []
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise _bad_populations(file, None, "a file that cannot be read") from None
+    for place, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text and not (text.isascii() and text.isdigit() and len(text) < 12):
+            raise _bad_populations(file, place, text[:40])
+        if text:
+            populations.append(int(text))
+    return populations
+
+
+def _bad_populations(path: Path, line: int | None, found: str) -> InputError:
+    return InputError(
+        "bad-populations",
+        "this is not a list of sizes",
+        where=Place(file=path.name, line=line),
+        found=found,
+        expected="a text file with one whole number on each line",
+        remedy="correct the file",
+    )
 
 
 def _log_ratio(counts: int, level: float) -> float:
     if counts < 1:
         raise _bad_number("counts", counts, "at least 1")
-    return log(counts / (1 - checked(level)))
+    return log(counts / (1 - checked_level(level)))
 
 
 def _bad_number(what: str, found: object, expected: str) -> ParameterError:

@@ -33,7 +33,7 @@ PROGRAMME = FileKind(
 _SIZE = re.compile(r"(?P<area>[A-Za-z][A-Za-z0-9_]*)(\+(?P<more>\d+))?|(?P<number>\d+)")
 
 
-class Rule(StrEnum):
+class BreakdownRule(StrEnum):
     """Which levels of a breakdown are counted."""
 
     PLAIN = "plain"
@@ -41,7 +41,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class BreakdownLevel:
     """One set of categories that a breakdown is published with: a name and a size."""
 
     name: str
@@ -59,7 +59,7 @@ class Breakdown:
 
 
 @dataclass(frozen=True)
-class Programme:
+class StaticProgramme:
     """Tables of breakdowns, by the unit that they count, with the numbers of areas of countries."""
 
     id: str
@@ -87,7 +87,7 @@ class Programme:
         found = dict(known[chosen]) if chosen is not None else {}
         return found | given
 
-    def leave_out(self, names: Iterable[str]) -> Programme:
+    def leave_out(self, names: Iterable[str]) -> StaticProgramme:
         """The programme without some breakdowns: every table keeps its others."""
         dropped = set(names)
         if unknown := sorted(dropped - set(self.breakdowns)):
@@ -105,23 +105,27 @@ class Programme:
             raise _unknown("unit", chosen, self.tables, "--unit")
         return self.tables[chosen]
 
-    def levels(self, name: str, areas: Mapping[str, int], rule: Rule = Rule.PLAIN) -> tuple[Level, ...]:
+    def levels(
+        self, name: str, areas: Mapping[str, int], rule: BreakdownRule = BreakdownRule.PLAIN
+    ) -> tuple[BreakdownLevel, ...]:
         """The levels of a breakdown that count, the finest last; none where a breakdown has no categories."""
         breakdown = self.breakdowns[name]
         size = self._size(breakdown.categories, areas)
         if size == 0:
             return ()
-        finest = Level(name, size)
-        if rule is Rule.PLAIN or name not in self.with_inner_levels:
+        finest = BreakdownLevel(name, size)
+        if rule is BreakdownRule.PLAIN or name not in self.with_inner_levels:
             return (finest,)
-        inner: list[Level] = []
+        inner: list[BreakdownLevel] = []
         for text in breakdown.inner:
             if text in self.breakdowns:
-                inner.append(Level(text, self._size(self.breakdowns[text].categories, areas)))
+                inner.append(BreakdownLevel(text, self._size(self.breakdowns[text].categories, areas)))
             else:
                 title = f"{name}:{text}"
                 repeated = sum(level.name.startswith(title) for level in inner)
-                inner.append(Level(title if not repeated else f"{title}({repeated + 1})", self._size(text, areas)))
+                inner.append(
+                    BreakdownLevel(title if not repeated else f"{title}({repeated + 1})", self._size(text, areas))
+                )
         return (*inner, finest)
 
     def cells(self, table: Iterable[str], areas: Mapping[str, int], *, margins: bool = True) -> int:
@@ -221,9 +225,9 @@ class ProgrammeFile(Part):
         match = _AREA.fullmatch(text)
         return bool(_NUMBER.fullmatch(text) or (match and match["area"] in self.geography))
 
-    def programme(self) -> Programme:
+    def programme(self) -> StaticProgramme:
         """The programme. The file must have no :meth:`problems`."""
-        return Programme(
+        return StaticProgramme(
             self.id.strip(),
             self.title.strip(),
             self.provenance.strip(),
@@ -257,7 +261,7 @@ def breakdowns_of(text: str) -> tuple[str, ...]:
     return tuple(word.split("|")[0] for word in text.split())
 
 
-def load_programme(name: str, base: Path | None = None) -> Programme:
+def load_programme(name: str, base: Path | None = None) -> StaticProgramme:
     """The programme that ships under a name, or that of a file.
 
     Args:
@@ -276,12 +280,12 @@ def load_programme(name: str, base: Path | None = None) -> Programme:
     return _programme(load_named(name, base or Path(), ProgrammeFile, kind=PROGRAMME))
 
 
-def parse_programme(values: Mapping[str, Any], file: str) -> Programme:
+def parse_programme(values: Mapping[str, Any], file: str) -> StaticProgramme:
     """The programme in the plain values of a file; ``file`` is what findings call it."""
     return _programme(load_values(values, file, ProgrammeFile, kind=PROGRAMME))
 
 
-def _programme(loaded: Loaded[ProgrammeFile]) -> Programme:
+def _programme(loaded: Loaded[ProgrammeFile]) -> StaticProgramme:
     loaded.refuse(loaded.value.problems())
     return loaded.value.programme()
 

@@ -28,7 +28,7 @@ from confide.errors import ParameterError, Place
 from confide.noise.max_entropy import uniform_variance
 from confide.report.charts import Chart, chart
 from confide.risk.bounded_noise.averaging import (
-    Count,
+    CountingScheme,
     Optimum,
     Representations,
     Single,
@@ -37,30 +37,30 @@ from confide.risk.bounded_noise.averaging import (
     target_name,
     triples,
 )
-from confide.risk.bounded_noise.bound import BoundRisk, bound_risk, grid, largest_protected_variance, number
+from confide.risk.bounded_noise.bound import BoundRisk, bound_risk, grid, json_integer, largest_protected_variance
 from confide.risk.bounded_noise.noise_rows import (
     LEVEL,
     Model,
-    checked,
+    checked_level,
     laplace_epsilon,
     success_probability,
     symmetric_row,
     variance_needed,
 )
 from confide.risk.bounded_noise.small_areas import bound_for_epsilon, epsilon_for_bound
-from confide.risk.bounded_noise.static_programme import Programme, Rule
+from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme
 
 _THOUSANDTH = Fraction(1, 1000)
 _TENTH = Fraction(1, 10)
 
 
 @dataclass(frozen=True)
-class Question:
+class RegionQuestion:
     """What is asked: a programme, the areas, how representations are counted, and which limits are accepted."""
 
-    programme: Programme
+    programme: StaticProgramme
     areas: Mapping[str, int] = field(default_factory=dict)
-    rule: Rule = Rule.INNER_LEVELS
+    rule: BreakdownRule = BreakdownRule.INNER_LEVELS
     optimum: Optimum = Optimum.GREEDY
     unit: str | None = None
     level: float = LEVEL
@@ -71,8 +71,8 @@ class Question:
     small_area_bound: int = 20
 
     def __post_init__(self) -> None:
-        checked(self.level)
-        if not self.level <= checked(self.relaxed_level):
+        checked_level(self.level)
+        if not self.level <= checked_level(self.relaxed_level):
             raise ParameterError(
                 "bad-level",
                 "a relaxed limit accepts more risk than the strict one",
@@ -84,7 +84,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RegionRow:
     """What is left for one bound: variances from ``low`` to ``high``, or none; strict and relaxed."""
 
     bound: int
@@ -125,16 +125,16 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
-class Region:
+class ProtectedRegion:
     """The answer, each limit computed when it is first asked for."""
 
-    question: Question
+    question: RegionQuestion
 
     def _counted(self, *, same_noise: bool) -> list[Representations]:
         question = self.question
         # With SPSN a region that is the whole country is the same cell as the country; without, it has its own noise.
         single = Single.MERGE if same_noise else Single.KEEP
-        count = Count(question.rule, same_noise, single, question.unit)
+        count = CountingScheme(question.rule, same_noise, single, question.unit)
         return riskiest(representations(question.programme, question.areas, count), question.optimum)
 
     @cached_property
@@ -154,7 +154,7 @@ class Region:
     @cached_property
     def triples(self) -> int:
         question = self.question
-        count = Count(question.rule, same_noise=True, single=Single.MERGE, unit=question.unit)
+        count = CountingScheme(question.rule, same_noise=True, single=Single.MERGE, unit=question.unit)
         return triples(question.programme, question.areas, count)
 
     def least_variance(self, optimum: Optimum, level: float | None = None, model: Model = Model.GAUSSIAN) -> Fraction:
@@ -166,17 +166,17 @@ class Region:
         return _up(variance_needed(ratio, level or self.question.level, model), _THOUSANDTH)
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[RegionRow, ...]:
         """The variances that are left, for each bound."""
         question = self.question
         low = self.least_variance(question.optimum)
         relaxed_low = self.least_variance(question.optimum, question.relaxed_level)
-        found = []
+        rows = []
         for bound in question.bounds:
             high = largest_protected_variance(bound, self.triples, question.level)
             relaxed_high = max(high, _least_given_away(bound, self.triples))
-            found.append(Row(bound, low, high, relaxed_low, relaxed_high, bound <= question.largest_noise))
-        return tuple(found)
+            rows.append(RegionRow(bound, low, high, relaxed_low, relaxed_high, bound <= question.largest_noise))
+        return tuple(rows)
 
     @cached_property
     def recommended(self) -> Recommendation | None:
@@ -278,27 +278,27 @@ class Region:
             useful=self.question.largest_noise + 0.5,
         )
 
-    def _plain(self, found: Recommendation | None) -> dict[str, Any] | None:
-        if found is None:
+    def _plain(self, recommendation: Recommendation | None) -> dict[str, Any] | None:
+        if recommendation is None:
             return None
         return {
-            "D": found.risk.row.bound,
-            "V": float(found.variance),
-            "strict": found.strict,
-            "p1": found.risk.p1,
-            "m": number(found.risk.m),
-            "bound_revealed": found.risk.revealed(self.triples),
-            "triples_given_away": found.risk.expected_exact(self.triples),
+            "D": recommendation.risk.row.bound,
+            "V": float(recommendation.variance),
+            "strict": recommendation.strict,
+            "p1": recommendation.risk.p1,
+            "m": json_integer(recommendation.risk.m),
+            "bound_revealed": recommendation.risk.revealed(self.triples),
+            "triples_given_away": recommendation.risk.expected_exact(self.triples),
         }
 
 
 def _band(limits: Mapping[str, float | None]) -> dict[str, list[float] | None]:
     low = limits["utility_at_least"] or 0.0
-    found: dict[str, list[float] | None] = {}
+    bands: dict[str, list[float] | None] = {}
     for name, key in (("strict", "averaging_at_most"), ("relaxed", "relaxed_averaging_at_most")):
         high = limits[key]
-        found[name] = [low, high] if high is not None and low <= high else None
-    return found
+        bands[name] = [low, high] if high is not None and low <= high else None
+    return bands
 
 
 def _least_given_away(bound: int, count: int) -> Fraction:
@@ -337,33 +337,33 @@ def bound_grid(level: float = LEVEL) -> Rows:
 
 def success_cells(parameter: str, low: float, high: float) -> Rows:
     """The probability α over k/t² and the variance, or the ε of Laplace noise, on logarithmic scales (Figure 2)."""
-    found = []
+    cells = []
     for x, x2 in _steps(*RATIOS):
         for y, y2 in _steps(low, high):
             middle = (y * y2) ** 0.5
             variance = middle if parameter == "variance" else 2 / middle**2
             alpha = success_probability(variance, (x * x2) ** 0.5)
-            found.append({"x": x, "x2": x2, "y": y, "y2": y2, "alpha": alpha})
-    return found
+            cells.append({"x": x, "x2": x2, "y": y, "y2": y2, "alpha": alpha})
+    return cells
 
 
 def success_contours(parameter: str, level: float = LEVEL) -> Rows:
     """The contour of one probability, by the Gaussian model and by Chebyshev's inequality."""
     names = {Model.GAUSSIAN: f"{level:.0%}, Gaussian model", Model.CHEBYSHEV: f"{level:.0%}, Chebyshev"}
-    found = []
+    points = []
     for model, name in names.items():
         for x in (*(step[0] for step in _steps(*RATIOS)), RATIOS[1]):
             variance = variance_needed(x, level, model)
             y = variance if parameter == "variance" else laplace_epsilon(variance)
-            found.append({"x": x, "y": y, "model": name})
-    return found
+            points.append({"x": x, "y": y, "model": name})
+    return points
 
 
 def epsilon_curves(areas: Mapping[str, int], level: float = LEVEL) -> Rows:
     """ε over the bound, one curve for each number of areas (Figure 5)."""
     return [
-        {"name": f"{name} ({number:,} areas)", "bound": bound, "epsilon": epsilon_for_bound(bound, number, level)}
-        for name, number in areas.items()
+        {"name": f"{name} ({size:,} areas)", "bound": bound, "epsilon": epsilon_for_bound(bound, size, level)}
+        for name, size in areas.items()
         for bound in (5, 7, 10, 14, 20, 28, 40, 56, 80, 100)
     ]
 

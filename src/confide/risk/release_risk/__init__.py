@@ -2,20 +2,19 @@
 
 * :mod:`~confide.risk.release_risk.released_plan`: plan, strategy and spine of a sealed release;
 * :mod:`~confide.risk.release_risk.effective`: the effective rho of every count, by generalised least squares;
-* :mod:`~confide.risk.release_risk.report`: what it does to beliefs;
-* :mod:`~confide.risk.release_risk.report`: small published counts, and where protection is least;
-* :mod:`~confide.risk.release_risk.report`: all of it together.
+* :mod:`~confide.risk.release_risk.report`: what it does to beliefs, small published counts, where protection is least,
+  and all of it together.
 
 Derivations: ``docs/proofs/release-risk.md``. For users: ``docs/concepts/release-risk.md``.
 """
 
 from __future__ import annotations
 
-from confide.risk.release_risk.effective import Effective, LevelEffective, rho_from_covariance
-from confide.risk.release_risk.released_plan import ReadRelease, open_release
+from confide.risk.release_risk.effective import EffectiveRho, LevelRho, rho_from_covariance
+from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
 from confide.risk.release_risk.report import (
     PRIORS,
-    Published,
+    PublishedRecords,
     ReleaseRisk,
     expected_posterior,
     least_protected,
@@ -24,11 +23,11 @@ from confide.risk.release_risk.report import (
 
 __all__ = [
     "PRIORS",
-    "Effective",
-    "LevelEffective",
-    "Published",
-    "ReadRelease",
+    "EffectiveRho",
+    "LevelRho",
+    "PublishedRecords",
     "ReleaseRisk",
+    "ReleasedPlan",
     "expected_posterior",
     "least_protected",
     "open_release",

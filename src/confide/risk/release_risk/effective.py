@@ -48,7 +48,7 @@ TOTAL = "total"
 
 
 @dataclass(frozen=True, eq=False)
-class LevelEffective:
+class LevelRho:
     """Effective rho on one level, by kinds of units that are alike.
 
     Infinite where a count is published as it is; NaN where it is zero by public knowledge; zero where nothing tells it.
@@ -68,7 +68,7 @@ class LevelEffective:
         return np.bincount(self.kind, minlength=len(next(iter(self.rho.values()))))
 
 
-class Effective:
+class EffectiveRho:
     """The effective rho of every query on every level of a plan.
 
     ``public_zeros``: whether the adversary uses cells that the frame makes impossible in a block, such as group
@@ -86,24 +86,24 @@ class Effective:
     ):
         self._strategy, self._spine, self._plan, self._columns = strategy, spine, plan, columns
         self._public_zeros = public_zeros
-        names = [asked.name for level in strategy.levels for asked in level.queries]
+        names = [share.name for level in strategy.levels for share in level.queries]
         self.queries = tuple(dict.fromkeys((TOTAL, *names, DETAILED)))
         self._axes = [attribute.name for attribute in strategy.schema.attributes]
         self._groupings = {name: self._grouping(strategy.query(name)) for name in self.queries}
         self.reduction = Exchangeable.of(
             tuple(attribute.size for attribute in strategy.schema.attributes),
             list(self._groupings.values()),
-            self._told_apart(),
+            self._distinguished_axes(),
         )
         if self.reduction.size > MOST_CORE_CELLS:
             raise _too_large(self.reduction.size)
 
     @cached_property
-    def levels(self) -> tuple[LevelEffective, ...]:
+    def levels(self) -> tuple[LevelRho, ...]:
         """Level by level, root first."""
-        found = spine_variances(self._levels(), self._possible(), self._evaluate, self.reduction.total)
+        by_level = spine_variances(self._levels(), self._possible(), self._evaluate, self.reduction.total)
         return tuple(
-            self._effective(level, variances) for level, variances in zip(self._spine.levels, found, strict=True)
+            self._effective(level, variances) for level, variances in zip(self._spine.levels, by_level, strict=True)
         )
 
     @cached_property
@@ -132,7 +132,7 @@ class Effective:
     def _grouping(self, query: Query) -> Grouping:
         return {self._axes.index(v.attribute.name): v.assignment.astype(np.int64) for v in query.variables}
 
-    def _told_apart(self) -> set[int]:
+    def _distinguished_axes(self) -> set[int]:
         constraints = self._strategy.constraints
         names = {name for zero in constraints.zeros for name in zero.where}
         for query in constraints.limited if self._public_zeros else ():
@@ -143,14 +143,17 @@ class Effective:
         strategy, known = self._strategy, self._known_totals()
         result = []
         for position, level in enumerate(self._spine.levels):
-            asked = strategy.level(level.name).queries
+            queries = strategy.level(level.name).queries
             measured = [number for number, share in enumerate(level.shares.table) if share]
             place = np.full(len(level.shares.table), -1, np.int64)
             place[measured] = np.arange(len(measured))
-            laws = {query.name: self._plan.laws(level.name, query.name) for query in asked}
+            laws = {query.name: self._plan.laws(level.name, query.name) for query in queries}
             kinds = [
                 self.reduction.information(
-                    [(self._groupings[name], float(1 / _parameter(found[number]))) for name, found in laws.items()]
+                    [
+                        (self._groupings[name], float(1 / _parameter(by_class[number])))
+                        for name, by_class in laws.items()
+                    ]
                 )
                 for number in range(len(measured))
             ]
@@ -230,21 +233,21 @@ class Effective:
             result[axis] = (one, other)
         return result
 
-    def _effective(self, level: TopDownLevel, found: LevelVariances) -> LevelEffective:
+    def _effective(self, level: TopDownLevel, variances: LevelVariances) -> LevelRho:
         rho, between = {}, {}
         start = 0
         for name in self.queries:
             members = self._members[name]
-            values = found.values[:, start : start + len(members)]
+            values = variances.values[:, start : start + len(members)]
             start += len(members)
-            possible = (found.possible.astype(float) @ members.T) > 0
+            possible = (variances.possible.astype(float) @ members.T) > 0
             rho[name] = np.where(possible, self._rho(values), np.nan)
         for axis, (one, other) in self._pairs.items():
-            values = found.values[:, start : start + len(one)]
+            values = variances.values[:, start : start + len(one)]
             start += len(one)
-            possible = found.possible[:, one] & found.possible[:, other]
+            possible = variances.possible[:, one] & variances.possible[:, other]
             between[self._axes[axis]] = np.where(possible, np.nan_to_num(values, posinf=np.inf), np.nan)
-        return LevelEffective(level, found.kind, rho, between)
+        return LevelRho(level, variances.kind, rho, between)
 
     def _rho(self, variance: Floats) -> Floats:
         smallest, largest = self._noise
@@ -269,7 +272,18 @@ def _between(one: Floats, other: Floats, across: Floats) -> Floats:
 
 
 def rho_from_covariance(covariance: Sequence[Sequence[float]] | Floats, change: Sequence[float] | Floats) -> float:
-    """δᵀV⁺δ/2: effective rho of someone who knows the others in some counts that change by δ, and nothing else."""
+    """δᵀV⁺δ/2: effective rho of someone who knows the others in some counts that change by δ, and nothing else.
+
+    Args:
+        covariance: Of the estimates of the counts, of shape (counts, counts).
+        change: By how much each count changes with the target.
+
+    Returns:
+        The effective rho; infinite where a sum that is known would change.
+
+    >>> rho_from_covariance([[2.0]], [1.0])
+    0.25
+    """
     matrix, delta = np.asarray(covariance, float), np.asarray(change, float)
     inverse = np.linalg.pinv(matrix, rcond=NOTHING, hermitian=True)
     if not np.allclose(matrix @ inverse @ delta, delta, atol=1e-6):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from confide.documents import shipped
 from confide.errors import ConfideError, Place, ReleaseError
 from confide.geography.spine import Spine, build_spine
+from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.output.settings import RECORDS, UNITS
 from confide.mechanisms.topdown.problem import spine_of
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
@@ -33,11 +34,12 @@ from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
 
 Integers = NDArray[np.int64]
-MECHANISM = "topdown"
+NEEDED = ("strategy", "record", "spine", "spine_settings", "levels", "areas", "frame_columns", "layout", "output")
+"""What a plan has to say besides its measurements: how they hang together, and what was published of them."""
 
 
 @dataclass(frozen=True, eq=False)
-class ReadRelease:
+class ReleasedPlan:
     """What a release says of its own making."""
 
     folder: Path
@@ -63,30 +65,38 @@ class ReadRelease:
         row_of_unit[self.spine.frame.blocks.unit_of_block] = np.arange(len(codes))
         place = pc.index_in(table.column(block).cast(pa.string()), value_set=pa.array(codes))
         cell = np.zeros(table.num_rows, np.int64)
-        known = pc.is_valid(place).to_numpy()
+        valid = pc.is_valid(place).to_numpy()
         for name, listed in self.facts["output"]["codes"].items():
             values = table.column(name)
             index = pc.index_in(values, value_set=pa.array(listed).cast(values.type))
-            known &= pc.is_valid(index).to_numpy()
+            valid &= pc.is_valid(index).to_numpy()
             cell = cell * len(listed) + pc.fill_null(index, 0).to_numpy().astype(np.int64)
-        if not known.all():
+        if not valid.all():
             raise _cannot(
-                self.folder, "the records do not fit the plan", f"{int((~known).sum()):,} records that do not"
+                self.folder, "the records do not fit the plan", f"{int((~valid).sum()):,} records that do not"
             )
         return row_of_unit[place.to_numpy().astype(np.int64)], cell
 
 
-def open_release(path: Path, spec: Path | None = None) -> ReadRelease:
-    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship."""
+def open_release(path: Path, spec: Path | None = None) -> ReleasedPlan:
+    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship.
+
+    Args:
+        path: A sealed release, or the folder of a run.
+        spec: The spec, where the strategy does not ship.
+
+    Returns:
+        Plan, strategy and spine of the release, made again from public files.
+    """
     run = Workspace(path)
     of_run = not (path / MANIFEST).exists() and (run.release / MANIFEST).exists()
     folder = run.release if of_run else path
     manifest = read_manifest(folder)
-    if manifest["mechanism"] != MECHANISM:
+    plan = read_plan(manifest["plan"])
+    if not plan.measures or not set(NEEDED) <= plan.question.keys():
         raise _cannot(folder, "this is not a release of the TopDown algorithm", manifest["mechanism"])
     if spec is None and of_run and (identity := run.identity()) is not None and (path / identity.spec).is_file():
         spec = path / identity.spec
-    plan = read_plan(manifest["plan"])
     settings = None if spec is None else _read_spec(spec, folder)
     try:
         facts = manifest["plan"]["question"]
@@ -95,31 +105,31 @@ def open_release(path: Path, spec: Path | None = None) -> ReadRelease:
         spine = _spine(folder, facts, strategy, frame, columns)
     except (KeyError, TypeError, ValueError):
         raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
-    return ReadRelease(
+    return ReleasedPlan(
         folder, manifest, plan, strategy, spine, {name: values[spine.rows] for name, values in columns.items()}
     )
 
 
 def _read_spec(spec: Path, folder: Path) -> TopDownPart:
-    loaded = load_spec(spec, {MECHANISM: TopDownSpec}).spec
+    loaded = load_spec(spec, SPECS).spec
     if not isinstance(loaded, TopDownSpec):
         raise _cannot(folder, "the spec is not one of the TopDown algorithm", str(spec))
     return loaded.topdown
 
 
 def _strategy(folder: Path, facts: dict[str, Any], spec: Path | None, settings: TopDownPart | None) -> Strategy:
-    told = facts["strategy"]
-    name = told["id"] if settings is None else settings.strategy
+    described = facts["strategy"]
+    name = described["id"] if settings is None else settings.strategy
     if settings is None and name not in shipped(KIND):
-        raise _cannot(folder, "the strategy of the release does not ship with Confide", told["id"], need_spec=True)
+        raise _cannot(folder, "the strategy of the release does not ship with Confide", described["id"], need_spec=True)
     base = Path() if spec is None else spec.parent
     try:
-        strategy = load_strategy(name, base, root=told["root"], budget=Fraction(told["budget"]))
-        same = strategy.as_dict() == told
+        strategy = load_strategy(name, base, root=described["root"], budget=Fraction(described["budget"]))
+        same = strategy.as_dict() == described
     except ConfideError:
         same = False
     if not same:
-        raise _cannot(folder, "the strategy is not the one of the release", told["id"], need_spec=True)
+        raise _cannot(folder, "the strategy is not the one of the release", described["id"], need_spec=True)
     return strategy
 
 
@@ -172,6 +182,6 @@ def _cannot(folder: Path, what: str, found: str, *, need_spec: bool = False) -> 
         what,
         where=Place(file=str(folder)),
         found=found,
-        expected="a sealed release of the mechanism topdown",
+        expected="a sealed release whose plan has a strategy and a spine, as those of the TopDown algorithm have",
         remedy="give the spec of the release with --spec" if need_spec else "check the folder with `confide verify`",
     )

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.answers import TypedAnswer
 from confide.exact import Exact, probability
 from confide.mechanisms.topdown.strategies.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.plan import loss_by_attribute, loss_by_move
-from confide.risk.release_risk.effective import Effective, LevelEffective
-from confide.risk.release_risk.released_plan import ReadRelease, open_release
+from confide.risk.release_risk.effective import EffectiveRho, LevelRho
+from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
 
 # What an adversary believes afterwards: the expected posterior of the truth, for an effective rho.
 #
@@ -43,14 +44,25 @@ _WEIGHTS = np.exp(-(_GRID**2) / 2) * _STEP / np.sqrt(2 * np.pi)
 
 
 def expected_posterior(prior: Exact, rho: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """m(p, ρ), for one rho or an array of them; 1 where rho is infinite."""
+    """m(p, ρ), for one rho or an array of them; 1 where rho is infinite.
+
+    Args:
+        prior: The belief beforehand.
+        rho: Effective rhos: one, or an array.
+
+    Returns:
+        An array of the shape of ``rho``, at least of one dimension.
+
+    >>> expected_posterior("1/2", 0.1).round(4).tolist()
+    [0.5238]
+    """
     p = probability(prior, "prior")
     values = np.atleast_1d(np.asarray(rho, float))
     finite = np.where(np.isfinite(values), values, 0.0)[..., None]
     shifted = np.log(float(p / (1 - p))) + finite + np.sqrt(2 * finite) * _GRID
     with np.errstate(over="ignore"):
-        found = (_WEIGHTS / (1 + np.exp(-shifted))).sum(axis=-1) / _WEIGHTS.sum()
-    return np.where(np.isposinf(values), 1.0, found)
+        mean = (_WEIGHTS / (1 + np.exp(-shifted))).sum(axis=-1) / _WEIGHTS.sum()
+    return np.where(np.isposinf(values), 1.0, mean)
 
 
 # What a release publishes, counted: small cells and the units with the least protection. From its public files alone.
@@ -71,16 +83,16 @@ def size_name(low: int, high: int | None) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublishedRecords:
     """The published records on the spine and on the official levels."""
 
-    release: ReadRelease
+    release: ReleasedPlan
     row: Integers
     """For each record the row of its block in the frame."""
     cell: Integers
 
     @classmethod
-    def of(cls, release: ReadRelease) -> Published:
+    def of(cls, release: ReleasedPlan) -> PublishedRecords:
         return cls(release, *release.records())
 
     def by_size(self) -> list[dict[str, Any]]:
@@ -101,15 +113,15 @@ class Published:
             result.append({"level": level.name, "units": units, "counts": classes})
         return result
 
-    def by_record(self, effective: Effective) -> Floats:
+    def by_record(self, effective: EffectiveRho) -> Floats:
         """The effective rho of the histogram cell of its block, for each record."""
         blocks = effective.levels[-1]
         place = np.full(len(self.release.spine.frame.blocks.unit_of_block), -1, np.int64)
         place[self.release.spine.rows] = np.arange(len(self.release.spine.rows))
-        found: Floats = blocks.rho[DETAILED][blocks.kind[place[self.row]], effective.core_of(self.cell)]
-        return found
+        rho: Floats = blocks.rho[DETAILED][blocks.kind[place[self.row]], effective.core_of(self.cell)]
+        return rho
 
-    def in_units(self, level: LevelEffective) -> Integers:
+    def in_units(self, level: LevelRho) -> Integers:
         """The number of records in each unit of a level of the spine."""
         spine = self.release.spine
         place = np.full(len(spine.frame.blocks.unit_of_block), 0, np.int64)
@@ -118,10 +130,20 @@ class Published:
 
 
 def least_protected(
-    effective: Effective, level: LevelEffective, published: Published, most: int
+    effective: EffectiveRho, level: LevelRho, published: PublishedRecords, most: int
 ) -> list[dict[str, Any]]:
     """The units of a level with the largest effective rho of a histogram cell: few siblings, a share taken over from an
-    only child, or cells that no other unit has."""
+    only child, or cells that no other unit has.
+
+    Args:
+        effective: The effective rho of every count.
+        level: The level of the spine.
+        published: The published records.
+        most: How many units are listed.
+
+    Returns:
+        A row for each unit, the least protected first.
+    """
     spine = published.release.spine
     rho = np.where(np.isnan(level.rho[DETAILED]), 0.0, level.rho[DETAILED])
     worst = rho.max(axis=1)[level.kind]
@@ -150,24 +172,24 @@ QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class ReleaseRisk:
+class ReleaseRisk(TypedAnswer):
     """The risk report of one release; :meth:`as_dict` has all of it."""
 
-    release: ReadRelease
+    release: ReleasedPlan
     priors: tuple[Fraction, ...]
     worst: int = 3
     public_zeros: bool = True
 
     @cached_property
-    def effective(self) -> Effective:
+    def effective(self) -> EffectiveRho:
         """Effective rho, level by level."""
-        found = self.release
-        return Effective(found.strategy, found.spine, found.plan, found.columns, public_zeros=self.public_zeros)
+        plan = self.release
+        return EffectiveRho(plan.strategy, plan.spine, plan.plan, plan.columns, public_zeros=self.public_zeros)
 
     @cached_property
-    def published(self) -> Published:
+    def published(self) -> PublishedRecords:
         """The published records."""
-        return Published.of(self.release)
+        return PublishedRecords.of(self.release)
 
     def everybody_else(self) -> dict[str, Any]:
         """The upper end: rho of someone who knows every other record, for each kind of question.
@@ -192,9 +214,9 @@ class ReleaseRisk:
         largest; and for each attribute that of telling two of its levels apart."""
         result = []
         for level in self.effective.levels:
-            asked = {asked.name for asked in self.release.strategy.level(level.level.name).queries}
+            measured = {query.name for query in self.release.strategy.level(level.level.name).queries}
             queries = [
-                {"query": name, "measured": name in asked} | self._summary(level, values)
+                {"query": name, "measured": name in measured} | self._summary(level, values)
                 for name, values in level.rho.items()
             ]
             between = {name: self._summary(level, values) for name, values in level.between.items()}
@@ -206,9 +228,9 @@ class ReleaseRisk:
     def by_record(self) -> dict[str, Any]:
         """The effective rho of the block cell that each published record is in: quantiles over records."""
         rho = self.published.by_record(self.effective)
-        told = rho[~np.isnan(rho)]
+        defined = rho[~np.isnan(rho)]
         quantiles = (
-            np.quantile(told, QUANTILES, method="inverted_cdf") if len(told) else np.full(len(QUANTILES), np.nan)
+            np.quantile(defined, QUANTILES, method="inverted_cdf") if len(defined) else np.full(len(QUANTILES), np.nan)
         )
         return {
             "records": len(rho),
@@ -217,15 +239,19 @@ class ReleaseRisk:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values."""
-        found = self.release
+        return self._values
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        release = self.release
         everybody = self.everybody_else()
         return {
-            "release": found.manifest["release"],
-            "title": found.manifest["title"],
-            "plan_hash": found.manifest["plan_hash"],
-            "record": found.facts["record"],
-            "measurements_published": found.facts["measurements"],
-            "neighbours": found.plan.neighbours.value,
+            "release": release.manifest["release"],
+            "title": release.manifest["title"],
+            "plan_hash": release.manifest["plan_hash"],
+            "record": release.facts["record"],
+            "measurements_published": release.facts["measurements"],
+            "neighbours": release.plan.neighbours.value,
             "public_zeros": self.public_zeros,
             "cells": int(np.prod(self.effective.reduction.shape)),
             "priors": [str(prior) for prior in self.priors],
@@ -240,14 +266,14 @@ class ReleaseRisk:
             ],
         }
 
-    def _summary(self, level: LevelEffective, values: Floats) -> dict[str, Any]:
+    def _summary(self, level: LevelRho, values: Floats) -> dict[str, Any]:
         """Least, median and largest over units and cells; counts that are published as they are aside."""
         weights = np.repeat(level.units, values.shape[1])
         flat = values.ravel()
-        told = np.isfinite(flat)
+        finite = np.isfinite(flat)
         least, median, most = (
-            (flat[told].min(), weighted_median(flat[told], weights[told]), flat[told].max())
-            if told.any()
+            (flat[finite].min(), weighted_median(flat[finite], weights[finite]), flat[finite].max())
+            if finite.any()
             else (np.nan, np.nan, np.nan)
         )
         return {
@@ -264,16 +290,26 @@ class ReleaseRisk:
 
 
 def release_risk(
-    path: Path,
+    path: str | Path,
     *,
-    spec: Path | None = None,
+    spec: str | Path | None = None,
     priors: Sequence[Exact] = (),
     worst: int = 3,
     public_zeros: bool = True,
 ) -> ReleaseRisk:
-    """The risk of the release, or of the release of the run, in a folder. Without ``priors``: ½, 1/5, 1/10, 1/50 and
-    one over the number of cells."""
-    release = open_release(path, spec)
+    """What every noisy measurement of a TopDown release, taken together, says about one person.
+
+    Args:
+        path: A sealed release, or the folder of a run.
+        spec: The spec of the release, where its strategy does not ship and the folder does not have it.
+        priors: What adversaries believe beforehand; without them 1/2, 1/5, 1/10, 1/50 and one over the number of cells.
+        worst: How many of the least protected units of each level are listed.
+        public_zeros: Whether it is known which kinds of group quarters a block does not have.
+
+    Returns:
+        The effective rho of every count by level and query, what it does to beliefs, and where protection is least.
+    """
+    release = open_release(Path(path), None if spec is None else Path(spec))
     cells = int(np.prod([attribute.size for attribute in release.strategy.schema.attributes]))
     chosen = tuple(probability(prior, "prior") for prior in priors) or (
         *PRIORS,

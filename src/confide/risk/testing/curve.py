@@ -64,9 +64,22 @@ def epsilon_curve(
     event: Event | None = None,
     neighbours: Neighbours = Neighbours.CHANGE_ONE,
 ) -> list[EpsilonPoint]:
-    """ε over δ by Bun & Steinke, by Canonne, Kamath & Steinke and for Gaussian noise; with an event, its own too."""
+    """ε over δ by Bun & Steinke, by Canonne, Kamath & Steinke and for Gaussian noise; with an event, its own too.
+
+    Args:
+        rho: The loss in zCDP.
+        deltas: The deltas.
+        event: Measurements whose own epsilon is wanted too.
+        neighbours: What they are compared for.
+
+    Returns:
+        A point for each delta, every bound rounded up.
+
+    >>> round(epsilon_curve("2.56", ["1e-10"])[0].ways["canonne_kamath_steinke"], 2)
+    17.16
+    """
     r = nonnegative(rho, "rho")
-    found = []
+    points = []
     for delta in deltas:
         chance = as_delta(delta)
         own = None
@@ -74,12 +87,24 @@ def epsilon_curve(
             # As the only member of a family it is the same event, and its upper end is computed more tightly.
             family = event if isinstance(event, Parallel) else Parallel([event])
             own = event_epsilon_bracket(family, neighbours, chance)
-        found.append(EpsilonPoint(chance, epsilons(r, chance), own))
-    return found
+        points.append(EpsilonPoint(chance, epsilons(r, chance), own))
+    return points
 
 
 def power_curve(rho: Exact, levels: Sequence[Exact] = LEVELS, *, best: LossTest | None = None) -> list[PowerPoint]:
-    """The largest power over the level: for every ρ-zCDP release, for Gaussian noise, and for one list of cells."""
+    """The largest power over the level: for every ρ-zCDP release, for Gaussian noise, and for one list of cells.
+
+    Args:
+        rho: The loss in zCDP.
+        levels: The levels of the test.
+        best: The best test against one list of cells, if its power is wanted too.
+
+    Returns:
+        A point for each level, every bound rounded up.
+
+    >>> round(power_curve("2.56", ["0.05"])[0].gaussian, 4)
+    0.7317
+    """
     r = nonnegative(rho, "rho")
     return [
         PowerPoint(
@@ -101,7 +126,7 @@ def _ends(bracket: Bracket | None) -> dict[str, float]:
 # Invariants are not part of any of this.
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What the two hypotheses differ in."""
 
     EVERYTHING = "everything"
@@ -111,10 +136,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class GuaranteePart:
     """One kind of difference between two data sets, and the measurements that can tell it."""
 
-    kind: Kind
+    kind: DifferenceKind
     name: str
     event: Event
     neighbours: Neighbours
@@ -146,18 +171,25 @@ class Part:
     def words(self) -> str:
         """What one record differs in, for people."""
         return {
-            Kind.EVERYTHING: "in everything",
-            Kind.MEMBERSHIP: "in being there or not",
-            Kind.ATTRIBUTE: f"in {self.name} alone",
-            Kind.BLOCK_WITHIN: f"in its block, same {self.name}",
+            DifferenceKind.EVERYTHING: "in everything",
+            DifferenceKind.MEMBERSHIP: "in being there or not",
+            DifferenceKind.ATTRIBUTE: f"in {self.name} alone",
+            DifferenceKind.BLOCK_WITHIN: f"in its block, same {self.name}",
         }[self.kind]
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind.value, "name": self.name, "rho": str(self.rho), "rho_decimal": float(self.rho)}
 
 
-def parts_of(plan: Plan) -> tuple[Part, ...]:
-    """The whole of a plan and its parts: whole, in the data or not, by attribute, by block within each level."""
+def parts_of(plan: Plan) -> tuple[GuaranteePart, ...]:
+    """A plan as one guarantee and its parts: everything, being in the data or not, by attribute, by block.
+
+    Args:
+        plan: A plan with a loss in zCDP.
+
+    Returns:
+        The parts, everything first.
+    """
     if not plan.has_loss or plan.definition is not Definition.ZCDP:
         raise ParameterError(
             "no-zcdp-loss",
@@ -167,12 +199,17 @@ def parts_of(plan: Plan) -> tuple[Part, ...]:
             remedy="for pure differential privacy use pure_power, which needs the epsilon alone",
         )
     change = Neighbours.CHANGE_ONE
-    whole = Part(Kind.EVERYTHING, "", plan.event, plan.neighbours)
-    parts = [whole] if plan.neighbours is not change else [whole, _membership(plan)]
-    parts += [Part(Kind.ATTRIBUTE, name, event, change) for name, event in events_by_attribute(plan).items()]
-    parts += [Part(Kind.BLOCK_WITHIN, name, event, change) for name, event in events_by_move(plan).items()]
+    everything = GuaranteePart(DifferenceKind.EVERYTHING, "", plan.event, plan.neighbours)
+    parts = [everything] if plan.neighbours is not change else [everything, _membership(plan)]
+    parts += [
+        GuaranteePart(DifferenceKind.ATTRIBUTE, name, event, change)
+        for name, event in events_by_attribute(plan).items()
+    ]
+    parts += [
+        GuaranteePart(DifferenceKind.BLOCK_WITHIN, name, event, change) for name, event in events_by_move(plan).items()
+    ]
     return tuple(parts)
 
 
-def _membership(plan: Plan) -> Part:
-    return Part(Kind.MEMBERSHIP, "", plan.event, Neighbours.ADD_REMOVE)
+def _membership(plan: Plan) -> GuaranteePart:
+    return GuaranteePart(DifferenceKind.MEMBERSHIP, "", plan.event, Neighbours.ADD_REMOVE)

@@ -36,6 +36,13 @@ _SURE = 9  # 1 − Φ(9) is less than a unit of rounding
 def pure_power(epsilon: Exact, level: Exact) -> float:
     """The largest power at a level that pure ε-differential privacy allows, rounded up.
 
+    Args:
+        epsilon: The loss in pure differential privacy.
+        level: The probability of rejecting a true hypothesis, from 0 to 1.
+
+    Returns:
+        The power, from ``level`` to 1.
+
     >>> pure_power("0.5", "0.05") < 0.0825
     True
     """
@@ -45,6 +52,14 @@ def pure_power(epsilon: Exact, level: Exact) -> float:
 def approximate_power(epsilon: Exact, delta: Exact, level: Exact) -> float:
     """The largest power at a level that one pair (ε, δ) allows, rounded up. It is rarely worth knowing: see the docs.
 
+    Args:
+        epsilon: The loss.
+        delta: Its delta.
+        level: The level of the test.
+
+    Returns:
+        The power, from ``level`` to 1.
+
     >>> f"{approximate_power('17.16', '1e-10', '0.05'):.6f}"
     '1.000000'
     """
@@ -53,6 +68,13 @@ def approximate_power(epsilon: Exact, delta: Exact, level: Exact) -> float:
 
 def gaussian_power(rho: Exact, level: Exact) -> float:
     """The power of the best test at a level against Gaussian noise of this ρ, rounded up.
+
+    Args:
+        rho: The loss in zCDP of Gaussian noise.
+        level: The level of the test.
+
+    Returns:
+        The power, from ``level`` to 1. It does not bound other noise of the same rho.
 
     >>> f"{gaussian_power('2.56', '0.05'):.6f}"
     '0.731675'
@@ -163,6 +185,13 @@ class PosteriorFactor:
 
 def posterior_factor(loss: PureDP | ZCDP, delta: Exact = "1e-10") -> PosteriorFactor:
     """By how much one record can multiply a posterior probability; ``delta`` is used for zCDP alone.
+
+    Args:
+        loss: The loss of a release.
+        delta: Where a loss in zCDP is stated.
+
+    Returns:
+        A bound for the logarithm of the factor, and how often it is exceeded.
 
     >>> posterior_factor(PureDP("1/2")).words
     '2.72'

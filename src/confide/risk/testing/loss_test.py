@@ -92,7 +92,7 @@ class LossTest:
         law = laws[0]
         if len(laws) > 1:
             size = circle(laws, self._step)
-            law = reduce(add, (discretise(each, self._step, size) for each in laws)).distribution()
+            law = reduce(add, (discretise(part, self._step, size) for part in laws)).distribution()
         return law
 
     @cached_property
@@ -164,6 +164,15 @@ def zcdp_power(rho: Exact, level: Exact, *, least_order: Exact = LEAST_ORDER, bo
     the limit α → 1, which can be a little smaller where ρ is large. ``both_directions=False`` leaves out the second
     inequality, for comparison with figures that were made so. All are bounds.
 
+    Args:
+        rho: The loss in zCDP.
+        level: The level of the test.
+        least_order: The smallest order of Rényi divergence that is looked at.
+        both_directions: Whether both inequalities are used.
+
+    Returns:
+        The power, from ``level`` to 1.
+
     >>> f"{zcdp_power('2.56', '0.05'):.6f}"
     '0.934344'
     >>> f"{zcdp_power('2.56', '0.05', least_order=1):.6f}"
@@ -187,17 +196,19 @@ def _best(rho: float, level: float, least: float, directions: tuple[bool, ...]) 
     coins = math.log(level), math.log1p(-level)
     forward = np.array(directions)[:, None]
     limits = np.zeros((len(directions), 1))
-    found = [] if least else _sorted(_crossing(rho, coins, limits, forward, _LARGEST_LOGIT, _FINE), limits, directions)
+    candidates = (
+        [] if least else _sorted(_crossing(rho, coins, limits, forward, _LARGEST_LOGIT, _FINE), limits, directions)
+    )
     below = np.full(len(directions), least or min(1.0, math.sqrt(-coins[1] / rho)) * 1e-3)
     above = np.full(len(directions), max(2 * below[0], max(1.0, math.sqrt(-coins[0] / rho)) * 1e3))
     for _ in range(_ROUNDS):
-        highest = min(_LARGEST_LOGIT, found[0][0] + _MARGIN) if found else _LARGEST_LOGIT
+        highest = min(_LARGEST_LOGIT, candidates[0][0] + _MARGIN) if candidates else _LARGEST_LOGIT
         orders = np.geomspace(below, above, _ORDERS, axis=1)
         logits = _crossing(rho, coins, orders, forward, highest, _COARSE)
-        found = sorted(found + _sorted(logits, orders, directions))
+        candidates = sorted(candidates + _sorted(logits, orders, directions))
         rows, best = np.arange(len(directions)), logits.argmin(axis=1)
         below, above = orders[rows, np.maximum(best - 2, 0)], orders[rows, np.minimum(best + 2, _ORDERS - 1)]
-    logit, order, way = found[0]
+    logit, order, way = candidates[0]
     if order:
         final = _crossing(rho, coins, np.array([[order]]), np.array([[way]]), _LARGEST_LOGIT, _FINE)
         logit = float(final[0, 0])

@@ -36,6 +36,13 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 def gaussian_trade_off(mu: Exact, alpha: Exact) -> float:
     """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ), rounded down.
 
+    Args:
+        mu: The distance of the two Gaussians, √(2ρ).
+        alpha: The level of the test.
+
+    Returns:
+        The smallest type II error.
+
     >>> round(gaussian_trade_off(1, "0.05"), 6)
     0.740489
     """
@@ -43,12 +50,34 @@ def gaussian_trade_off(mu: Exact, alpha: Exact) -> float:
 
 
 def zcdp_trade_off(rho: Exact, alpha: Exact) -> float:
-    """The smallest type II error at a level that a ρ-zCDP release leaves possible, rounded down."""
+    """The smallest type II error at a level that a ρ-zCDP release leaves possible, rounded down.
+
+    Args:
+        rho: The loss in zCDP.
+        alpha: The level of the test.
+
+    Returns:
+        The smallest type II error.
+
+    >>> round(zcdp_trade_off("2.56", "0.05"), 4)
+    0.0657
+    """
     return _rest(zcdp_power(rho, alpha))
 
 
 def pure_trade_off(epsilon: Exact, alpha: Exact) -> float:
-    """The smallest type II error at a level under pure ε, rounded down."""
+    """The smallest type II error at a level under pure ε, rounded down.
+
+    Args:
+        epsilon: The loss in pure differential privacy.
+        alpha: The level of the test.
+
+    Returns:
+        The smallest type II error.
+
+    >>> round(pure_trade_off("0.5", "0.05"), 4)
+    0.9176
+    """
     return _rest(pure_power(epsilon, alpha))
 
 
@@ -57,6 +86,13 @@ def bayes_risk(power: Power, prior: Exact = "1/2") -> float:
 
     ``power`` must be concave, as all of this package are. The minimum is searched for; since powers are rounded up and
     a minimum is flat, the error is far below what is worth printing.
+
+    Args:
+        power: The largest power at a level; it must be concave.
+        prior: The prior probability of H₁.
+
+    Returns:
+        The probability of a wrong decision.
 
     >>> round(bayes_risk(lambda level: gaussian_power("1/2", level)), 6)
     0.308538
@@ -85,6 +121,12 @@ def bayes_risk(power: Power, prior: Exact = "1/2") -> float:
 def advantage(power: Power) -> float:
     """The largest difference between power and level.
 
+    Args:
+        power: The largest power at a level; it must be concave.
+
+    Returns:
+        The advantage, from 0 to 1.
+
     >>> round(advantage(lambda level: gaussian_power("1/2", level)), 6)
     0.382925
     """
@@ -92,7 +134,17 @@ def advantage(power: Power) -> float:
 
 
 def pure_advantage(epsilon: Exact) -> float:
-    """(e^ε − 1)/(e^ε + 1), rounded up: the advantage that pure ε allows."""
+    """(e^ε − 1)/(e^ε + 1), rounded up: the advantage that pure ε allows.
+
+    Args:
+        epsilon: The loss in pure differential privacy.
+
+    Returns:
+        The largest power less level.
+
+    >>> round(pure_advantage(1), 4)
+    0.4621
+    """
     e = nonnegative(epsilon, "epsilon")
 
     def formula(digits: int) -> Enclosure:
@@ -103,7 +155,17 @@ def pure_advantage(epsilon: Exact) -> float:
 
 
 def gaussian_advantage(rho: Exact) -> float:
-    """2Φ(√(ρ/2)) − 1, rounded up: the advantage of the best test against Gaussian noise of this ρ."""
+    """2Φ(√(ρ/2)) − 1, rounded up: the advantage of the best test against Gaussian noise of this ρ.
+
+    Args:
+        rho: The loss in zCDP of Gaussian noise.
+
+    Returns:
+        The largest power less level.
+
+    >>> round(gaussian_advantage("2.56"), 4)
+    0.7421
+    """
     r = nonnegative(rho, "rho")
     if r > 200:  # 1 − Φ(10) is less than a unit of rounding
         return 1.0
@@ -118,6 +180,15 @@ def zcdp_advantage(rho: Exact) -> float:
     """The advantage that ρ-zCDP allows. The envelope is its own inverse, so it is 1 − 2ℓ where w(ℓ) = 1 − ℓ.
 
     The bisection keeps a level at which the power is certainly below 1 − ℓ, so what is returned is an upper bound.
+
+    Args:
+        rho: The loss in zCDP.
+
+    Returns:
+        The largest power less level.
+
+    >>> round(zcdp_advantage("2.56"), 4)
+    0.8925
     """
     r = nonnegative(rho, "rho")
     low, high = 0.0, 0.5

@@ -1,34 +1,37 @@
 """Choosing the budgets of a SafeTab-P release before any record is read.
 
-Budgets and noise margins determine each other; so do suppression, bias and the population that a table needs. Read
-:mod:`~confide.mechanisms.safetab.tuning.answer` first: :func:`tune` is a pure function from a :class:`Question` to an
-:class:`Answer`. Reference: Haney et al., SafeTab-P (arXiv 2505.01472), sections 5.3.2 and 6. For users:
-``docs/concepts/safetab-tuning.md``.
+Budgets and noise margins determine each other; so do suppression, bias and the population that a table needs.
+:func:`tune_safetab` asks; read :mod:`~confide.mechanisms.safetab.tuning.answer` first: :func:`tune` is a pure function
+from a :class:`TuningQuestion` to a :class:`ReleaseTuning`. Reference: Haney et al., SafeTab-P (arXiv 2505.01472),
+sections 5.3.2 and 6. For users: ``docs/concepts/safetab-tuning.md``.
 """
 
-from confide.mechanisms.safetab.tuning.answer import Answer, LevelAnswer, tune
-from confide.mechanisms.safetab.tuning.comparison import Comparison, compare
+from confide.mechanisms.safetab.tuning.answer import LevelTuning, ReleaseTuning, tune
+from confide.mechanisms.safetab.tuning.comparison import NoiseCostComparison, compare_noise_costs
 from confide.mechanisms.safetab.tuning.question import (
     PRODUCTION,
+    BudgetRule,
     LevelQuestion,
-    Question,
-    Rule,
+    TuningQuestion,
     production_question,
     production_settings,
     question_of,
 )
+from confide.mechanisms.safetab.tuning.safetab_tuning import SafeTabTuning, tune_safetab
 
 __all__ = [
     "PRODUCTION",
-    "Answer",
-    "Comparison",
-    "LevelAnswer",
+    "BudgetRule",
     "LevelQuestion",
-    "Question",
-    "Rule",
-    "compare",
+    "LevelTuning",
+    "NoiseCostComparison",
+    "ReleaseTuning",
+    "SafeTabTuning",
+    "TuningQuestion",
+    "compare_noise_costs",
     "production_question",
     "production_settings",
     "question_of",
     "tune",
+    "tune_safetab",
 ]

@@ -37,7 +37,7 @@ SIDES = {"unbounded": Neighbours.ADD_REMOVE, "bounded": Neighbours.CHANGE_ONE}
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class TuningLoss:
     """A loss for one kind of neighbours; for zCDP with the epsilon that it implies at a delta, each rounded up."""
 
     amount: Fraction
@@ -59,12 +59,12 @@ def release_event(passes: Mapping[str, list[Event]]) -> Event:
     return Parallel([Sequential(levels) for levels in passes.values()])
 
 
-def stated(event: Event, definition: Definition, delta: Fraction) -> dict[str, Stated]:
+def stated(event: Event, definition: Definition, delta: Fraction) -> dict[str, TuningLoss]:
     """The loss of ``event`` for both kinds of neighbours."""
     return {side: _stated(event, neighbours, definition, delta) for side, neighbours in SIDES.items()}
 
 
-def as_dict(both: Mapping[str, Stated], definition: Definition, delta: Fraction) -> dict[str, Any]:
+def as_dict(both: Mapping[str, TuningLoss], definition: Definition, delta: Fraction) -> dict[str, Any]:
     """Both losses as plain values: a number for readers and the exact one as text."""
     name = "rho" if definition is Definition.ZCDP else "epsilon"
     result: dict[str, Any] = {}
@@ -78,14 +78,14 @@ def as_dict(both: Mapping[str, Stated], definition: Definition, delta: Fraction)
 
 
 @lru_cache(maxsize=256)
-def _stated(event: Event, neighbours: Neighbours, definition: Definition, delta: Fraction) -> Stated:
+def _stated(event: Event, neighbours: Neighbours, definition: Definition, delta: Fraction) -> TuningLoss:
     loss = price(event, neighbours, definition)
     if isinstance(loss, ZCDP):
         ways = epsilons(loss.rho, delta)
         # The one that is stated comes first.
-        return Stated(loss.rho, {"canonne_kamath_steinke": ways["canonne_kamath_steinke"]} | ways)
+        return TuningLoss(loss.rho, {"canonne_kamath_steinke": ways["canonne_kamath_steinke"]} | ways)
     assert not isinstance(loss, ApproxDP)
-    return Stated(loss.epsilon, None)
+    return TuningLoss(loss.epsilon, None)
 
 
 def _measured(law: NoiseDistribution, label: str) -> Measurement:

@@ -15,7 +15,7 @@ from confide.errors import ParameterError, Place
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
 from confide.mechanisms.safetab.tuning import accounting
 from confide.mechanisms.safetab.tuning.accounting import (
-    Stated,
+    TuningLoss,
     floor_margin,
     formula_budget,
     law_of,
@@ -25,7 +25,7 @@ from confide.mechanisms.safetab.tuning.accounting import (
     smallest_budget,
     stated,
 )
-from confide.mechanisms.safetab.tuning.question import COVERAGE, LevelQuestion, Question, Rule
+from confide.mechanisms.safetab.tuning.question import COVERAGE, BudgetRule, LevelQuestion, TuningQuestion
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Event
 
@@ -124,7 +124,7 @@ TABLES = dict(zip((TOTAL_TABLE, *(grid.table for grid in GRIDS)), CELLS_OF_LEVEL
 
 
 @dataclass(frozen=True)
-class LevelAnswer:
+class LevelTuning:
     """A population group level with its budget, its noise and what follows from it.
 
     ``stage_2`` is the noise of what is released, ``stage_1`` that of the total which chooses the table, ``total_only``
@@ -132,7 +132,7 @@ class LevelAnswer:
     """
 
     asked: LevelQuestion
-    question: Question
+    question: TuningQuestion
     budget: Fraction
 
     def _law(self, share: Fraction) -> NoiseDistribution:
@@ -241,14 +241,14 @@ class LevelAnswer:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReleaseTuning:
     """What was asked, the levels, and the losses of everything and of each pass."""
 
-    question: Question
-    levels: tuple[LevelAnswer, ...]
+    question: TuningQuestion
+    levels: tuple[LevelTuning, ...]
 
     @property
-    def passes(self) -> dict[str, tuple[LevelAnswer, ...]]:
+    def passes(self) -> dict[str, tuple[LevelTuning, ...]]:
         """The levels of the US pass and of the Puerto Rico pass, where there are any."""
         named = {"US": False, "PR": True}
         found = {
@@ -257,15 +257,15 @@ class Answer:
         }
         return {name: levels for name, levels in found.items() if levels}
 
-    def totals(self) -> dict[str, Stated]:
+    def totals(self) -> dict[str, TuningLoss]:
         """The loss of the release, for both kinds of neighbours."""
         return self._stated(self.passes)
 
-    def totals_of(self, name: str) -> dict[str, Stated]:
+    def totals_of(self, name: str) -> dict[str, TuningLoss]:
         """The loss of one pass."""
         return self._stated({name: self.passes[name]})
 
-    def _stated(self, passes: Mapping[str, tuple[LevelAnswer, ...]]) -> dict[str, Stated]:
+    def _stated(self, passes: Mapping[str, tuple[LevelTuning, ...]]) -> dict[str, TuningLoss]:
         event = release_event({name: [level.event for level in levels] for name, levels in passes.items()})
         return stated(event, self.question.definition, self.question.delta)
 
@@ -273,7 +273,7 @@ class Answer:
         """Everything as plain values, for ``--json``."""
         asked = self.question
 
-        def plain(both: Mapping[str, Stated]) -> dict[str, Any]:
+        def plain(both: Mapping[str, TuningLoss]) -> dict[str, Any]:
             return accounting.as_dict(both, asked.definition, asked.delta)
 
         return {
@@ -290,12 +290,14 @@ class Answer:
         }
 
 
-def tune(question: Question) -> Answer:
+def tune(question: TuningQuestion) -> ReleaseTuning:
     """The answer to ``question``. It depends on nothing else: no record, no file, no chance."""
-    return Answer(question, tuple(LevelAnswer(level, question, _budget(level, question)) for level in question.levels))
+    return ReleaseTuning(
+        question, tuple(LevelTuning(level, question, _budget(level, question)) for level in question.levels)
+    )
 
 
-def _budget(level: LevelQuestion, question: Question) -> Fraction:
+def _budget(level: LevelQuestion, question: TuningQuestion) -> Fraction:
     """The budget that was given, or the one that the target needs.
 
     The formula is for zCDP and is rounded to the nearest decimal, as in the paper's Table 7.
@@ -304,7 +306,7 @@ def _budget(level: LevelQuestion, question: Question) -> Fraction:
         return level.budget
     assert level.target is not None
     s, share = question.groups_per_person, question.stage_2_share
-    if question.definition is not Definition.ZCDP or question.rule is Rule.smallest:
+    if question.definition is not Definition.ZCDP or question.rule is BudgetRule.smallest:
         return smallest_budget(question.definition, level.target, s, share, question.decimals)
     rounded = Fraction(round(formula_budget(level.target, s, share), question.decimals))
     if not rounded:
@@ -327,12 +329,12 @@ _REACH = 2
 """Sizes are looked at up to twice the suppression threshold, as in the paper's Figures 1 and 2."""
 
 
-def budgets(answer: Answer) -> list[Fraction]:
+def budgets(answer: ReleaseTuning) -> list[Fraction]:
     """The different budgets of the levels, largest first."""
     return sorted({level.budget for level in answer.levels}, reverse=True)
 
 
-def by_size(answer: Answer) -> list[dict[str, Any]]:
+def by_size(answer: ReleaseTuning) -> list[dict[str, Any]]:
     """For each budget and size of a group: both as shares of the threshold, P(suppressed) and bias (Figures 1, 2).
 
     A budget whose threshold is zero has no such shares, and no curve.
@@ -361,7 +363,7 @@ def _curve(law: NoiseDistribution, threshold: int, name: str) -> list[dict[str, 
     ]
 
 
-def by_budget(answer: Answer) -> list[dict[str, Any]]:
+def by_budget(answer: ReleaseTuning) -> list[dict[str, Any]]:
     """Noise margin and suppression threshold for budgets around those of the levels, evenly spaced in logarithms."""
     asked, own = answer.question, budgets(answer)
     low, high = own[-1] / 4, own[0] * 4

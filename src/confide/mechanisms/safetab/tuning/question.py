@@ -30,7 +30,7 @@ SMALLEST_BUDGET, LARGEST_BUDGET = Fraction(1, 10**6), Fraction(10**4)
 LARGEST_TARGET, LARGEST_SIZE, LARGEST_STABILITY = 10**5, 10**9, 1000
 
 
-class Rule(StrEnum):
+class BudgetRule(StrEnum):
     """How a target margin becomes a budget: by the paper's formula, rounded; or the smallest with which it holds."""
 
     formula = "formula"
@@ -48,7 +48,7 @@ class LevelQuestion(LevelName):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TuningQuestion:
     """Everything that the answer depends on. It is checked when it is made, and every problem is reported at once.
 
     ``zero_suppression`` is the probability with which a true zero is suppressed, 0 for no suppression;
@@ -65,7 +65,7 @@ class Question:
     relative_error: Fraction = Fraction(5, 100)
     sizes: tuple[int, ...] = (5, 20, 100)
     delta: Fraction = Fraction(1, 10**10)
-    rule: Rule = Rule.formula
+    rule: BudgetRule = BudgetRule.formula
     decimals: int = 3
     stability: int | None = None
 
@@ -94,14 +94,14 @@ class Question:
         return "rho" if self.definition is Definition.ZCDP else "epsilon"
 
 
-def question_of(settings: Settings, *, stability: int | None = None) -> Question:
+def question_of(settings: Settings, *, stability: int | None = None) -> TuningQuestion:
     """The question that the settings of a release ask; levels without a budget are not tabulated and left out."""
     levels = tuple(
         LevelQuestion(level.region_type, level.iteration_level, level.budget, None, level.thresholds)
         for level in settings.levels
         if level.budget
     )
-    return Question(
+    return TuningQuestion(
         definition=settings.definition,
         levels=levels,
         stage_1_fraction=settings.stage_1_fraction,
@@ -111,7 +111,7 @@ def question_of(settings: Settings, *, stability: int | None = None) -> Question
     )
 
 
-def _shared(question: Question) -> Iterator[Finding]:
+def _shared(question: TuningQuestion) -> Iterator[Finding]:
     if question.definition not in (Definition.ZCDP, Definition.PURE):
         yield _wrong("definition", question.definition.value, "zcdp or pure")
     if not 0 < question.stage_1_fraction < 1:
@@ -201,7 +201,7 @@ def production_settings() -> Settings:
     )
 
 
-def production_question(*, puerto_rico: bool = False, by: str = "budget") -> Question:
+def production_question(*, puerto_rico: bool = False, by: str = "budget") -> TuningQuestion:
     """The production levels with their budgets and the published targets beside them (``by="budget"``), or with the
     targets alone (``by="target"``), from which budgets are then found."""
     targets = {key: target for key, (_, target, _) in _levels_production(load_shipped("safetab", PRODUCTION))}

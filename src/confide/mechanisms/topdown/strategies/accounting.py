@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from confide.exact import Exact, positive
+from confide.answers import TypedAnswer
+from confide.exact import Exact, positive, positive_within
+from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, QueryShare, Strategy
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, calibrate, epsilons
@@ -20,6 +22,7 @@ from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, l
 
 DELTA = Fraction(1, 10**10)
 """The δ at which the certificates of the 2020 Census state ε."""
+SMALLEST, LARGEST = Fraction(1, 10**50), Fraction(10**6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Stated:
 
 
 @dataclass(frozen=True)
-class Account:
+class Account(TypedAnswer):
     """What a strategy promises, and the noise that it takes."""
 
     strategy: Strategy
@@ -130,3 +133,32 @@ def account_of(strategy: Strategy, delta: Exact = DELTA) -> Account:
         {name: stated(loss) for name, loss in loss_by_move(plan).items()},
         plan.measures,
     )
+
+
+def account_strategy(
+    name: str,
+    *,
+    root: str | None = None,
+    budget: Exact | None = None,
+    renormalise: bool | None = None,
+    delta: Exact = DELTA,
+) -> Account:
+    """The cost of a TopDown strategy, whole and in parts, and the variance of each of its measurements.
+
+    Args:
+        name: A strategy that ships, or the path of a strategy file.
+        root: The root: of the shipped ones ``us``, ``pr``, or ``state`` for one state on its own.
+        budget: A rho in place of the strategy's own; the shares stay.
+        renormalise: For a root cut from another: whether to spend the whole budget, or to keep the noise and spend
+            less.
+        delta: The delta at which epsilon is stated.
+
+    Returns:
+        The loss exactly and as epsilon, by attribute and by move, and the variances.
+
+    >>> account_strategy("pl94-persons").whole.rho
+    Fraction(64, 25)
+    """
+    amount = None if budget is None else positive_within(budget, "budget", SMALLEST, LARGEST)
+    chosen = load_strategy(name, root=root, budget=amount, renormalise=renormalise)
+    return account_of(chosen, positive_within(delta, "delta", SMALLEST, Fraction(1, 2)))

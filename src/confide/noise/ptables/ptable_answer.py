@@ -1,0 +1,246 @@
+"""A perturbation table that was made or read, as an answer: that of ``confide ptable``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from confide.answers import TypedAnswer
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact
+from confide.noise.ptables.design import Design, generate
+from confide.noise.ptables.epsilon_delta import EpsilonDeltaReading, epsilon_delta_reading
+from confide.noise.ptables.formats import KEYS as ONS_KEYS
+from confide.noise.ptables.formats import Form, export_ons, export_text, read_table
+from confide.noise.ptables.ptable import DECIMAL, PTable, key_of, modify
+from confide.noise.ptables.ptable_settings import PTableSettings, count_settings, magnitude_settings
+
+
+class PTableFormat(StrEnum):
+    """A text form of perturbation tables."""
+
+    TAU_ARGUS = "tau-argus"
+    SAS = "sas"
+    ONS = "ons"
+    CSV = "csv"
+
+
+_TEXT_FORMS: dict[PTableFormat, Form] = {
+    PTableFormat.TAU_ARGUS: "tau-argus",
+    PTableFormat.SAS: "sas",
+    PTableFormat.CSV: "csv",
+}
+
+
+@dataclass(frozen=True)
+class PTableAnswer(TypedAnswer):
+    """A perturbation table for lookups and, unless it was read from a file, its design with a certificate."""
+
+    design: Design | None
+    table: PTable
+    findings: tuple[Finding, ...]
+    text: str | None = None
+    """The table in a text form, where one was asked for."""
+    out: Path | None = None
+    """Where the text was written."""
+
+    @property
+    def reading(self) -> EpsilonDeltaReading | None:
+        """How well two neighbouring counts can be told apart; none for magnitudes, and where rows take turns."""
+        return (
+            epsilon_delta_reading(self.design or self.table)
+            if self.table.for_counts and self.table.cycle == 1
+            else None
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values: laws, lookup, reading, findings."""
+        table = self.table
+        values: dict[str, Any] = {"rows": laws_of(table)} if self.design is None else self.design.as_dict()
+        values["lookup"] = {
+            "keys": table.modulus,
+            "step": table.step,
+            "type": table.kind,
+            "cycle": table.cycle,
+            "rows": [{"i": row.i, "noise": list(row.noise), "below": list(row.bounds)} for row in table.rows],
+        }
+        values["fingerprint"] = table.fingerprint
+        reading = self.reading
+        if reading is not None:
+            values["reading"] = reading.as_dict()
+        values["findings"] = [finding.as_dict() for finding in self.findings]
+        values["out"] = None if self.out is None else str(self.out)
+        return values | ({"text": self.text} if self.out is None and self.text is not None else {})
+
+
+def perturbation_table(
+    max_noise: int,
+    variance: Exact,
+    *,
+    js: int = 0,
+    p_stay: Exact | Sequence[Exact] | None = None,
+    monotone: bool = True,
+    not_monotone: Sequence[int] = (),
+    equality: bool = False,
+    icat: Sequence[int] | None = None,
+    step: int = 1,
+    kind: str | None = None,
+    keys: int | None = None,
+    modify_at: Exact | None = None,
+    seed: str | None = None,
+    form: PTableFormat | str | None = None,
+    out: str | Path | None = None,
+) -> PTableAnswer:
+    """A perturbation table: for each count the noise of maximum entropy, and its certificate; refused if infeasible.
+
+    Args:
+        max_noise: The largest noise D, a count.
+        variance: The variance V.
+        js: Results from 1 to js do not occur.
+        p_stay: The least probability of no noise: one, or one for each row.
+        monotone: Whether probabilities increase from the most negative noise to zero.
+        not_monotone: Rows for which they need not.
+        equality: Whether the variance equals V, instead of V at most.
+        icat: Rows of a table for magnitudes, such as ``[1, 3, 5]``; without them the table is for counts.
+        step: For magnitudes: noise in steps of ``1 / step``.
+        kind: For magnitudes: ``all``, ``even`` or ``odd``.
+        keys: How many cell keys there are; without it a hundred million, or 256 for the form ``ons``.
+        modify_at: Cut intervals at this share and shuffle them.
+        seed: Decides the shuffle, up to 64 hexadecimal digits; without it, a secret of the operating system.
+        form: A text form: ``tau-argus``, ``sas``, ``ons`` or ``csv``.
+        out: Where to write the text.
+
+    Returns:
+        The design, the table in whole numbers of keys, findings, and the text.
+
+    >>> answer = perturbation_table(5, 2)
+    >>> [round(p, 6) for p in answer.design.rows[1].p[:3]]
+    [0.388938, 0.388938, 0.122093]
+    """
+    text_form = None if form is None else PTableFormat(form)
+    settings = _settings(max_noise, variance, js, p_stay, monotone, tuple(not_monotone), equality, icat, step, kind)
+    design = generate(settings)
+    number = keys or (ONS_KEYS if text_form is PTableFormat.ONS else DECIMAL)
+    answer = PTableAnswer(design, design.table(number), tuple(design.findings()))
+    return _finished(answer, modify_at, seed, text_form, out)
+
+
+def perturbation_table_from(
+    path: str | Path,
+    *,
+    kind: str | None = None,
+    modify_at: Exact | None = None,
+    seed: str | None = None,
+    form: PTableFormat | str | None = None,
+    out: str | Path | None = None,
+) -> PTableAnswer:
+    """A perturbation table that is read from a file in any text form, and checked.
+
+    Args:
+        path: The file.
+        kind: Which type of noise, of a file that has several.
+        modify_at: Cut intervals at this share and shuffle them.
+        seed: Decides the shuffle.
+        form: A text form to write the table in.
+        out: Where to write the text.
+
+    Returns:
+        The table, what was found wrong with it, and the text.
+    """
+    file = read_table(path, kind)
+    answer = PTableAnswer(None, file.table, file.findings)
+    return _finished(answer, modify_at, seed, None if form is None else PTableFormat(form), out)
+
+
+def laws_of(table: PTable) -> list[dict[str, Any]]:
+    """The law of each row of a table as plain values: noise, probabilities, mean and variance."""
+    rows = []
+    for place, row in enumerate(table.rows):
+        law = table.probabilities(place)
+        rows.append(
+            {
+                "i": row.i,
+                "noise": [int(v) if v.denominator == 1 else float(v) for v in law],
+                "p": [float(p) for p in law.values()],
+                "mean": float(table.mean(place)),
+                "variance": float(table.variance(place)),
+            }
+        )
+    return rows
+
+
+def _finished(
+    answer: PTableAnswer, threshold: Exact | None, seed: str | None, form: PTableFormat | None, out: str | Path | None
+) -> PTableAnswer:
+    """The answer with its intervals shuffled and its text written, as far as that is asked for."""
+    if seed is not None and threshold is None:
+        raise bad_option("--seed", "a seed has a role only where intervals are shuffled", "--modify with --seed")
+    if threshold is not None:
+        answer = replace(answer, table=modify(answer.table, threshold, key_of(seed)))
+    if form is None:
+        if out is not None:
+            raise bad_option("--out", "it is not said in which form to write", "--format tau-argus, sas, ons or csv")
+        return answer
+    table = answer.table
+    text = export_ons(table) if form is PTableFormat.ONS else export_text(table, _TEXT_FORMS[form])
+    if out is not None:
+        _write(Path(out), text)
+    return replace(answer, text=text, out=None if out is None else Path(out))
+
+
+def _settings(
+    max_noise: int,
+    variance: Exact,
+    js: int,
+    p_stay: Exact | Sequence[Exact] | None,
+    monotone: bool,
+    not_monotone: tuple[int, ...],
+    equality: bool,
+    icat: Sequence[int] | None,
+    step: int,
+    kind: str | None,
+) -> PTableSettings:
+    if icat is not None:
+        if js or p_stay is not None:
+            raise bad_option("--icat", "js and pstay have no role in a table for magnitudes", "--icat and --step alone")
+        rows = _monotone(monotone, not_monotone, tuple(icat))
+        return magnitude_settings(
+            max_noise, variance, step=step, icat=icat, kind=kind or "all", monotone=rows, equality=equality
+        )
+    if step != 1 or kind not in (None, "all"):
+        raise bad_option("--step", "steps and types belong to tables for magnitudes", "--icat with --step and --type")
+    counts = count_settings(max_noise, variance, js).counts[1:]
+    rows = _monotone(monotone, not_monotone, counts)
+    return count_settings(max_noise, variance, js, p_stay=p_stay, monotone=rows, equality=equality)
+
+
+def _monotone(monotone: bool, lifted: tuple[int, ...], counts: tuple[int, ...]) -> bool | list[bool]:
+    if not lifted:
+        return monotone
+    for row in lifted:
+        if row not in counts:
+            expected = f"rows of the table, from {counts[0]} to {counts[-1]}"
+            raise bad_option("--no-mono-rows", "there is no such row", expected, str(row))
+    return [monotone and i not in lifted for i in counts]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as problem:
+        raise ParameterError(
+            "cannot-write",
+            f"the file cannot be written: {problem.strerror}",
+            where=Place(file=str(path)),
+            expected="a folder that exists and may be written to",
+            remedy="correct --out",
+        ) from None
+
+
+def bad_option(option: str, what: str, expected: str, found: str | None = None) -> ParameterError:
+    """The error of a setting that has no role, or that is not what it can be."""
+    value = None if found is None else found[:40]
+    return ParameterError("bad-option", what, Place(path=option), value, expected, f"correct {option}")

@@ -1,0 +1,334 @@
+"""What an adversary learns who also sees the counts of larger areas: the answers of ``confide risk hierarchy``.
+
+The mathematics is that of :mod:`.two_level`, :mod:`.decision_map` and :mod:`.post_processing` for two levels, and of
+:mod:`.tree` for a whole tree of counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from confide.answers import TypedAnswer
+from confide.errors import ParameterError, Place
+from confide.exact import Exact, positive_within, probability
+from confide.risk.bayesian.counts import LARGEST_RHO, SMALLEST_RHO, CountLaw, SiblingNoise
+from confide.risk.bayesian.decision_map import (
+    HIERARCHICAL,
+    DecisionAccuracy,
+    DecisionChanges,
+    DecisionMap,
+    ReleaseRegion,
+    Ties,
+    decision_accuracy,
+)
+from confide.risk.bayesian.post_processing import HalfRounding, PostProcessing
+from confide.risk.bayesian.priors import parse_parent_prior
+from confide.risk.bayesian.tree import TreePosterior
+from confide.risk.bayesian.tree_file import load_tree
+from confide.risk.bayesian.two_level import TwoLevel, Variant
+
+POSTERIOR_KEYS = {
+    Variant.STATED: "posterior",
+    Variant.UNRESTRICTED: "posterior_unrestricted",
+    Variant.WITHOUT: "posterior_without_hierarchy",
+}
+
+
+@dataclass(frozen=True)
+class HierarchyBelief:
+    """Beliefs after one release: block, parent and sum of siblings."""
+
+    x1: int
+    x2: int
+    y: int
+    posterior: Mapping[Variant, float]
+    """The posterior that the target is in, as each variant computes it."""
+    risk: float
+    """That of the joint law, over the prior."""
+    law_of_x2: CountLaw
+    """The posterior law of the parent's count."""
+    law_of_x2_unrestricted: CountLaw
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "released": {"x1": self.x1, "x2": self.x2, "y": self.y},
+            **{name: self.posterior[variant] for variant, name in POSTERIOR_KEYS.items()},
+            "risk": self.risk,
+            "law_of_x2": self.law_of_x2.as_dict(),
+            "law_of_x2_unrestricted": self.law_of_x2_unrestricted.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class VariantAccuracy:
+    """How often one way to compute posteriors decides rightly, for a true count of the parent."""
+
+    x2: int
+    variant: Variant
+    accuracy: DecisionAccuracy
+
+
+@dataclass(frozen=True)
+class VariantChanges:
+    """How often the hierarchy changes the decision if the target is in, for a true count of the parent."""
+
+    x2: int
+    variant: Variant
+    changes: DecisionChanges
+    ties: float
+    """The probability of a tie."""
+    in_region_of_figure_4: DecisionChanges | None = None
+
+
+@dataclass(frozen=True)
+class HierarchyDecisions:
+    """How often decisions are right, and how often the hierarchy changes them, over all releases."""
+
+    ties: Ties
+    accuracy: tuple[VariantAccuracy, ...]
+    changes: tuple[VariantChanges, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        changes = []
+        for row in self.changes:
+            plain: dict[str, Any] = {"x2": row.x2, "variant": row.variant.value, **row.changes.as_dict()}
+            plain["ties"] = row.ties
+            if row.in_region_of_figure_4 is not None:
+                plain["in_region_of_figure_4"] = row.in_region_of_figure_4.as_dict()
+            changes.append(plain)
+        return {
+            "ties": self.ties.value,
+            "accuracy": [
+                {"x2": row.x2, "variant": row.variant.value, "ties": self.ties.value} | row.accuracy.as_dict()
+                for row in self.accuracy
+            ],
+            "changes": changes,
+        }
+
+
+@dataclass(frozen=True)
+class PostProcessingRisk:
+    """What least squares, clamping and rounding leave of the risk, by the parent's published count."""
+
+    processing: PostProcessing
+    risk: Mapping[int, float]
+    without_post_processing: float
+    bound: float
+    """The risk of all that post-processing is computed from."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "true_x2": self.processing.x2,
+            "rounding": self.processing.rounding.value,
+            "risk": {str(count): risk for count, risk in self.risk.items()},
+            "without_post_processing": self.without_post_processing,
+            "bound": self.bound,
+            "effective_rho": float(self.processing.effective_rho),
+        }
+
+
+@dataclass(frozen=True)
+class HierarchyAnswer(TypedAnswer):
+    """What the count of a block, of its siblings and one level up say about one person."""
+
+    model: TwoLevel
+    prior_x2: str
+    belief: HierarchyBelief | None = None
+    decisions: HierarchyDecisions | None = None
+    post_processed: PostProcessingRisk | None = None
+
+    @property
+    def effective_rho_limit(self) -> Fraction:
+        """What the effective rho of the block's count is at most, however large that of the parent is."""
+        return self.model.rho1 * (self.model.siblings + 1) / self.model.siblings
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; parts that were not asked for are absent."""
+        model = self.model
+        values: dict[str, Any] = {
+            "rho1": float(model.rho1),
+            "rho2": float(model.rho2),
+            "siblings": model.siblings,
+            "prior": float(model.prior),
+            "known_count": model.known,
+            "prior_x2": self.prior_x2,
+            "sibling_noise": model.noise.value,
+            "weight_of_hierarchy": float(model.weight),
+            "effective_rho": float(model.effective_rho),
+            "effective_rho_limit": float(self.effective_rho_limit),
+        }
+        if self.belief is not None:
+            values |= self.belief.as_dict()
+        if self.decisions is not None:
+            values |= self.decisions.as_dict()
+        if self.post_processed is not None:
+            values["post_processed"] = self.post_processed.as_dict()
+        return values
+
+
+@dataclass(frozen=True)
+class TreeAnswer(TypedAnswer):
+    """What all counts of a tree say about one person."""
+
+    target: str
+    nodes: int
+    prior: Fraction
+    posterior: TreePosterior
+    laws: Mapping[str, CountLaw]
+    """The posterior laws of the counts of further nodes."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        values: dict[str, Any] = {
+            "target": self.target,
+            "nodes": self.nodes,
+            "prior": float(self.prior),
+            "posterior": float(self.posterior.law.probabilities[1]),
+            "log_odds": self.posterior.log_odds,
+            "cut_off_at_most": self.posterior.bound,
+        }
+        return values | ({"laws": {name: law.as_dict() for name, law in self.laws.items()}} if self.laws else {})
+
+
+def hierarchy(
+    rho1: Exact,
+    rho2: Exact,
+    siblings: int,
+    *,
+    prior: Exact = "1/2",
+    released: tuple[int, int, int] | None = None,
+    known_count: int = 0,
+    prior_x2: str = "flat",
+    sibling_noise: SiblingNoise | str = SiblingNoise.APPROXIMATE,
+    accuracy_at: Sequence[int] = (),
+    ties: Ties | str = Ties.ZERO,
+    post_processed: Sequence[int] = (),
+    rounding: HalfRounding | str = HalfRounding.HALF_EVEN,
+) -> HierarchyAnswer:
+    """What an adversary learns about one person from counts at two levels.
+
+    Args:
+        rho1: The budget of the block's count, and of each of its siblings' (zCDP).
+        rho2: The budget of the count one level up.
+        siblings: How many other blocks there are.
+        prior: The belief that the target is in, before the release.
+        released: The released counts of the block and of its parent, and the sum of those of its siblings.
+        known_count: How many others are known to be in the cell.
+        prior_x2: The law of the parent's count: ``flat``, ``uniform:MOST`` or ``point:N``; or of the siblings' sum:
+            ``geometric:MEAN``, ``poisson:MEAN``.
+        sibling_noise: The law of the noise of the siblings' sum: ``approximate`` or ``exact``.
+        accuracy_at: True counts of the parent, the target included, at which decisions are looked at.
+        ties: What is decided if both answers are equally probable: ``zero``, ``one`` or ``split``.
+        post_processed: Published counts of the parent at which post-processed counts are looked at.
+        rounding: Where halves go in post-processing: ``half-even`` or ``half-up``.
+
+    Returns:
+        The adversary's effective rho, and each part that was asked for.
+
+    >>> answer = hierarchy("0.099226354", "0.24648451", 27, released=(2, 1, -1))
+    >>> round(answer.belief.posterior[Variant.STATED], 6), round(float(answer.model.effective_rho), 6)
+    (0.503288, 0.102847)
+    """
+    model = TwoLevel(
+        positive_within(rho1, "rho1", SMALLEST_RHO, LARGEST_RHO),
+        positive_within(rho2, "rho2", SMALLEST_RHO, LARGEST_RHO),
+        siblings,
+        prior,
+        known=known_count,
+        parent=parse_parent_prior(prior_x2),
+        noise=SiblingNoise(sibling_noise),
+    )
+    for x2 in accuracy_at:
+        if x2 <= model.known:
+            raise ParameterError(
+                "not-counts",
+                "the parent's count includes the target",
+                where=Place(path="--x2"),
+                found=str(x2),
+                expected=f"whole numbers from {model.known + 1}",
+                remedy="correct --x2",
+            )
+    return HierarchyAnswer(
+        model,
+        prior_x2,
+        None if released is None else _belief(model, *released),
+        _decisions(model, accuracy_at, Ties(ties)) if accuracy_at else None,
+        post_processing_risk(model, post_processed, HalfRounding(rounding)) if post_processed else None,
+    )
+
+
+def hierarchy_of_tree(path: str | Path, nodes: Sequence[str] = ()) -> TreeAnswer:
+    """What all counts of a tree, described in a TOML or JSON file, say about one person.
+
+    Args:
+        path: The file; its form is that of :mod:`confide.risk.bayesian.tree_file`.
+        nodes: Names of further nodes whose posterior laws are wanted.
+
+    Returns:
+        The posterior of the target, and the laws of the nodes.
+    """
+    question = load_tree(Path(path))
+    return TreeAnswer(
+        question.target,
+        sum(1 for _ in question.tree.root.nodes()),
+        probability(question.prior, "the prior probability"),
+        question.tree.posterior(question.target),
+        {name: question.tree.posterior(name).law for name in nodes},
+    )
+
+
+def post_processing_of(model: TwoLevel, rounding: HalfRounding) -> PostProcessing:
+    """Post-processed counts as an adversary sees them who knows the parent's true count: the target, and others."""
+    return PostProcessing(
+        model.rho1,
+        model.siblings,
+        model.prior,
+        x2=model.known + 1,
+        known=model.known,
+        rounding=rounding,
+        noise=model.noise,
+    )
+
+
+def post_processing_risk(model: TwoLevel, published: Sequence[int], rounding: HalfRounding) -> PostProcessingRisk:
+    """The risk of post-processed counts, by the parent's published count."""
+    processing = post_processing_of(model, rounding)
+    risks = {count: processing.risk(count).risk for count in published}
+    return PostProcessingRisk(processing, risks, processing.without(), processing.bound())
+
+
+def _belief(model: TwoLevel, x1: int, x2: int, y: int) -> HierarchyBelief:
+    posterior = {variant: float(model.posterior(x1, x2, y, variant)) for variant in POSTERIOR_KEYS}
+    return HierarchyBelief(
+        x1,
+        x2,
+        y,
+        posterior,
+        posterior[Variant.STATED] / float(model.prior),
+        model.law_of_parent(x1, x2, y),
+        model.law_of_parent(x1, x2, y, Variant.UNRESTRICTED),
+    )
+
+
+def _decisions(model: TwoLevel, parents: Sequence[int], ties: Ties) -> HierarchyDecisions:
+    accuracy = tuple(
+        VariantAccuracy(x2, variant, decision_accuracy(model, x2 - model.known - 1, variant, ties))
+        for variant in Variant
+        for x2 in parents
+    )
+    changes = []
+    for x2 in parents:
+        for variant in HIERARCHICAL:
+            decisions = DecisionMap(model, model.known + 1, x2, variant)
+            figure_4 = None
+            if model.known == 0 and x2 == 1:
+                figure_4 = DecisionMap(model, 1, x2, variant, ReleaseRegion()).changes(ties)
+            changes.append(VariantChanges(x2, variant, decisions.changes(ties), decisions.ties(), figure_4))
+    return HierarchyDecisions(ties, accuracy, tuple(changes))
