@@ -283,7 +283,11 @@ def test_the_command_compares_all_of_them() -> None:
     assert (risk["driven_by"], risk["changed"]) == ("epsilon", 5)
     assert all(entry["programme"]["epsilon"] <= 1 for entry in risk["distributions"])
     changed = ["--neighbours", "change-one", "-t", 5]
-    assert "10 counts" in confide("noise", "compare", "--margin", 3, "--bound", 9, *changed)
+    by_margin = confide("noise", "compare", "--margin", 3, "--bound", 9, *changed)
+    assert "10 counts" in by_margin
+    assert "charged to a ledger of approximate" in by_margin
+    assert "The p-table row is the truncated Gaussian" not in by_margin  # a margin says no row
+    assert "The p-table row is the truncated Gaussian" in confide("noise", "compare", "-V", 2, "-D", 5)
 
 
 def test_the_other_noise_commands_know_truncated_laws() -> None:
