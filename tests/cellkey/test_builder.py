@@ -19,7 +19,7 @@ from confide import api
 from confide.cli.main import app
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, InputError, ParameterError
-from confide.mechanisms.cellkey.builder import build_table, understand
+from confide.mechanisms.cellkey.cellkey_answers import build_table, understand
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.mechanisms.cellkey.programme import CellKeyProblem, prepare
 from confide.noise import ReleaseKey

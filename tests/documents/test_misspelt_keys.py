@@ -17,7 +17,7 @@ from tests.kits.safetab import config
 
 from confide import api, starting
 from confide.attacks.reconstruction.description import read_description
-from confide.attacks.suppression.audit_description import describe
+from confide.attacks.suppression.audit_files import describe
 from confide.comparison.comparison_spec import load_comparison
 from confide.documents import FOLDER, load_schema
 from confide.errors import ConfideError, Finding

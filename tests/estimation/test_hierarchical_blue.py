@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.estimation.exchangeable import Exchangeable
 from confide.estimation.hierarchical_blue import HierarchicalBlue, KnownSums, NodeInformation, count_interval
-from confide.estimation.spine_variances import SpineLevel, spine_variances
+from confide.estimation.spine_variances import Exchangeable, SpineLevel, spine_variances
 
 PARENTS = [-1, 0, 0, 0, 1, 1, 2, 3, 3, 3]
 LEVEL = [0, 1, 1, 1, 2, 2, 2, 2, 2, 2]

@@ -33,7 +33,7 @@ from confide.inputs.pl94 import (
     read_pl94,
     tabulate,
 )
-from confide.inputs.pl94 import sparse_counts as sparse_module
+from confide.inputs.pl94 import layout as sparse_module
 from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
 
 SETS = [set(races) for size in range(1, 7) for races in combinations(range(6), size)]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from confide.population import RACES, SUBSETS, DetailedOrigins, OriginCodes, Population, load_origins
-from confide.population import draw as draw_module
+from confide.population import settings as draw_module
 from confide.population.detailed import NULL, ORIGINS_SCHEMA
 
 PERSONS, SEED = 60_000, 7

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.population import BLOCKS_SCHEMA, Population
-from confide.population.draw import Chances, apportion, cumulative_shares, positions
 from confide.population.landscape import UNIT_TRACTS
 from confide.population.neighbourhoods import bisect
+from confide.population.settings import Chances, apportion, cumulative_shares, positions
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,7 @@ from tests.kits.topdown_strategy import strategy_text
 
 from confide import api
 from confide.errors import ParameterError, ReleaseError
-from confide.estimation.exchangeable import Exchangeable
-from confide.estimation.spine_variances import SpineLevel, spine_variances
+from confide.estimation.spine_variances import Exchangeable, SpineLevel, spine_variances
 from confide.mechanisms.topdown.strategies.constraints import Invariant
 from confide.mechanisms.topdown.strategies.file import load_strategy
 from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of

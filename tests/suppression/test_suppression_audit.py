@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from confide.attacks.suppression.audit_description import describe
-from confide.attacks.suppression.audit_files import read_required, read_suspect
+from confide.attacks.suppression.audit_files import describe, read_required, read_suspect
 from confide.attacks.suppression.suppression_audit import audit
 from confide.cli.main import app
 from confide.errors import ConfideError

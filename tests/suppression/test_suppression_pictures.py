@@ -17,9 +17,16 @@ from tests.kits.suppression import is_safe, two_way
 from confide import api
 from confide.mechanisms.suppression import evaluate as suppression_figures
 from confide.mechanisms.suppression.attacker import Intervals
-from confide.mechanisms.suppression.evaluate import Bar, drawn, interval_statistics, intervals_chart, shares_chart
+from confide.mechanisms.suppression.evaluate import (
+    Bar,
+    Losses,
+    drawn,
+    interval_statistics,
+    intervals_chart,
+    lost_share,
+    shares_chart,
+)
 from confide.mechanisms.suppression.heuristic import heuristic
-from confide.mechanisms.suppression.losses import Losses, lost_share
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.suppress import add_up, joined, pose

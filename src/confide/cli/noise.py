@@ -9,8 +9,7 @@ import typer
 
 from confide.cli.show import Json, out, show_answer, table
 from confide.noise import CountNoise, EpsilonDelta, FiniteDistribution, epsilon_delta
-from confide.noise.fitting import NoiseKind
-from confide.noise.law_answers import noise_law, noise_margin, noise_probabilities, noise_quantile
+from confide.noise.fitting import NoiseKind, noise_law, noise_margin, noise_probabilities, noise_quantile
 from confide.privacy import Neighbours
 from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise, float_above
 

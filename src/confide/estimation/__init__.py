@@ -19,7 +19,7 @@ array([[6, 4],
 * :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
 * :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
 * :mod:`~confide.estimation.hierarchical_blue`: generalised least squares on a whole tree, in two passes, without
-  constraints; :mod:`~confide.estimation.exchangeable`, :mod:`~confide.estimation.spine_variances`: its variances alone,
+  constraints; :mod:`~confide.estimation.spine_variances`: its variances alone,
   for large histograms on large spines.
 
 Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise. Names are loaded when they are first

@@ -14,13 +14,20 @@
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
 from confide.population.eu_settings import EuAreas
-from confide.population.generate import Population, PopulationFiles, SimulatedPopulation, simulate, write_population
+from confide.population.generate import (
+    Population,
+    PopulationFiles,
+    SimulatedPopulation,
+    dissimilarity,
+    profile,
+    simulate,
+    write_population,
+)
 from confide.population.household_members import PERSONS_SCHEMA
 from confide.population.households import BLOCKS_SCHEMA
 from confide.population.landscape import Unit
 from confide.population.official import OfficialFiles, write_official
 from confide.population.origins import RACES, SUBSETS, OriginCodes, load_origins, write_code_files
-from confide.population.profile import dissimilarity, profile
 from confide.population.settings import PopulationSettings, load_settings
 
 __all__ = [

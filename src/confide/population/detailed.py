@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from confide.population.draw import COUNTY_ORIGINS, UNIT_ORIGINS, Bools, Chances, Floats, Ints, stream
 from confide.population.generate import Population
 from confide.population.landscape import Unit
 from confide.population.neighbourhoods import smooth_field
 from confide.population.origins import MASK_OF_CODE, RACES, Origin, OriginCodes, OriginHabits, load_origins, parse
+from confide.population.settings import COUNTY_ORIGINS, UNIT_ORIGINS, Bools, Chances, Floats, Ints, stream
 
 MOST_CODES = 8
 NULL = "Null"

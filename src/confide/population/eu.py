@@ -26,8 +26,6 @@ import pyarrow.parquet as pq
 from confide.documents import parse_schema
 from confide.engines.groups import whole_file, write_text
 from confide.errors import Finding, ParameterError, SpecError
-from confide.population.draw import GENERATOR as DRAWS
-from confide.population.draw import Bools, Chances, Floats, Ints, apportion_one, spread_out, stream
 from confide.population.eu_settings import (
     LEVELS,
     Country,
@@ -41,6 +39,8 @@ from confide.population.eu_settings import (
     schema_document,
 )
 from confide.population.generate import cannot_write
+from confide.population.settings import GENERATOR as DRAWS
+from confide.population.settings import Bools, Chances, Floats, Ints, apportion_one, spread_out, stream
 from confide.schema import Schema
 
 # Made-up people for the EU census programme: drawn column by column, in batches with random streams of their own.

@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from confide.population.blocks import NO_AIANNH
-from confide.population.draw import UNIT_PEOPLE, Bools, Chances, Floats, Ints, starts_of, stream
-from confide.population.households import GroupQuartersAges, Households, UnitFrame, column
+from confide.population.households import NO_AIANNH, GroupQuartersAges, Households, UnitFrame, column
 from confide.population.landscape import Unit
 from confide.population.neighbourhoods import BlockGroups
 from confide.population.origins import CODE_OF_MASK, MASK_OF_CODE, race_chances
-from confide.population.settings import PopulationSettings
+from confide.population.settings import UNIT_PEOPLE, Bools, Chances, Floats, Ints, PopulationSettings, starts_of, stream
 
 HOUSEHOLDER, PARTNER, CHILD, RELATIVE, OTHER, GROUP_QUARTERS = range(6)
 """The codes of ``relationship``."""

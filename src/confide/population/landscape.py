@@ -12,8 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from confide.errors import SpecError
-from confide.population.draw import LAND, Floats, Ints, apportion, apportion_one, positions, spread_out, stream
-from confide.population.settings import PopulationSettings
+from confide.population.settings import (
+    LAND,
+    Floats,
+    Ints,
+    PopulationSettings,
+    apportion,
+    apportion_one,
+    positions,
+    spread_out,
+    stream,
+)
 
 UNIT_TRACTS = 48
 """Tracts of a unit of work at most: some 200,000 persons."""

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from confide.population.draw import (
+from confide.population.landscape import Land
+from confide.population.settings import (
     COUNTY,
     Bools,
     Floats,
     Ints,
+    PopulationSettings,
     apportion,
     apportion_one,
     cumulative_shares,
@@ -26,8 +28,6 @@ from confide.population.draw import (
     spread_out,
     stream,
 )
-from confide.population.landscape import Land
-from confide.population.settings import PopulationSettings
 
 RAKING_STEPS = 4
 

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from confide.documents import FileKind, load_named
-from confide.population.draw import Chances, Floats
-from confide.population.settings import PopulationGroup, Positive, Race, SettingsPart, Share, Weight
+from confide.population.settings import Chances, Floats, PopulationGroup, Positive, Race, SettingsPart, Share, Weight
 
 # Races as sets, and their 63 codes.
 #

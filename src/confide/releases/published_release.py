@@ -20,7 +20,7 @@ from confide.errors import ParameterError, Place, ReleaseError
 from confide.inputs.table_files import read_text
 from confide.releases.folder import MANIFEST
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
-from confide.releases.published_rows import TableRows, group_of_label, marginals_of, nested, unit_of_code
+from confide.releases.published_rows import PublishedRows, group_of_label, marginals_of, nested, unit_of_code
 from confide.schema import Query, Schema
 
 AREA, BLOCK = "area", "block"
@@ -127,7 +127,7 @@ class AreaTables:
     """Tables of a release that have a column for the level and one for the area."""
 
     geography: PublishedGeography
-    rows: tuple[tuple[TableRows, str, pa.Table], ...]
+    rows: tuple[tuple[PublishedRows, str, pa.Table], ...]
     """For each table and level its rows."""
     levels_left_out: tuple[str, ...]
     """Levels whose areas do not nest in the others."""
@@ -137,11 +137,11 @@ class AreaTables:
         cls,
         folder: Path,
         manifest: Mapping[str, Any],
-        tables: Mapping[TableRows, Sequence[str]],
+        tables: Mapping[PublishedRows, Sequence[str]],
         spine: Sequence[str],
     ) -> AreaTables:
         """The tables of a release, given the levels of each, over the levels of a spine (coarsest first)."""
-        contents: list[tuple[TableRows, str, pa.Table]] = []
+        contents: list[tuple[PublishedRows, str, pa.Table]] = []
         units: dict[str, list[str]] = {}
         left_out: list[str] = []
         for table, levels in tables.items():
@@ -158,7 +158,7 @@ class AreaTables:
         on_levels = tuple(content for content in contents if content[1] in geography.levels)
         return cls(geography, on_levels, tuple(left_out))
 
-    def marginals(self, schema: Schema) -> Iterator[tuple[TableRows, str, list[PublishedMarginal]]]:
+    def marginals(self, schema: Schema) -> Iterator[tuple[PublishedRows, str, list[PublishedMarginal]]]:
         """For each table and level its marginals, in the order of its queries."""
         for table, level, rows in self.rows:
             depth = self.geography.depth(level)

@@ -46,7 +46,7 @@ LARGEST = 2**52
 
 
 @dataclass(frozen=True)
-class TableRows:
+class PublishedRows:
     """What is said of the rows of a table before they are read."""
 
     name: str
@@ -93,7 +93,7 @@ def impossible(schema: Schema) -> tuple[ImpossibleCells, ...]:
 
 
 def marginals_of(
-    table: TableRows, content: pa.Table, schema: Schema, geography: PublishedGeography, depth: int, area: str | None
+    table: PublishedRows, content: pa.Table, schema: Schema, geography: PublishedGeography, depth: int, area: str | None
 ) -> list[PublishedMarginal]:
     """The rows of one table as marginals, one for each of its queries.
 
@@ -138,7 +138,9 @@ def marginals_of(
     return marginals
 
 
-def _match(table: TableRows, content: pa.Table, queries: Sequence[Query], used: list[str]) -> tuple[Integers, Integers]:
+def _match(
+    table: PublishedRows, content: pa.Table, queries: Sequence[Query], used: list[str]
+) -> tuple[Integers, Integers]:
     """For each row its query and the cell of it."""
     query_number = np.full(content.num_rows, -1, np.int64)
     cell = np.zeros(content.num_rows, np.int64)
@@ -191,7 +193,7 @@ def unit_of_code(codes: pa.ChunkedArray | Sequence[str], units: Sequence[str]) -
     return np.asarray(place.to_numpy(), np.int64)
 
 
-def _values(table: TableRows, content: pa.Table) -> Floats:
+def _values(table: PublishedRows, content: pa.Table) -> Floats:
     text = pc.utf8_trim_whitespace(content.column("count"))
     blank = pc.fill_null(pc.equal(text, ""), fill_value=True)
     plain = pc.if_else(blank, pa.scalar("nan"), text)
@@ -218,7 +220,7 @@ def _values(table: TableRows, content: pa.Table) -> Floats:
 
 
 def rows_wrong(
-    table: TableRows, wrong: Any, code: str, what: str, expected: str, remedy: str, labels: pa.Table | None = None
+    table: PublishedRows, wrong: Any, code: str, what: str, expected: str, remedy: str, labels: pa.Table | None = None
 ) -> InputError:
     """A finding for each of the first rows that are wrong."""
     places = np.flatnonzero(wrong)
@@ -354,7 +356,7 @@ def tables_in_memory(
         geography = nested({"block": codes}, "block")
     marginals: list[PublishedMarginal] = []
     for text, content in contents.items():
-        rows = TableRows(text, (text,), noise_variance, bound, absent_unknown)
+        rows = PublishedRows(text, (text,), noise_variance, bound, absent_unknown)
         try:
             marginals += marginals_of(rows, content, attributes, geography, 0, area)
         except InputError as error:
@@ -401,7 +403,9 @@ def _text_columns(name: str, frame: object, query: Query, area: str | None) -> p
         blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(area)), ""), fill_value=True).to_numpy()
         if blank.any():
             what, expected = f"a row has no code in the column {area!r}", "the code of a unit in every row"
-            raise rows_wrong(TableRows(name, ()), blank, "no-unit", what, expected, "add the code, or remove the row")
+            raise rows_wrong(
+                PublishedRows(name, ()), blank, "no-unit", what, expected, "add the code, or remove the row"
+            )
     return content
 
 

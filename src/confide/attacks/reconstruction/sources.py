@@ -30,7 +30,7 @@ from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.releases.published_release import no_groups, not_attacked
 from confide.releases.published_rows import (
-    TableRows,
+    PublishedRows,
     check_totals,
     geography_wrong,
     marginals_of,
@@ -200,10 +200,10 @@ def _geography(
     return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
 
 
-def _rows(table: TableFilePart) -> TableRows:
+def _rows(table: TableFilePart) -> PublishedRows:
     """What the description says of the rows of a table."""
     bound = None if table.bound is None else NoiseBound(table.bound, table.zeros_kept)
-    return TableRows(
+    return PublishedRows(
         table.name, tuple(table.queries), table.variance, bound, table.absent == "unknown", str(table.file)
     )
 

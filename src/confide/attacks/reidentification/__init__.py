@@ -21,7 +21,7 @@ from confide.attacks.reidentification.baselines import (
 )
 from confide.attacks.reidentification.columns import AgeBins, load_age_bins
 from confide.attacks.reidentification.from_files import reidentify_files
-from confide.attacks.reidentification.linking import Agreement, LinkageRates
+from confide.attacks.reidentification.linking import Agreement, LinkageRates, size_labels
 from confide.attacks.reidentification.matching import Matches, match
 from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import (
@@ -32,7 +32,6 @@ from confide.attacks.reidentification.rates import (
     reidentification_rates,
     reidentify,
 )
-from confide.attacks.reidentification.traits import size_labels
 
 __all__ = [
     "AgeBins",

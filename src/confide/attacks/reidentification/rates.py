@@ -35,9 +35,10 @@ from confide.attacks.reidentification.linking import (
     data_defined,
     link_records,
     linkage_rates,
+    population_unique,
     same_person,
+    traits,
 )
-from confide.attacks.reidentification.traits import population_unique, traits
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 

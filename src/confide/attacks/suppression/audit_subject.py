@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from confide.attacks.suppression.audit_description import (
+from confide.attacks.suppression.audit_files import (
     AuditInput,
     SuppressionDescription,
     TableText,
     VariableText,
     describe,
+    read_columns,
+    read_required,
+    read_suspect,
 )
-from confide.attacks.suppression.audit_files import read_columns, read_required, read_suspect
 from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
 from confide.errors import Finding, ParameterError, Place, ReleaseError
-from confide.mechanisms.suppression.output import read_table
-from confide.mechanisms.suppression.programme import described
+from confide.mechanisms.suppression.programme import described, read_table
 from confide.mechanisms.suppression.verify import bounds, gathered
 from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.tabular import UnlikePlanError, table_files
@@ -140,7 +141,7 @@ def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
 #
 # One column has the figures, under a name that says so, and perhaps one has statuses. All others are variables, none
 # with a hierarchy, whose total is called as totals commonly are. What was taken for what is told: whoever knows
-# better writes a description (:mod:`confide.attacks.suppression.audit_description`).
+# better writes a description (:mod:`confide.attacks.suppression.audit_files`).
 
 
 FIGURES = ("count", "value", "n", "obs_value", "figure")

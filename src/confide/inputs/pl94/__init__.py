@@ -4,6 +4,7 @@ See docs/concepts/pl94.md. Such a file is published: its values may be shown in 
 """
 
 from confide.inputs.pl94.importer import ImportSummary, import_pl94
+from confide.inputs.pl94.layout import SparseRows
 from confide.inputs.pl94.reader import Pl94File, published_table, read_pl94
 from confide.inputs.pl94.retabulate import (
     LevelComparison,
@@ -14,7 +15,6 @@ from confide.inputs.pl94.retabulate import (
     persons_from_pl94,
     tabulate,
 )
-from confide.inputs.pl94.sparse_counts import SparseRows
 
 __all__ = [
     "ImportSummary",

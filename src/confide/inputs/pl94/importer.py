@@ -21,10 +21,9 @@ from pyarrow import parquet
 from confide.answers import TypedAnswer
 from confide.errors import Place, RunError
 from confide.inputs.pl94.archive import Findings, Progress
-from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
+from confide.inputs.pl94.layout import RACES, SparseRows, geo_layout, table_layout
 from confide.inputs.pl94.reader import Pl94File, read_pl94
 from confide.inputs.pl94.retabulate import LevelComparison, check_consistency, compare, count_persons, persons_from_pl94
-from confide.inputs.pl94.sparse_counts import SparseRows
 
 PERSONS, BLOCKS = "persons.parquet", "blocks.parquet"
 PEOPLE_AT_ONCE = 1 << 20

@@ -12,9 +12,16 @@ import pyarrow.compute as pc
 
 from confide.errors import ParameterError
 from confide.inputs.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
-from confide.inputs.pl94.layout import CellArray, IntArray, PublishedTable, SummaryLevel, geo_layout, table_layout
+from confide.inputs.pl94.layout import (
+    CellArray,
+    IntArray,
+    PublishedTable,
+    SparseRows,
+    SummaryLevel,
+    geo_layout,
+    table_layout,
+)
 from confide.inputs.pl94.segments import Header, read_header, read_segment
-from confide.inputs.pl94.sparse_counts import SparseRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

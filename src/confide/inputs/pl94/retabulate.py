@@ -24,12 +24,13 @@ from confide.inputs.pl94.layout import (
     CellArray,
     IntArray,
     PublishedTable,
+    SparseRows,
     SummaryLevel,
     geo_layout,
+    pieces,
     table_layout,
 )
 from confide.inputs.pl94.reader import Pl94File
-from confide.inputs.pl94.sparse_counts import SparseRows, pieces
 
 PERSON_TABLES = ("P1", "P2", "P3", "P4")
 

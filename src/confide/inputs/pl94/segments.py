@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from confide.inputs.pl94.archive import ONLY_2010, Archive
-from confide.inputs.pl94.layout import CellArray, GeoLayout, IntArray, geo_layout, table_layout
-from confide.inputs.pl94.sparse_counts import SparseRows
+from confide.inputs.pl94.layout import CellArray, GeoLayout, IntArray, SparseRows, geo_layout, table_layout
 
 # The geographic header: fixed-width records of 500 bytes in Latin-1, one for each area of each summary level.
 #

@@ -127,7 +127,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         return evaluate_cellkey(asked)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.cellkey.published import read_published
+        from confide.mechanisms.cellkey.verify import read_published
 
         return read_published(folder, manifest, *choice)
 

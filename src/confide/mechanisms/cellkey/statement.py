@@ -1,7 +1,7 @@
 """What can be said of a release by the cell key method, in words and in figures of its perturbation table.
 
 Nothing here is a privacy loss. The figures compare two counts that differ by one in one cell
-(:mod:`confide.noise.ptables.epsilon_delta`); they follow from the table alone, never from records.
+(:mod:`confide.noise.ptables.ptable_answer`); they follow from the table alone, never from records.
 """
 
 from __future__ import annotations

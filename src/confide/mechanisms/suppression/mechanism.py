@@ -23,8 +23,15 @@ from confide.errors import Finding
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
-from confide.mechanisms.suppression.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.suppression.programme import SuppressionProblem, described, prepare
+from confide.mechanisms.suppression.programme import (
+    SuppressionProblem,
+    described,
+    plain_rows,
+    plain_schema,
+    prepare,
+    sdmx_rows,
+    sdmx_schema,
+)
 from confide.mechanisms.suppression.spec import SuppressionSpec, suppression_spec
 from confide.mechanisms.suppression.statement import (
     in_words,
@@ -126,7 +133,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         return Draft(suppression_spec(SPEC, tables, **values))
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.suppression.published import read_published
+        from confide.mechanisms.suppression.verify import read_published
 
         return read_published(folder, manifest, *choice)
 

@@ -8,8 +8,9 @@ the files; that each has its full protection is proved when the release is made 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import numpy as np
 
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import Attacker
-from confide.mechanisms.suppression.output import read_table
-from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, read_table
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers
 from confide.releases import tabular
 from confide.releases.mechanism import Check
+from confide.releases.published import Published
+from confide.releases.published_release import AREA, AreaTables, no_groups, not_attacked, release_schema, release_title
+from confide.releases.published_rows import PublishedRows, impossible
 
 TableContent = tuple[Integers, Flags]
 """The figures of a table's cells, and which of them are suppressed."""
@@ -118,3 +121,30 @@ def _attack(
         how_many = f"{int(small.sum()):,} are" if small.any() else "none is"
         detail = f"{how_many} known to be from 1 to {part['threshold']:,}"
         yield Check("no hidden cell is known to be small", not small.any(), detail)
+
+
+# A release of ``suppression`` read back: exact counts, some of them left out and unknown.
+
+
+SUPPRESSED = "Figures that were left out are unknown: any record that the others allow will do in their place."
+
+
+def read_published(
+    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+) -> Published:
+    """Every crossing of one grouping of each variable, or of none. Magnitudes count no persons and are refused."""
+    no_groups(groups, manifest["mechanism"])
+    question = manifest["plan"]["question"]
+    if question["value"] is not None:
+        raise not_attacked(f"{manifest['mechanism']} of magnitudes")
+    attributes = release_schema(question["schema"], schema)
+    listed = {}
+    for table in question["tables"]:
+        groupings = [["", *names] for variable, names in table["variables"].items() if variable != AREA]
+        queries = tuple("*".join(filter(None, chosen)) or "total" for chosen in product(*groupings))
+        rows = PublishedRows(table["name"], queries, absent_unknown=True, file=table["name"])
+        listed[rows] = table["variables"][AREA]
+    tables = AreaTables.read(folder, manifest, listed, list(question["variables"][AREA]["groupings"]))
+    marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
+    title = release_title(folder, manifest)
+    return Published(attributes, tables.geography, marginals, impossible(attributes), title, (SUPPRESSED,))

@@ -148,7 +148,7 @@ class Swapping(Mechanism[SwappingProblem]):
         return evaluate_swapping(asked)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.swapping.published import read_published
+        from confide.mechanisms.swapping.verify import read_published
 
         return read_published(folder, manifest, *choice)
 

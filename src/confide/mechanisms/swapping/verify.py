@@ -23,6 +23,18 @@ from confide.mechanisms.swapping.output import MICRODATA, read_records, read_tab
 from confide.mechanisms.swapping.problem import HOUSEHOLD
 from confide.mechanisms.swapping.settings import swap_settings
 from confide.releases.mechanism import Check
+from confide.releases.published import Published
+from confide.releases.published_release import (
+    PROTECTED,
+    RECORDS,
+    AreaTables,
+    no_groups,
+    release_file,
+    release_schema,
+    release_title,
+    released_records,
+)
+from confide.releases.published_rows import PublishedRows, impossible
 from confide.releases.tabular import Table, TableRows, UnlikePlanError, no_other_files, read_formats, same_formats
 
 Integers = npt.NDArray[np.int64]
@@ -201,3 +213,27 @@ def _sums(key: Integers, count: Integers) -> dict[int, int]:
     sums = np.zeros(len(distinct), np.int64)
     np.add.at(sums, place, count)
     return dict(zip(distinct.tolist(), sums.tolist(), strict=True))
+
+
+# A release of ``swapping`` read back: tables of swapped records, exact as such, or the swapped records themselves.
+
+
+def read_published(
+    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+) -> Published:
+    """The records of a release that has them, otherwise its tables."""
+    no_groups(groups, manifest["mechanism"])
+    question = manifest["plan"]["question"]
+    attributes = release_schema(question["schema"], schema)
+    records = release_file(folder, manifest, *RECORDS)
+    if records is not None:
+        return released_records(folder, manifest, records, attributes)
+    listed = {
+        PublishedRows(table["name"], tuple(table["margins"]), file=table["name"]): table["levels"]
+        for table in question["tables"]
+    }
+    spine = manifest["plan"].get("spine") or list(question["levels"])
+    tables = AreaTables.read(folder, manifest, listed, spine)
+    marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
+    notes, title = (PROTECTED, *tables.notes), release_title(folder, manifest)
+    return Published(attributes, tables.geography, marginals, impossible(attributes), title, notes)

@@ -230,7 +230,7 @@ class Tables(Mechanism[TablesProblem]):
         return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(1), opened=False)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.tables.published import read_published
+        from confide.mechanisms.tables.verify import read_published
 
         return read_published(folder, manifest, *choice)
 

@@ -14,7 +14,7 @@ array([0, 2, 2])
 * :mod:`~confide.noise.ptables.ptable`: the table in whole numbers, the lookup, what can be wrong with one, and the same
   distribution in another layout;
 * :mod:`~confide.noise.ptables.formats`, :mod:`~confide.noise.ptables.parse`: text forms of other programs;
-* :mod:`~confide.noise.ptables.epsilon_delta`: two neighbouring counts, told apart.
+* :mod:`~confide.noise.ptables.ptable_answer`: two neighbouring counts, told apart.
 
 Derivation: ``docs/proofs/ptables.md``. For users: ``docs/concepts/ptables.md``.
 """
@@ -25,9 +25,6 @@ from confide.noise.ptables.design import Design as Design
 from confide.noise.ptables.design import DesignedRow as DesignedRow
 from confide.noise.ptables.design import feasible as feasible
 from confide.noise.ptables.design import generate as generate
-from confide.noise.ptables.epsilon_delta import NOT_A_GUARANTEE as NOT_A_GUARANTEE
-from confide.noise.ptables.epsilon_delta import EpsilonDeltaReading as EpsilonDeltaReading
-from confide.noise.ptables.epsilon_delta import epsilon_delta_reading as epsilon_delta_reading
 from confide.noise.ptables.formats import PTableFile as PTableFile
 from confide.noise.ptables.formats import export_ons as export_ons
 from confide.noise.ptables.formats import export_text as export_text
@@ -37,6 +34,9 @@ from confide.noise.ptables.ptable import LookupRow as LookupRow
 from confide.noise.ptables.ptable import PTable as PTable
 from confide.noise.ptables.ptable import modify as modify
 from confide.noise.ptables.ptable import same_distribution as same_distribution
+from confide.noise.ptables.ptable_answer import NOT_A_GUARANTEE as NOT_A_GUARANTEE
+from confide.noise.ptables.ptable_answer import EpsilonDeltaReading as EpsilonDeltaReading
+from confide.noise.ptables.ptable_answer import epsilon_delta_reading as epsilon_delta_reading
 from confide.noise.ptables.ptable_settings import PTableSettings as PTableSettings
 from confide.noise.ptables.ptable_settings import count_settings as count_settings
 from confide.noise.ptables.ptable_settings import magnitude_settings as magnitude_settings

@@ -7,7 +7,7 @@ with application to the 2020 U.S. decennial census* (2024). Nothing here reads r
 * :mod:`~confide.risk.bayesian.one_level`: posteriors, risks and decisions from one count, and other questions with
   the same answer;
 * :mod:`~confide.risk.bayesian.sequential`: several counts of the same cell, at several levels or times;
-* :mod:`~confide.risk.bayesian.histogram`: an adversary who looks at all cells;
+* :mod:`~confide.risk.bayesian.sibling_detail`: an adversary who looks at all cells;
 * :mod:`~confide.risk.bayesian.two_level`: an adversary who also sees the count one level up;
 * :mod:`~confide.risk.bayesian.decision_map`: how often that one decides rightly;
 * :mod:`~confide.risk.bayesian.tree`: an adversary who sees all counts of a hierarchy;
@@ -43,7 +43,6 @@ from confide.risk.bayesian.evidence import (
     gaussian_for,
     geometric_for,
 )
-from confide.risk.bayesian.histogram import equal_priors, histogram_posterior, histogram_risk
 from confide.risk.bayesian.one_level import (
     AdversaryQuestion,
     Decision,
@@ -82,7 +81,13 @@ from confide.risk.bayesian.sequential import (
     gaussian_marginal,
     in_sequence,
 )
-from confide.risk.bayesian.sibling_detail import SimulatedAccuracy, sibling_detail_accuracy
+from confide.risk.bayesian.sibling_detail import (
+    SimulatedAccuracy,
+    equal_priors,
+    histogram_posterior,
+    histogram_risk,
+    sibling_detail_accuracy,
+)
 from confide.risk.bayesian.tree import Tree, TreeNode, TreePosterior, target_leaf
 from confide.risk.bayesian.tree_file import TreeQuestion, load_tree, parse_tree
 from confide.risk.bayesian.two_level import TwoLevel, Variant

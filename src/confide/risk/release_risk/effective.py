@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import ParameterError
-from confide.estimation.exchangeable import Exchangeable, Grouping
-from confide.estimation.spine_variances import LevelVariances, SpineLevel, spine_variances
+from confide.estimation.spine_variances import Exchangeable, Grouping, LevelVariances, SpineLevel, spine_variances
 from confide.mechanisms.topdown.invariant_totals import invariant_level
 from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategies.strategy import DETAILED, Strategy, groups_of
