@@ -1,59 +1,147 @@
 """Confide: a disclosure avoidance system for official statistics.
 
-The verbs are functions here: ``confide.check(spec)``, ``confide.run(spec)``, ``confide.verify(release)``,
-``confide.evaluate(run_folder)``. They are loaded when first used.
+The verbs are functions here, and every command has its twin among them; the nouns are classes. All are loaded when
+first used.
+
+=============  ==============================================================================================
+a release      ``new`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
+its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
+in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``swap_records`` ``suppress_tables``
+choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
+               ``tune_cellkey``
+what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
+               ``audit_suppression`` ``compare`` ``Published``
+made up        ``simulate`` ``demo``
+=============  ==============================================================================================
+
+>>> import confide
+>>> "tabulate" in dir(confide), confide.epsilon_of_rho("1/2", "1e-10").as_dict()["canonne_kamath_steinke"] > 6
+(True, True)
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from confide.version import __version__
+from confide.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from confide.api import (
-        MECHANISMS,
-        check,
-        destroy_key,
-        evaluate,
-        json_schema,
-        new,
-        reconcile,
-        replay,
-        run,
-        synthesize,
-        verify,
-    )
-    from confide.in_memory import open_ledger, tabulate
+    from confide.api import check as check
+    from confide.api import destroy_key as destroy_key
+    from confide.api import evaluate as evaluate
+    from confide.api import json_schema as json_schema
+    from confide.api import new as new
+    from confide.api import reconcile as reconcile
+    from confide.api import replay as replay
+    from confide.api import run as run
+    from confide.api import synthesize as synthesize
+    from confide.api import verify as verify
+    from confide.attacks import audit_suppression as audit_suppression
+    from confide.attacks import reconstruct as reconstruct
+    from confide.attacks import reidentify_files as reidentify_files
+    from confide.comparison import compare as compare
+    from confide.demonstration import demo as demo
+    from confide.in_memory import open_ledger as open_ledger
+    from confide.in_memory import protect as protect
+    from confide.in_memory import tabulate as tabulate
+    from confide.inputs.pl94 import import_pl94 as import_pl94
+    from confide.mechanisms import MECHANISMS as MECHANISMS
+    from confide.mechanisms.cellkey.cellkey_answers import give_record_keys as give_record_keys
+    from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
+    from confide.mechanisms.suppression import suppress_tables as suppress_tables
+    from confide.mechanisms.swapping import swap_records as swap_records
+    from confide.mechanisms.topdown.strategies.accounting import account_strategy as account_strategy
+    from confide.noise import DiscreteGaussian as DiscreteGaussian
+    from confide.noise import NoiseStream as NoiseStream
+    from confide.noise import ReleaseKey as ReleaseKey
+    from confide.noise import TwoSidedGeometric as TwoSidedGeometric
+    from confide.noise.ptables.ptable_answer import perturbation_table as perturbation_table
+    from confide.population import simulate as simulate
+    from confide.privacy import ZCDP as ZCDP
+    from confide.privacy import ApproxDP as ApproxDP
+    from confide.privacy import PureDP as PureDP
+    from confide.releases.ledger import Ledger as Ledger
+    from confide.releases.loss_account import account_release as account_release
+    from confide.releases.loss_account import epsilon_of_rho as epsilon_of_rho
+    from confide.releases.loss_account import rho_of_epsilon as rho_of_epsilon
+    from confide.releases.mechanism import Mechanism as Mechanism
+    from confide.releases.plan import Plan as Plan
+    from confide.releases.published import Published as Published
+    from confide.risk import compare_noise as compare_noise
+    from confide.risk import tune_cellkey as tune_cellkey
+    from confide.schema import Query as Query
+    from confide.schema import Schema as Schema
 
-__all__ = [
-    "MECHANISMS",
-    "__version__",
-    "check",
-    "destroy_key",
-    "evaluate",
-    "json_schema",
-    "new",
-    "open_ledger",
-    "reconcile",
-    "replay",
-    "run",
-    "synthesize",
-    "tabulate",
-    "verify",
-]
+VERBS = {
+    "account_release": "releases.loss_account",
+    "account_strategy": "mechanisms.topdown.strategies.accounting",
+    "audit_suppression": "attacks",
+    "check": "api",
+    "compare": "comparison",
+    "compare_noise": "risk",
+    "demo": "demonstration",
+    "destroy_key": "api",
+    "epsilon_of_rho": "releases.loss_account",
+    "evaluate": "api",
+    "give_record_keys": "mechanisms.cellkey.cellkey_answers",
+    "import_pl94": "inputs.pl94",
+    "json_schema": "api",
+    "new": "api",
+    "open_ledger": "in_memory",
+    "perturbation_table": "noise.ptables.ptable_answer",
+    "protect": "in_memory",
+    "reconcile": "api",
+    "reconstruct": "attacks",
+    "reidentify_files": "attacks",
+    "replay": "api",
+    "rho_of_epsilon": "releases.loss_account",
+    "run": "api",
+    "simulate": "population",
+    "suppress_tables": "mechanisms.suppression",
+    "swap_records": "mechanisms.swapping",
+    "synthesize": "api",
+    "tabulate": "in_memory",
+    "tune_cellkey": "risk",
+    "tune_safetab": "mechanisms.safetab.tuning",
+    "verify": "api",
+}
+"""Where each verb is."""
 
+NOUNS = {
+    "ApproxDP": "privacy",
+    "DiscreteGaussian": "noise",
+    "Ledger": "releases.ledger",
+    "MECHANISMS": "mechanisms",
+    "Mechanism": "releases.mechanism",
+    "NoiseStream": "noise",
+    "Plan": "releases.plan",
+    "Published": "releases.published",
+    "PureDP": "privacy",
+    "Query": "schema",
+    "ReleaseKey": "noise",
+    "Schema": "schema",
+    "TwoSidedGeometric": "noise",
+    "ZCDP": "privacy",
+}
+"""Where each noun is."""
 
-IN_MEMORY = ("open_ledger", "tabulate")
+ROOMS = (
+    "attacks", "comparison", "engines", "estimation", "geography", "inputs", "mechanisms", "noise", "population",
+    "privacy", "releases", "report", "risk", "schema", "utility",
+)  # fmt: skip
+
+__all__ = ["__version__", *VERBS, *NOUNS, *ROOMS]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from confide import api, in_memory
-
-        return getattr(in_memory if name in IN_MEMORY else api, name)
-    raise AttributeError(f"module 'confide' has no attribute {name!r}")
+    if name in ROOMS:
+        return import_module(f"confide.{name}")
+    place = VERBS.get(name) or NOUNS.get(name)
+    if place is None:
+        raise AttributeError(f"module 'confide' has no attribute {name!r}")
+    return getattr(import_module(f"confide.{place}"), name)
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return sorted(__all__)

@@ -166,8 +166,15 @@ def run(
 
 
 def verify(release: str | Path, *, ledger: str | Path | None = None) -> Verification:
-    """A release read again from its files, as anyone who received it can; with the ledger, also whether it is the very
-    release that was sealed."""
+    """Reads a release again from its files, as anyone who received it can.
+
+    Args:
+        release: The release folder.
+        ledger: The ledger of the data set: then also whether it is the very release that was sealed.
+
+    Returns:
+        Every check, and whether all of it is as it should be.
+    """
     account = None if ledger is None else Ledger(ledger).account()
     return verifying.verify(Path(release), lambda name: MECHANISMS[name], account)
 
@@ -180,10 +187,19 @@ def evaluate(
     memory: str = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """The released figures against the truth, as a dossier for the curator alone.
+    """Compares the released figures with the truth, in a dossier for the curator alone.
 
-    Several runs of the same question on the same records, with different keys, give means over keys and intervals.
-    ``geometry`` has a GeoJSON file for each geography that is to be mapped (``topdown``).
+    Args:
+        run_folder: The spec file, or the folder of its run.
+        more: Further runs of the same question on the same records, with different keys: they give means over keys and
+            intervals.
+        geometry: A GeoJSON file for each geography that is to be mapped (``topdown``).
+        processes: How many processes to use; by default one for each core.
+        memory: The most memory to use, such as ``4GiB``.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        The accuracy, which is confidential, and where the dossier is.
     """
     given = [load(folder) for folder in (run_folder, *more)]
     mechanism, shown = MECHANISMS[given[0].spec.release.mechanism], progress or Silent()
@@ -213,7 +229,17 @@ def replay(
     memory: str = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> Replay:
-    """Makes a release again from the kept key and compares every byte."""
+    """Makes a release again from the kept key and compares every byte.
+
+    Args:
+        run_folder: The spec file, or the folder of its run.
+        processes: How many processes to use; by default one for each core.
+        memory: The most memory to use, such as ``4GiB``.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        How many files there are, and which of them differ.
+    """
     loaded = load(run_folder)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
     return replaying.replay(loaded, mechanism, open_engine=_local(processes, memory), progress=progress or Silent())
@@ -228,7 +254,15 @@ def destroy_key(run_folder: str | Path) -> bool:
 
 
 def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:
-    """Everything in which a ledger and run folders disagree."""
+    """Finds everything in which a ledger and run folders disagree.
+
+    Args:
+        ledger: The ledger of the data set.
+        run_folders: The folders of its runs.
+
+    Returns:
+        A finding for each disagreement; none if they agree.
+    """
     records = []
     for folder in run_folders:
         workspace = Workspace(folder)

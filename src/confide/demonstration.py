@@ -70,7 +70,17 @@ class Demonstration(TypedAnswer):
 
 
 def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None) -> Demonstration:
-    """Made-up people, a ledger, and the persons and units of the redistricting data: released, verified, evaluated."""
+    """Made-up people, a ledger, and the persons and units of the redistricting data: released, verified, evaluated.
+
+    Args:
+        folder: A new folder for everything that is made.
+        persons: How many made-up persons.
+        seed: The same seed gives the same people; the noise is new every time.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        The releases, each with its verification and its evaluation.
+    """
     display = progress or Silent()
     specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
     _only_new(folder)

@@ -8,12 +8,12 @@ and to the question. What a folder adds, a certificate, a manifest and a way to 
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,10 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from confide.answers import html_tables
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
+from confide.mechanisms.suppression import Dimension, flat, suppress_tables, with_totals
+from confide.mechanisms.swapping import SwapSettings, load_settings, swap_records
 from confide.noise import ReleaseKey, check_width, perturb
+from confide.noise.ptables import count_settings, generate
 from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrate
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
@@ -110,14 +114,8 @@ class Tabulation:
         return sentences
 
     def _repr_html_(self) -> str:
-        names = self.counts.column_names
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(row[name]))}</td>" for name in names) + "</tr>"
-            for row in self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
-        )
-        words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{words}"
+        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+        return html_tables(" ".join(self._sentences()), {"counts": rows})
 
 
 def tabulate(
@@ -420,3 +418,180 @@ def _digest(counts: pa.Table, plan: Plan) -> str:
 
 def _with_margin(row: Mapping[str, Any]) -> str:
     return f"{row['count']:,} ± {row['margin']:,}"
+
+
+# Protection without a loss to account for: cell keys, suppression, swapping.
+
+
+NO_PROMISE = "No differential privacy is promised, and no budget was spent."
+
+
+@dataclass(frozen=True)
+class ProtectedTable:
+    """Counts protected without differential privacy, and what was done to them."""
+
+    counts: pa.Table
+    """A row for each cell, totals with them: the variables and ``count``, which is null where it is suppressed."""
+    method: str
+    statement: str
+    """What was done, in a sentence."""
+
+    def to_pandas(self) -> Any:
+        """The counts as a pandas data frame, where pandas is installed."""
+        return self.counts.to_pandas()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {"method": self.method, "statement": self.statement, "counts": self.counts.to_pylist()}
+
+    def __str__(self) -> str:
+        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+        lines = ["  ".join("suppressed" if value is None else str(value) for value in row.values()) for row in rows]
+        return "\n".join(["  ".join(self.counts.column_names), *lines, "", self.statement, NO_PROMISE])
+
+    def _repr_html_(self) -> str:
+        return html_tables(self.statement, {"counts": self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()})
+
+
+def protect(
+    people: Any,
+    by: Mapping[str, Sequence[Any]] | Sequence[str],
+    *,
+    method: Literal["cellkey", "suppression", "swapping"],
+    schema: Schema | str | Path | None = None,
+    bound: int = 5,
+    variance: Exact = 2,
+    js: int = 0,
+    record_key: str = "record_key",
+    maximum: int = 3,
+    blocks: Any = None,
+    settings: SwapSettings | str = "light",
+    insecure_key: str | None = None,
+) -> ProtectedTable:
+    """Counts people by some variables, with every margin, protected without differential privacy.
+
+    Args:
+        people: One row a person: see :func:`tabulate`.
+        by: For each variable all values that it can take; with ``schema``, names of its variables.
+        method: ``cellkey``: every count is perturbed by the keys of its members, always by the same for the same
+            members. ``suppression``: small cells are left out, and others with them, so that none can be worked out.
+            ``swapping``: some households exchange their places before anything is counted.
+        schema: Where the values are declared: see :func:`tabulate`.
+        bound: For cell keys, the largest noise, D.
+        variance: For cell keys, the variance of the noise, V.
+        js: For cell keys, small counts from 1 to this are never published.
+        record_key: For cell keys, the column with the key of each record: whole numbers from 0 to below 10**8, drawn
+            once for ever (:func:`confide.give_record_keys`).
+        maximum: For suppression, counts from 1 to this are not published.
+        blocks: For swapping, a table with a row for each block and its units above.
+        settings: For swapping, shipped settings (``light``, ``heavy``) or one's own.
+        insecure_key: For swapping, 64 hexadecimal digits for a trial that can be repeated.
+
+    Returns:
+        The protected counts, and what was done to them.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"area": ["N"] * 9 + ["S"] * 8, "job": ["yes"] * 2 + ["no"] * 7 + ["yes"] * 8})
+    >>> by = {"area": ["N", "S"], "job": ["yes", "no"]}
+    >>> [row["count"] for row in protect(people, by, method="suppression").counts.to_pylist()]
+    [17, 10, 7, 9, None, None, 8, None, None]
+    """
+    table, query = _arrow(people), _query(by, schema)
+    if method == "cellkey":
+        counts, statement = _perturbed(table, query, bound, variance, js, record_key)
+    elif method == "suppression":
+        counts, statement = _suppressed(table, query, maximum)
+    elif method == "swapping":
+        counts, statement = _swapped(table, query, blocks, settings, insecure_key)
+    else:
+        raise ParameterError(
+            "no-method",
+            "there is no such method",
+            found=repr(method),
+            expected="cellkey, suppression or swapping; for differential privacy, confide.tabulate",
+            remedy="name one of them",
+        )
+    return ProtectedTable(counts, method, statement)
+
+
+def _with_margins(query: Query) -> tuple[list[Dimension], dict[str, list[str]]]:
+    """The variables with a total each, and what each cell of the table with all margins is of."""
+    dimensions = [flat(variable.name, variable.labels, TOTAL_LABEL) for variable in query.variables]
+    places = np.unravel_index(np.arange(prod(d.size for d in dimensions)), [d.size for d in dimensions])
+    labels = {d.name: [d.codes[at] for at in place] for d, place in zip(dimensions, places, strict=True)}
+    return dimensions, labels
+
+
+def _perturbed(
+    people: pa.Table, query: Query, bound: int, variance: Exact, js: int, record_key: str
+) -> tuple[pa.Table, str]:
+    ptable = generate(count_settings(bound, variance, js)).table()
+    cells, keys = _cells(people, query), _record_keys(people, record_key, ptable.modulus)
+    dimensions, labels = _with_margins(query)
+    counted = with_totals(dimensions, np.bincount(cells, minlength=query.cells).reshape(query.shape))
+    summed = np.zeros(query.cells, np.int64)
+    np.add.at(summed, cells, keys)
+    cell_keys = with_totals(dimensions, summed.reshape(query.shape)) % ptable.modulus
+    published = counted + ptable.lookup(counted, cell_keys)
+    statement = f"Counts are perturbed by the cell key method, with noise of at most {bound} and variance {variance}."
+    return pa.table({**labels, "count": published.ravel()}), statement
+
+
+def _record_keys(people: pa.Table, column: str, modulus: int) -> Integers:
+    if column not in people.column_names:
+        raise InputError(
+            "missing-column",
+            f"the table has no column {column!r} of record keys",
+            where=Place(column=column),
+            found=", ".join(people.column_names),
+            expected="a key for each record, drawn once for ever",
+            remedy="draw keys with confide.give_record_keys, and keep them with the records",
+        )
+    values = people.column(column)
+    if not pa.types.is_integer(values.type) or values.null_count:
+        keys = np.full(1, -1, np.int64)
+    else:
+        keys = values.to_numpy().astype(np.int64)
+    if len(keys) and not (keys.min() >= 0 and keys.max() < modulus):
+        raise InputError(
+            "bad-record-keys",
+            "record keys are whole numbers, none missing",
+            where=Place(column=column),
+            found=CONFIDENTIAL,
+            expected=f"from 0 to below {modulus:,}",
+            remedy="draw keys with confide.give_record_keys",
+        )
+    return keys
+
+
+def _suppressed(people: pa.Table, query: Query, maximum: int) -> tuple[pa.Table, str]:
+    dimensions, labels = _with_margins(query)
+    inner = np.bincount(_cells(people, query), minlength=query.cells).reshape(query.shape)
+    counts = with_totals(dimensions, inner)
+    result = suppress_tables({query.name: (dimensions, counts)}, maximum=maximum)
+    published = result.published[query.name].ravel()
+    statement = (
+        f"Counts from 1 to {maximum} are suppressed, and others with them: {result.suppressed:,} of {result.cells:,} "
+        "cells, none of which can be worked out from this table."
+    )
+    return pa.table({**labels, "count": pa.array(counts.ravel(), mask=~published)}), statement
+
+
+def _swapped(
+    people: pa.Table, query: Query, blocks: Any, settings: SwapSettings | str, insecure_key: str | None
+) -> tuple[pa.Table, str]:
+    if blocks is None:
+        raise ParameterError(
+            "no-blocks",
+            "swapping needs the table of blocks",
+            found="nothing",
+            expected="a row for each block, with its unit on every level above",
+            remedy="give it as blocks=",
+        )
+    key = ReleaseKey.from_system() if insecure_key is None else ReleaseKey.choose(insecure_key)
+    chosen = load_settings(settings) if isinstance(settings, str) else settings
+    records = swap_records(people, _arrow(blocks), chosen, key)
+    dimensions, labels = _with_margins(query)
+    counts = with_totals(dimensions, np.bincount(_cells(records, query), minlength=query.cells).reshape(query.shape))
+    statement = "Some households exchanged their places before anything was counted; which ones is a secret."
+    return pa.table({**labels, "count": counts.ravel()}), statement

@@ -1,8 +1,9 @@
 """The covariances of two-pass least squares on a whole spine: no data, only what is measured where.
 
 The recursion is that of :mod:`confide.estimation.hierarchical_blue`, in every sector of an exchangeable covariance at
-once. A covariance follows from the plan and the shape of the tree, so units that are alike are computed once. Upwards, two units are alike if they are measured alike and have as many children of
-each kind; downwards, if besides that their parents are alike. Hundreds of thousands of blocks are a few kinds.
+once. A covariance follows from the plan and the shape of the tree, so units that are alike are computed once. Upwards,
+two units are alike if they are measured alike and have as many children of each kind; downwards, if besides that their
+parents are alike. Hundreds of thousands of blocks are a few kinds.
 
 Cells that are zero by public knowledge have the variance zero: they are cut out at the leaves, and nothing brings them
 back. Totals that are published as they are, from a level upwards, are conditioned on. Leaves whose measurements do not

@@ -76,8 +76,19 @@ def import_pl94(
 ) -> ImportSummary:
     """Make ``persons.parquet`` and ``blocks.parquet`` in ``out_folder`` from a state's 2010 PL 94-171 zip.
 
-    Raises :class:`InputError` where the file is damaged or contradicts itself, and :class:`RunError` where the folder
-    cannot be written or already holds other files of these names (unless ``overwrite``).
+    Args:
+        zip_path: The zip of a state.
+        out_folder: The folder to write to.
+        limit: How many disagreements of one kind are listed.
+        overwrite: Whether other files of the same names are replaced.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        What was read, written and tabulated again.
+
+    Raises:
+        InputError: The file is damaged or contradicts itself.
+        RunError: The folder cannot be written, or already holds other files of these names.
     """
 
     def tell(stage: str, done: int, total: int) -> None:

@@ -1,0 +1,113 @@
+"""Every command has its twin in Python, with arguments that are documented and an answer with a type."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+import typer
+
+import confide
+from confide.cli.main import app
+
+TWINS = {
+    "demo": "confide.demonstration:demo",
+    "new": "confide:new",
+    "check": "confide:check",
+    "run": "confide:run",
+    "verify": "confide:verify",
+    "evaluate": "confide:evaluate",
+    "replay": "confide:replay",
+    "seal": "confide:destroy_key",
+    "schema": "confide:json_schema",
+    "synthesize": "confide:simulate",
+    "ptable": "confide:perturbation_table",
+    "compare": "confide:compare",
+    "import pl94": "confide:import_pl94",
+    "ledger open": "confide:open_ledger",
+    "ledger show": "confide:Ledger.account",
+    "ledger history": "confide:Ledger.history",
+    "ledger reconcile": "confide:reconcile",
+    "ledger void": "confide:Ledger.void",
+    "account convert": "confide:epsilon_of_rho",
+    "account release": "confide:account_release",
+    "account strategy": "confide:account_strategy",
+    "noise compare": "confide:compare_noise",
+    "noise pmf": "confide.noise.fitting:noise_probabilities",
+    "noise quantile": "confide.noise.fitting:noise_quantile",
+    "noise margin": "confide.noise.fitting:noise_margin",
+    "tune safetab": "confide:tune_safetab",
+    "tune cellkey": "confide:tune_cellkey",
+    "risk bayes": "confide.risk:bayes",
+    "risk hierarchy": "confide.risk:hierarchy",
+    "risk invariants": "confide.risk:invariants",
+    "risk curve": "confide.risk:curve",
+    "risk release": "confide.risk:release",
+    "risk bound": "confide.risk:bound",
+    "risk averaging": "confide.risk:averaging",
+    "risk areas": "confide.risk:areas",
+    "attack reconstruct": "confide:reconstruct",
+    "attack tabulate": "confide.attacks:tabulate_sf1",
+    "attack reidentify": "confide:reidentify_files",
+    "audit suppression": "confide:audit_suppression",
+    "safetab validate": "confide.official_safetab:validate",
+    "safetab execute": "confide.official_safetab:execute",
+    "safetab convert": "confide.official_safetab:convert",
+    "cellkey keys": "confide:give_record_keys",
+    "cellkey table": "confide.mechanisms.cellkey.cellkey_answers:table_on_request",
+    "cellkey abs-table": "confide.mechanisms.cellkey.cellkey_answers:make_abs_table",
+}
+
+
+def commands() -> list[str]:
+    """Every command, as it is typed."""
+    root: Any = typer.main.get_command(app)
+    names: list[str] = []
+
+    def walk(group: Any, path: tuple[str, ...]) -> None:
+        for name in group.list_commands(None):
+            command = group.commands[name]
+            command = command.load() if hasattr(command, "load") else command
+            if hasattr(command, "list_commands"):
+                walk(command, (*path, name))
+            else:
+                names.append(" ".join((*path, name)))
+
+    walk(root, ())
+    return names
+
+
+def test_every_command_has_its_twin() -> None:
+    assert sorted(commands()) == sorted(TWINS)
+
+
+@pytest.mark.parametrize("command", TWINS)
+def test_a_twin_is_documented_and_says_what_it_gives(command: str) -> None:
+    module, _, path = TWINS[command].partition(":")
+    twin: Any = import_module(module)
+    for name in path.split("."):
+        twin = getattr(twin, name)
+    signature = inspect.signature(twin)
+    assert signature.return_annotation not in (inspect.Signature.empty, "Any", Any)
+    if len([name for name in signature.parameters if name != "self"]) > 1:
+        assert "Args:" in (twin.__doc__ or ""), command
+
+
+def test_all_that_is_listed_is_there() -> None:
+    listed = dir(confide)
+    assert {"run", "check", "tabulate", "protect", "reconstruct", "noise", "risk", "Ledger"} <= set(listed)
+    for name in listed:
+        assert getattr(confide, name) is not None, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        confide.nothing  # noqa: B018
+
+
+@pytest.mark.process
+def test_to_import_confide_loads_nothing_slow() -> None:
+    slow = "{'numpy', 'pydantic', 'pyarrow', 'typer'}"
+    code = f"import sys, confide; print(sorted({{name.partition('.')[0] for name in sys.modules}} & {slow}))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
