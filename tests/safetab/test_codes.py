@@ -12,7 +12,8 @@ import pytest
 from tests.safetab.code_kit import TEXTS, Change, add, swap, write_lists, write_parquet_lists
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.codes import CodeLists, Iteration, read_code_lists
+from confide.mechanisms.safetab.code_files import read_code_lists
+from confide.mechanisms.safetab.codes import CodeLists, Iteration
 
 
 def numbers(lists: CodeLists, *codes: str) -> list[int]:

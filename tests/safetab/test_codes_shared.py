@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.safetab.code_kit import code_files
 
-from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, iterations_of, read_code_lists, stability, worst_case
+from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
+from confide.mechanisms.safetab.codes import CodeLists, iterations_of, stability, worst_case
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "safetab"
 PRODUCTION = FOLDER / "safetab_p_production_spec"

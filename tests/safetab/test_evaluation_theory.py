@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from confide.mechanisms.safetab.evaluation.compare import Spread
-from confide.mechanisms.safetab.evaluation.tallies import Errors
+from confide.mechanisms.safetab.evaluate import Spread
+from confide.mechanisms.safetab.tallies import Errors
 from confide.mechanisms.safetab.tuning.answer import release_bias
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from tests.safetab.code_kit import write_lists
 
 from confide.errors import InputError, ParameterError
-from confide.mechanisms.safetab.codes import CodeLists, Iteration, iterations_of, read_code_lists, stability, worst_case
-from confide.mechanisms.safetab.codes.lists import KINDS, published_rule
+from confide.mechanisms.safetab.code_files import read_code_lists
+from confide.mechanisms.safetab.codes import (
+    KINDS,
+    CodeLists,
+    Iteration,
+    iterations_of,
+    published_rule,
+    stability,
+    worst_case,
+)
 
 COLUMNS = [*(f"QRACE{number}" for number in range(1, 9)), "QSPAN"]
 Pattern = tuple[tuple[str, ...], str]

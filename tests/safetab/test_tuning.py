@@ -23,7 +23,8 @@ from confide.mechanisms.safetab.tuning import (
     question_of,
     tune,
 )
-from confide.mechanisms.safetab.tuning.accounting import (
+from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
+from confide.mechanisms.safetab.tuning.question import (
     floor_margin,
     formula_budget,
     law_of,
@@ -31,7 +32,6 @@ from confide.mechanisms.safetab.tuning.accounting import (
     margin_of,
     smallest_budget,
 )
-from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Neighbours, price
 

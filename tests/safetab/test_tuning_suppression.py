@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.conftest import KEY
 
 from confide.mechanisms.safetab.tuning import production_question, tune
-from confide.mechanisms.safetab.tuning.accounting import law_of
 from confide.mechanisms.safetab.tuning.answer import (
     by_budget,
     by_size,
@@ -22,6 +21,7 @@ from confide.mechanisms.safetab.tuning.answer import (
     suppression_probability,
     suppression_threshold,
 )
+from confide.mechanisms.safetab.tuning.question import law_of
 from confide.noise import DiscreteGaussian, NoiseDistribution, ReleaseKey, TwoSidedGeometric, derive_stream, draw
 from confide.privacy import Definition
 

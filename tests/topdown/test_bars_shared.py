@@ -18,7 +18,7 @@ from tests.topdown.topdown_kit import KEY, QUARTERS, released, rows_of, sql, wri
 
 from confide import api
 from confide.engines import LocalEngine
-from confide.mechanisms.topdown.evaluation.theory import Theory
+from confide.mechanisms.topdown.evaluate import Theory
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec

@@ -22,8 +22,8 @@ from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
 from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import groups_of, resolve
+from confide.mechanisms.topdown.strategy import groups_of, resolve
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
 from confide.population import Population, write_population
 from confide.releases.folder import MANIFEST, sha256_of

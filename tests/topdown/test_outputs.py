@@ -23,7 +23,7 @@ from confide.geography import Geolevel
 from confide.inputs.pl94.layout import table_layout
 from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
 from confide.mechanisms.topdown.mechanism import TopDown
-from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
+from confide.mechanisms.topdown.output.settings import Layout, LayoutFile
 from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulator, axes_of, histograms
 from confide.mechanisms.topdown.problem import Question
 from confide.mechanisms.topdown.spec import TopDownSpec

@@ -15,7 +15,7 @@ from confide.documents import load_schema, load_shipped
 from confide.inputs.pl94.layout import table_layout
 from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
 from confide.mechanisms.topdown.mechanism import TopDown
-from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
+from confide.mechanisms.topdown.output.settings import Layout, LayoutFile
 from confide.mechanisms.topdown.output.tabulation import axes_of
 from confide.releases.verify import verify
 

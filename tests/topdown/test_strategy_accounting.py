@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ParameterError
-from confide.mechanisms.topdown.strategies.accounting import account_of, law_of, plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy, parse_strategies
+from confide.mechanisms.topdown.strategy import account_of, law_of, plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours
 from confide.releases.plan import read_plan

@@ -12,11 +12,10 @@ import pytest
 from tests.topdown.evaluation_kit import STRATEGY
 
 from confide.geography import build_spine
-from confide.mechanisms.topdown.evaluation.theory import Theory, within_unit
-from confide.mechanisms.topdown.spine.build import build_topdown_spine
-from confide.mechanisms.topdown.strategies.accounting import law_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import groups_of
+from confide.mechanisms.topdown.build_spine import build_topdown_spine
+from confide.mechanisms.topdown.evaluate import Theory, within_unit
+from confide.mechanisms.topdown.strategy import groups_of, law_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 
 BLOCKS = ["01a", "01b", "01c", "02a", "03a", "03b"]
 """Three counties; the second has one block, so that its share passes to the county."""
@@ -178,7 +177,7 @@ def test_a_histogram_too_large_to_invert_has_a_variance_no_smaller(
     for number, cells in enumerate(SETS.values()):
         sets[number, cells] = True
     best = within_unit(question, block, sets, total_known=False)
-    monkeypatch.setattr("confide.mechanisms.topdown.evaluation.theory.MOST_CELLS", 1)
+    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
     simple = within_unit(question, block, sets, total_known=False)
     assert (simple >= best * (1 - 1e-12)).all()
     variance = {query.name: law_of(question.strategy, block, query).variance() for query in block.queries}

@@ -11,8 +11,8 @@ import typer
 
 from confide.cli.show import Json, number, out, print_json, table
 from confide.cli.show import number as number_of
-from confide.mechanisms.topdown.strategies.accounting import Account, Stated, account_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy import Account, Stated, account_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, PureDP, cks_rho, epsilons, event_epsilon_bracket
 from confide.releases.folder import read_manifest
 from confide.releases.plan import read_plan

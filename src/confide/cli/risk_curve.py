@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from confide.cli.show import Json, Plots, number, out, print_json, table, write
 from confide.errors import ParameterError, Place
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy import plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
 from confide.report.charts import Chart, chart
 from confide.report.render import exact_text, fraction_up, up

@@ -28,9 +28,9 @@ from confide.mechanisms.safetab.tuning import (
     question_of,
     tune,
 )
-from confide.mechanisms.safetab.tuning.accounting import floor_margin
 from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
 from confide.mechanisms.safetab.tuning.comparison import ACCOUNTINGS, STAGE_1
+from confide.mechanisms.safetab.tuning.question import floor_margin
 from confide.official_safetab import settings_of
 from confide.privacy import Definition
 from confide.report.charts import Chart, chart

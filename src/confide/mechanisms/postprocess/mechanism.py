@@ -24,6 +24,7 @@ from confide.engines import Engine
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.mechanisms.postprocess.problem import MeasuredQuestion, PostprocessSpec, prepare_measured
+from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.descent import (
     EstimateGroup,
     Kind,
@@ -34,15 +35,14 @@ from confide.mechanisms.topdown.descent import (
     solver_check,
     solver_words,
 )
-from confide.mechanisms.topdown.invariant_totals import invariant_level
 from confide.mechanisms.topdown.measurements.reading import LevelReader
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.releases.folder import ReleaseWriter
 from confide.releases.keys import STAMP
 from confide.releases.load_spec import LoadedSpec

@@ -34,8 +34,8 @@ from confide.mechanisms.topdown.measurements.reading import (
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.problem import Integers, Question
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.releases.load_spec import LoadedSpec, find_source
 from confide.releases.spec import PrivacyPart, Problem
 

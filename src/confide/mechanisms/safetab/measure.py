@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from confide.mechanisms.safetab.plan import CHOICE, TABLE, TOTAL_ONLY, empty_rule, is_sparse, query_key
-from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.problem import CHOICE, TABLE, TOTAL_ONLY, GroupLevel, empty_rule, is_sparse, query_key
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE, Grid
 from confide.noise import NoiseDistribution, NoiseStream, draw, draw_at, draw_survivors, fits_table, rank_to_place
 from confide.releases.mechanism import NoiseSource

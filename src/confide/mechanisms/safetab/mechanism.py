@@ -18,11 +18,20 @@ from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.measure import measure_groups
-from confide.mechanisms.safetab.official.folder import DATA, PARAMETERS
+from confide.mechanisms.safetab.official import DATA, PARAMETERS
 from confide.mechanisms.safetab.output import verify as verification
 from confide.mechanisms.safetab.output.publish import measured_folder, publish
-from confide.mechanisms.safetab.plan import CHOICE, TABLE, TOTAL_ONLY, plan_safetab, query_key
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion, check_persons_of, prepare
+from confide.mechanisms.safetab.problem import (
+    CHOICE,
+    TABLE,
+    TOTAL_ONLY,
+    GroupLevel,
+    SafeTabQuestion,
+    check_persons_of,
+    plan_safetab,
+    prepare,
+    query_key,
+)
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
@@ -108,7 +117,7 @@ class SafeTab(Mechanism[SafeTabQuestion]):
         return statement.summary(plan)
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
+        from confide.mechanisms.safetab.dossier import evaluate_safetab
 
         return evaluate_safetab(asked)
 

@@ -34,8 +34,8 @@ from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
 from confide.mechanisms.topdown.node import Limits, Node, NodeRules, NodeTally, estimate, kept_cells
 from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.releases.mechanism import Check, Job
 from confide.releases.workspace import Workspace
 

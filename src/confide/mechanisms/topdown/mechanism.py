@@ -28,6 +28,7 @@ from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.topdown import statement
+from confide.mechanisms.topdown.constraints import known_together, known_totals
 from confide.mechanisms.topdown.descent import (
     EstimateChildren,
     Kind,
@@ -36,7 +37,6 @@ from confide.mechanisms.topdown.descent import (
     read_statistics,
     solver_check,
 )
-from confide.mechanisms.topdown.invariant_totals import known_together, known_totals
 from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
@@ -46,9 +46,9 @@ from confide.mechanisms.topdown.output.publish import publish
 from confide.mechanisms.topdown.problem import Question, plan_question, prepare
 from confide.mechanisms.topdown.records import check_input, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
+from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
@@ -153,7 +153,7 @@ class TopDown(Mechanism[Question]):
         return f"records estimated from at most {plan.counts:,} noisy counts"
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.topdown.evaluation.dossier import evaluate_topdown
+        from confide.mechanisms.topdown.dossier import evaluate_topdown
 
         return evaluate_topdown(asked)
 

@@ -18,7 +18,7 @@ from confide.estimation.least_squares import quantised, solve
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
 from confide.estimation.totals import estimate_totals
-from confide.mechanisms.topdown.strategies.strategy import Pass
+from confide.mechanisms.topdown.strategy import Pass
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

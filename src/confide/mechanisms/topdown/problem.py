@@ -7,7 +7,7 @@ path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -21,12 +21,9 @@ from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
-from confide.mechanisms.topdown.counted import check_kinds
-from confide.mechanisms.topdown.invariant_totals import check_invariant_level
-from confide.mechanisms.topdown.output.settings import Output, prepare_output
-from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
-from confide.mechanisms.topdown.spine.build import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.spine.off_spine import (
+from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
+from confide.mechanisms.topdown.constraints import Bound, check_invariant_level
+from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
     off_spine_entities,
@@ -34,14 +31,15 @@ from confide.mechanisms.topdown.spine.off_spine import (
     parse_strong_mcd_states,
     split_areas,
 )
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.accounting import law_of
-from confide.mechanisms.topdown.strategies.constraints import Bound
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, Strategy, check_levels, groups_of
+from confide.mechanisms.topdown.output.settings import Output, prepare_output
+from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy, check_levels, groups_of, law_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP
 from confide.releases.load_spec import LoadedSpec, find_sources
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.spec import KeyPath
 from confide.schema import Query
 
 Integers = NDArray[np.int64]
@@ -258,6 +256,26 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
                 )
             ]
     return [replace(finding, where=place) for finding in check_levels(strategy, [*names, "block"])]
+
+
+def check_kinds(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> Iterator[Finding]:
+    """What is wrong with the kinds of record that a spec says are counted."""
+    attributes = {attribute.name: attribute for attribute in strategy.schema.attributes}
+    seen: list[dict[str, int | str]] = []
+    for position, part in enumerate(spec.data.counted):
+        at: KeyPath = ("data", "counted", position, "where")
+        wrong = [name for name, code in part.where.items() if code not in getattr(attributes.get(name), "index", {})]
+        lacking = [name for name in attributes if name not in part.where]
+        if wrong or lacking or part.where in seen:
+            yield Finding(
+                code="counted-kind",
+                what="this is not one kind of record, or it is counted twice",
+                where=loaded.place(*at),
+                found=", ".join(f"{name} = {code!r}" for name, code in part.where.items()) or "nothing",
+                expected="a code for each of " + ", ".join(attributes) + ", and each combination at most once",
+                remedy="correct the kinds under [data] counted",
+            )
+        seen.append(part.where)
 
 
 def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:

@@ -8,26 +8,122 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines import Engine
+from confide.engines import Engine, Source
 from confide.engines.expressions import cell_index, identifier, literal
 from confide.engines.groups import write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions
-from confide.mechanisms.topdown.counted import check_counted, counted_histogram
-from confide.mechanisms.topdown.invariant_totals import invariant_level
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Bound, Side, StructuralZero, invariant_level
 from confide.mechanisms.topdown.output.publish import units_table
 from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Bound, Side, StructuralZero
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec
+from confide.mechanisms.topdown.strategy import DETAILED, Strategy
 from confide.releases.mechanism import Job
+
+# Records that come counted: one row for each block, a column for each kind of record.
+#
+# Housing units are such records: the block table of an office says how many there are and how many are occupied, and no
+# file has one row for each. The counts are as confidential as rows would be.
+
+
+ROWS_NAMED = 5
+
+
+def counted_histogram(engine: Engine, source: Source, spec: TopDownSpec, strategy: Strategy, into: Path) -> None:
+    """The histogram of every block, as ``code``, ``cell`` and ``n``, where anything is counted."""
+    attributes = strategy.schema.attributes
+    shape = tuple(attribute.size for attribute in attributes)
+    selects = []
+    for part in spec.data.counted:
+        index = tuple(attribute.index[part.where[attribute.name]] for attribute in attributes)
+        cell, count = int(np.ravel_multi_index(index, shape)), _count(engine, source, part)
+        block = _block(source, spec)
+        selects.append(f"SELECT {block} AS code, CAST({cell} AS BIGINT) AS cell, {count} AS n FROM records")
+    union = " UNION ALL ".join(selects)
+    engine.write(f"SELECT code, cell, n FROM ({union}) AS counted WHERE n > 0 ORDER BY 1, 2", into, records=source)
+
+
+def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path) -> list[Finding]:
+    """Every problem of counted records. ``frame`` is a Parquet file of ours with the column ``code`` of all blocks."""
+    parts = spec.data.counted
+    names = sorted({part.column for part in parts} | {part.less for part in parts if part.less is not None})
+    block = spec.geography.block
+    findings = missing_columns(engine, source, [block, *names], confidential=True)
+    if findings:
+        return findings
+    findings = wrong_code_types(engine, source, [block]) + list(_wrong_types(engine, source, names))
+    if findings:
+        return findings
+    read = _block(source, spec)
+    known = f"{read} IS NOT NULL AND {read} IN (SELECT code FROM frame)"
+    twice = f"{read} IN (SELECT {read} FROM records GROUP BY 1 HAVING count(*) > 1)"
+    rules = {
+        f"NOT ({known})": ("counts are of a block that the frame lacks", block, "a block of the frame"),
+        twice: ("a block has more than one row", block, "one row for each block"),
+    }
+    for name in names:
+        value = _whole(engine, source, name)
+        rules[f"({value}) IS NULL OR ({value}) < 0"] = ("a count is no whole number of at least zero", name, "0, 1, 2")
+    for part in parts:
+        if part.less is not None:
+            what = f"a count is less than {source.theirs(part.less)!r}, which is to be taken off it"
+            rules[f"({_count(engine, source, part)}) < 0"] = (what, part.column, "a count that leaves zero or more")
+    for condition, (what, column, expected) in rules.items():
+        rows = engine.first_rows(source, condition, ROWS_NAMED, frame=frame, records=source)
+        if rows:
+            findings.append(_bad_rows(source, column, what, expected, rows))
+    return findings
+
+
+def _block(source: Source, spec: TopDownSpec) -> str:
+    return f"CAST({identifier(source.theirs(spec.geography.block))} AS VARCHAR)"
+
+
+def _whole(engine: Engine, source: Source, name: str) -> str:
+    column = identifier(source.theirs(name))
+    return (
+        engine.integer_text(column)
+        if engine.kinds(source)[source.theirs(name)] == "text"
+        else f"CAST({column} AS BIGINT)"
+    )
+
+
+def _count(engine: Engine, source: Source, part: CountedPart) -> str:
+    whole = _whole(engine, source, part.column)
+    return whole if part.less is None else f"{whole} - {_whole(engine, source, part.less)}"
+
+
+def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[Finding]:
+    kinds = engine.kinds(source)
+    for name in names:
+        if kinds[source.theirs(name)] == "other":
+            yield Finding(
+                code="column-type",
+                what="the column's type cannot hold counts",
+                where=Place(file=source.file, column=source.theirs(name)),
+                found="a column of floating-point numbers or of another type that is no whole number",
+                expected="whole numbers",
+                remedy="write the column with the right type",
+            )
+
+
+def _bad_rows(source: Source, name: str, what: str, expected: str, rows: list[int]) -> Finding:
+    shown = ", ".join(f"{row:,}" for row in rows)
+    return Finding(
+        code="bad-record",
+        what=f"{what} (the first such rows: {shown})",
+        where=Place(file=source.file, column=source.theirs(name), row=rows[0]),
+        found=CONFIDENTIAL,
+        expected=expected,
+        remedy="correct the records, or the frame if that is wrong",
+    )
+
 
 # Records that contradict what is publicly known: of a kind that their block cannot have, or that nobody can be.
 #
 # Constraints come from the frame and the strategy and hold in every estimate, so such records cannot be where they
 # say. They are not refused, since a census has some; the curator is told of them, by row.
-
-
-ROWS_NAMED = 5
 
 
 def contradictions(question: Question, engine: Engine, units: Path) -> list[Finding]:
@@ -230,6 +326,3 @@ def _broken_invariant(question: Question, name: str, columns: tuple[str, ...], b
         expected="as many records as the block table says: " + ", ".join(columns),
         remedy="correct the records or the block table",
     )
-
-
-# Before a record is counted: does it fit, and can all constraints be kept?

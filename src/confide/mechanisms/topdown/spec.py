@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from confide.mechanisms.topdown.spine.optimised import ENTITY_THRESHOLD, FANOUT
+from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
 from confide.releases.spec import AreaPart, DataPart, GeographyPart, OutputPart, Part, Problem, Spec
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.exact import Exact, probability
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.plan import loss_by_attribute, loss_by_move
 from confide.risk.release_risk.effective import Effective, LevelEffective

@@ -15,8 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.mechanisms.safetab.codes import CodeLists
-from confide.mechanisms.safetab.output.group_counts import GroupCounts, Margins, merge, read_level
-from confide.mechanisms.safetab.output.rows import T1, T2, Labels, t1_rows, t2_rows, table_rows, table_schema
+from confide.mechanisms.safetab.output.rows import (
+    T1,
+    T2,
+    GroupCounts,
+    Labels,
+    Margins,
+    merge,
+    read_level,
+    t1_rows,
+    t2_rows,
+    table_rows,
+    table_schema,
+)
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
 from confide.mechanisms.safetab.regions import CoterminousSet
 from confide.mechanisms.safetab.settings import (

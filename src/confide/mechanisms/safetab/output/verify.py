@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from confide.mechanisms.safetab.output.group_counts import margin_of_sum
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
@@ -36,7 +35,8 @@ from confide.mechanisms.safetab.output.reading import (
     region_of,
     width_of,
 )
-from confide.mechanisms.safetab.plan import TABLE, TOTAL_ONLY
+from confide.mechanisms.safetab.output.rows import margin_of_sum
+from confide.mechanisms.safetab.problem import TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.settings import (
     CELLS_OF_LEVEL,
     GRIDS,

@@ -13,19 +13,22 @@ import numpy as np
 
 from confide.errors import ParameterError, Place
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
-from confide.mechanisms.safetab.tuning import accounting
-from confide.mechanisms.safetab.tuning.accounting import (
+from confide.mechanisms.safetab.tuning.question import (
+    COVERAGE,
+    LevelQuestion,
+    Question,
+    Rule,
     Stated,
     floor_margin,
     formula_budget,
     law_of,
     level_event,
+    losses_as_dict,
     margin_of,
     release_event,
     smallest_budget,
     stated,
 )
-from confide.mechanisms.safetab.tuning.question import COVERAGE, LevelQuestion, Question, Rule
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Event
 
@@ -232,7 +235,7 @@ class LevelAnswer:
             "noise": {name: None if law is None else law.as_dict() for name, law in laws.items()},
             "population_for_relative_error": self.sizes(),
             "groups": [self.group_of(size) for size in self.question.sizes],
-            "loss": accounting.as_dict(
+            "loss": losses_as_dict(
                 stated(self.event, self.question.definition, self.question.delta),
                 self.question.definition,
                 self.question.delta,
@@ -274,7 +277,7 @@ class Answer:
         asked = self.question
 
         def plain(both: Mapping[str, Stated]) -> dict[str, Any]:
-            return accounting.as_dict(both, asked.definition, asked.delta)
+            return losses_as_dict(both, asked.definition, asked.delta)
 
         return {
             "mechanism": "safetab",

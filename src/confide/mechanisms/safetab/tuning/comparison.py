@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.tuning.accounting import law_of, level_event, margin_of, release_event, smallest_budget
 from confide.mechanisms.safetab.tuning.answer import Answer, LevelAnswer
+from confide.mechanisms.safetab.tuning.question import law_of, level_event, margin_of, release_event, smallest_budget
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Bracket, Definition, Neighbours, NoisyCells, cks_epsilon, epsilon_bracket, price
 

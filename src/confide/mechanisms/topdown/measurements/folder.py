@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine
 from confide.mechanisms.topdown.measurements.layout import CONSTRAINT, DP_QUERY, TOGETHER, UNIT, level_folder
-from confide.mechanisms.topdown.spine.tree import Shares, TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
 from confide.releases.folder import sha256_of
 
 PUBLIC_DIGITS = 16

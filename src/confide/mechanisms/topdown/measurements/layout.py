@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
 from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import DETAILED
 from confide.schema import Query, Schema
 
 FOLDER = "measurements"
@@ -190,7 +190,7 @@ def told_queries(constraints: Constraints) -> set[str]:
 
 class ConstraintRows:
     """The rows of Constraint of one level. ``totals`` has unit, cell and n: units with the same cell are known together
-    (:mod:`confide.mechanisms.topdown.invariant_totals`)."""
+    (:mod:`confide.mechanisms.topdown.constraints`)."""
 
     def __init__(self, question: Question, level: TopDownLevel, ids: NDArray[np.str_], totals: pa.Table | None):
         self._schema = constraint_schema(question.strategy.schema)

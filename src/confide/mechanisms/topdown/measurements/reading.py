@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from confide.engines.atomic_files import private_folder, whole_file
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.mechanisms.topdown.invariant_totals import invariant_level, known_together
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Side, invariant_level, known_together
 from confide.mechanisms.topdown.measure import spread
 from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
 from confide.mechanisms.topdown.measurements.layout import (
@@ -37,9 +37,8 @@ from confide.mechanisms.topdown.measurements.layout import (
     told_name,
     told_queries,
 )
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Side
-from confide.mechanisms.topdown.strategies.strategy import DETAILED, LevelStrategy, Strategy
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import DETAILED, LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian
 from confide.schema import Schema
 

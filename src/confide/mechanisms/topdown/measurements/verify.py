@@ -31,7 +31,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     spelled,
 )
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.mechanism import Check
 from confide.releases.plan import PlannedMeasurement, read_plan

@@ -35,8 +35,8 @@ from confide.mechanisms.topdown.measurements.layout import (
     unit_schema,
 )
 from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP
 from confide.releases.folder import ReleaseWriter

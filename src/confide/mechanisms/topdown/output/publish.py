@@ -18,8 +18,7 @@ from confide.engines.protocol import Advance
 from confide.geography import Geolevel, Spine
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.measurements.writing import publish_measurements
-from confide.mechanisms.topdown.output.layouts import Layout
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, Layout
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
 from confide.mechanisms.topdown.problem import Integers, Question
 from confide.releases.folder import ReleaseWriter

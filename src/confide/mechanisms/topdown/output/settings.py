@@ -6,24 +6,192 @@ question, whole, so that the plan hash binds them and a release can be checked f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
 
 from confide import documents
 from confide.documents import FOLDER, expected_in_words, read_toml, shipped
 from confide.errors import Finding, Place, SpecError
 from confide.geography import Spine
-from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
-from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of
+from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of, expand
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.load_spec import LoadedSpec, dotted
-from confide.releases.spec import Part, Problem
+from confide.releases.spec import Name, Part, Problem
+
+# Layouts of microdata: the records with the columns and codes that another system gives them, such as the MDF.
+#
+# A layout is a list of columns. Each is a constant, a part of the block code, a running number, or an attribute in
+# other codes. Rows that are known from the frame alone, such as facilities in a file of units, can follow the records.
+# Layouts are files: shipped by name, or the user's (``docs/concepts/topdown-output.md``).
+
+
+ROWS_AT_ONCE = 1 << 18
+
+
+class ColumnPart(Part):
+    """A column: exactly one of `constant`, `block`, `number` and `attribute`."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+    title: str = Field(min_length=1, max_length=200)
+    constant: str | None = Field(None, description="The same text in every row.")
+    block: list[int] | None = Field(
+        None, min_length=2, max_length=2, description="A part of the block code: the first character, and how many."
+    )
+    number: bool = Field(False, description="The number of the row, from 1.")
+    attribute: str | None = Field(None, description="An attribute of the records, in other codes:")
+    codes: dict[str, str] = Field(default_factory=dict, description="Its code, or a range of codes = the text here.")
+    plus: int | None = Field(None, description="Or: the text is its code plus this number,")
+    width: int = Field(1, ge=1, le=20, description="with leading zeros to this width.")
+
+    @property
+    def kinds(self) -> int:
+        """How many of the four the column says it is."""
+        return sum((self.constant is not None, self.block is not None, self.number, self.attribute is not None))
+
+    def texts(self, codes: Any) -> list[str | None]:
+        """For each code of the attribute, in order, the text that stands for it."""
+        if self.plus is not None:
+            return [str(code + self.plus).zfill(self.width) if isinstance(code, int) else None for code in codes]
+        whole = isinstance(codes[0], int)
+        meant: dict[Any, str] = {}
+        for key, text in self.codes.items():
+            for code in expand(codes, [key]):
+                meant[int(code) if whole else code] = text
+        return [meant.get(code) for code in codes]
+
+
+class AppendedPart(Part):
+    """Rows from the frame after the records: as many in each block as its columns count."""
+
+    frame: list[str] = Field(min_length=1, description="Columns of the block table, added up.")
+    values: dict[str, str] = Field(description="The text in each column that is an attribute of the records.")
+
+
+class LayoutFile(Part):
+    """A layout file."""
+
+    id: Name
+    title: str = Field(min_length=1, max_length=200)
+    provenance: str = Field(min_length=1, description="One sentence: where the layout comes from.")
+    block_digits: int = Field(ge=1, le=100, description="The block codes must be so many digits.")
+    columns: list[ColumnPart] = Field(min_length=1)
+    appended: AppendedPart | None = None
+
+    def problems(self, axes: Axes, frame_columns: tuple[str, ...]) -> Iterator[Problem]:
+        """What is wrong with the layout, or keeps it from being used with a schema and a frame."""
+        names = [column.name for column in self.columns]
+        for position, column in enumerate(self.columns):
+            path = ("columns", position)
+            if names.count(column.name) > 1:
+                yield Problem((*path, "name"), "layout-column", f"two columns are called {column.name!r}", "each once")
+            if column.kinds != 1:
+                expected = "exactly one of constant, block, number and attribute"
+                yield Problem(path, "layout-column", f"it is not clear what {column.name!r} is", expected)
+            elif column.block and not 1 <= column.block[0] <= sum(column.block) - 1 <= self.block_digits:
+                what = "this is no part of the block code"
+                yield Problem((*path, "block"), "layout-column", what, f"within 1 to {self.block_digits}")
+            elif column.attribute is not None:
+                yield from _attribute(path, column, axes)
+        if self.appended is not None:
+            attributes = {column.name for column in self.columns if column.attribute is not None}
+            if set(self.appended.values) != attributes:
+                expected = "a value for each of " + ", ".join(sorted(attributes))
+                yield Problem(("appended", "values"), "layout-appended", "the rows would not be whole", expected)
+            for name in self.appended.frame:
+                if name not in frame_columns:
+                    what = f"the strategy takes no column {name!r} from the block table"
+                    expected = "one of " + (", ".join(frame_columns) or "none")
+                    yield Problem(("appended", "frame"), "layout-appended", what, expected, repr(name))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout for records of known attributes."""
+
+    file: LayoutFile
+    axes: Axes
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, all text but running numbers."""
+        return pa.schema(
+            pa.field(column.name, pa.int64() if column.number else pa.string(), False, {"description": column.title})
+            for column in self.file.columns
+        )
+
+    def encode(self, records: pa.RecordBatch | pa.Table, block: str, first: int) -> pa.RecordBatch:
+        """The same rows in this layout; ``first`` is the number of the first. Codes must be those of the attributes."""
+        whole = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+        blocks = whole.column(block).combine_chunks().dictionary_encode()
+        if isinstance(blocks, pa.ChunkedArray):
+            blocks = blocks.combine_chunks()
+        texts: dict[str, pa.Array] = {}
+        for column in self.file.columns:
+            if column.attribute is not None:
+                codes = self.axes[column.attribute]
+                index = pc.index_in(whole.column(column.attribute), value_set=pa.array(codes))
+                values = pa.array(column.texts(codes), pa.string()).take(index.combine_chunks())
+                texts[column.name] = values
+        return self._batch(blocks, texts, first, len(whole))
+
+    def appended(self, blocks: pa.Array, times: NDArray[np.int64], first: int) -> Iterator[pa.RecordBatch]:
+        """The rows that the frame tells: ``times`` for each block, in the order of the blocks."""
+        assert self.file.appended is not None, "the layout has no such rows"
+        rows = np.repeat(np.arange(len(times), dtype=np.int32), times)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            here = rows[start : start + ROWS_AT_ONCE]
+            used, index = np.unique(here, return_inverse=True)
+            coded = pa.DictionaryArray.from_arrays(index.astype(np.int32), blocks.take(pa.array(used)))
+            texts = {name: _constant(text, len(here)) for name, text in self.file.appended.values.items()}
+            yield self._batch(coded, texts, first + start, len(here))
+
+    def _batch(self, blocks: pa.DictionaryArray, texts: dict[str, pa.Array], first: int, rows: int) -> pa.RecordBatch:
+        columns = []
+        for column in self.file.columns:
+            if column.constant is not None:
+                columns.append(_constant(column.constant, rows))
+            elif column.number:
+                columns.append(pa.array(np.arange(first, first + rows, dtype=np.int64)))
+            elif column.block is not None:
+                start, length = column.block
+                part = pc.utf8_slice_codeunits(blocks.dictionary, start - 1, start - 1 + length)
+                columns.append(part.take(blocks.indices))
+            else:
+                columns.append(texts[column.name])
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def _attribute(path: tuple[str | int, ...], column: ColumnPart, axes: Axes) -> Iterator[Problem]:
+    name = column.attribute
+    assert name is not None
+    if name not in axes:
+        what = f"the schema has no attribute {name!r}"
+        yield Problem((*path, "attribute"), "unknown-attribute", what, "one of " + ", ".join(axes), repr(name))
+        return
+    codes = list(axes[name])
+    try:
+        texts = column.texts(codes)
+    except ValueError:
+        texts = [None]
+    if (column.plus is None) == (not column.codes) or None in texts:
+        missing = [code for code, text in zip(codes, texts, strict=False) if text is None]
+        what, expected = f"not every code of {name!r} has its text", "codes or plus, for every code of the attribute"
+        yield Problem((*path, "attribute"), "layout-codes", what, expected, f"none for {missing[:5]}")
+
 
 LAYOUTS, TABULATIONS = "layouts", "tabulations"
 RECORDS, UNITS, MDF = RESERVED

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
-from confide.mechanisms.topdown.output.layouts import Layout
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, Output
+from confide.mechanisms.topdown.constraints import Side
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, Layout, Output
 from confide.mechanisms.topdown.output.tabulation import (
     Table,
     Tabulator,
@@ -33,7 +33,6 @@ from confide.mechanisms.topdown.output.tabulation import (
     number_of_cells,
     table_schema,
 )
-from confide.mechanisms.topdown.strategies.constraints import Side
 from confide.releases.mechanism import Check
 from confide.releases.tabular import RowsInOrder
 

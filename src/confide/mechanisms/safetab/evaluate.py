@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.evaluation.tallies import SIZES, Class, Curve, Errors, Evaluation, LevelTally
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
@@ -33,6 +32,7 @@ from confide.mechanisms.safetab.output.reading import (
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
+from confide.mechanisms.safetab.tallies import SIZES, Class, Curve, Errors, Evaluation, LevelTally
 from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest

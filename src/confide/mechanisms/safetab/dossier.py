@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.evaluation import evaluate, pool
-from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
+from confide.mechanisms.safetab.evaluate import evaluate
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
+from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
 from confide.report.dossier import (

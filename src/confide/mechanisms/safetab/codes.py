@@ -61,7 +61,7 @@ class CodeLists:
     ``codes`` and ``iterations`` are sorted by code, and a position in them is the number of the code or iteration
     everywhere. ``table[kind, level, region, code]`` is the number of the one iteration of that kind and level that
     the code counts in, in large regions (0) or in others (1), or :data:`NONE`. That there is at most one is a rule of
-    the official files; :mod:`~confide.mechanisms.safetab.codes.lists` rests on it, and the form of the table
+    the official files; :mod:`~confide.mechanisms.safetab.codes` rests on it, and the form of the table
     enforces it.
     """
 
@@ -300,7 +300,7 @@ def _distinct(keys: _Array) -> _Array:
 # Adding or removing one person changes at most that many groups of a level, each by one: noise is scaled to it, so
 # this is a privacy claim. It is derived from the lists, never assumed. Write k for ``max_race_codes``, and keep only
 # the iterations of one level that one kind of region tabulates. Every code c then has at most one group a(c) alone,
-# one b(c) in combination and one e(c) of ethnicity (:class:`~confide.mechanisms.safetab.codes.lists.CodeLists`
+# one b(c) in combination and one e(c) of ethnicity (:class:`~confide.mechanisms.safetab.codes.CodeLists`
 # cannot hold more).
 #
 # *What the bound is.* Let R be a set of 1 to k codes. Either its codes do not share an alone group; then only their

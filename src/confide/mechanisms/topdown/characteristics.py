@@ -21,7 +21,7 @@ from confide.documents import load_shipped, shipped
 from confide.errors import SpecError
 from confide.geography.spine import OUTSIDE, Geolevel
 from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of, resolve
+from confide.mechanisms.topdown.strategy import Strategy, groups_of, resolve
 from confide.schema import Query, Schema
 from confide.utility.metrics import (
     COUNT_BINS,

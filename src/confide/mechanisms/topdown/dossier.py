@@ -16,8 +16,8 @@ from markupsafe import Markup, escape
 
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
-from confide.mechanisms.topdown.evaluation.characteristics import ALL_CELLS, geographies
-from confide.mechanisms.topdown.evaluation.compare import FIXED, AreaTotals, Comparison, Evaluation, evaluate
+from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
+from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, Comparison, Evaluation, evaluate
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
 from confide.report.charts import VERY_FEW
