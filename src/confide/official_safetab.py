@@ -19,7 +19,7 @@ from confide import api
 from confide.engines.atomic_files import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
-from confide.mechanisms.safetab.settings import Settings
+from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
@@ -36,7 +36,7 @@ NO_KEY = "00" * 32
 
 
 @dataclass(frozen=True)
-class Validated:
+class Validation:
     """What was found in the two folders."""
 
     findings: tuple[Finding, ...]
@@ -48,7 +48,7 @@ class Validated:
 
 
 @dataclass(frozen=True)
-class Executed:
+class Execution:
     """What an execution made: the tables, and the run behind them."""
 
     folder: Path
@@ -58,7 +58,7 @@ class Executed:
     infinite: bool
 
 
-def settings_of(path: Path) -> Settings:
+def settings_of(path: Path) -> SafeTabSettings:
     """The settings in a spec of ours, or in a ``config.json``."""
     if path.suffix == ".json":
         return read_config(path).settings
@@ -91,13 +91,13 @@ def convert(parameters: Path, data: Path, folder: Path, *, ledger: Path | None =
 
 def validate(
     parameters: Path, data: Path, *, processes: int | None = None, memory: str, progress: Progress | None = None
-) -> Validated:
+) -> Validation:
     """Every problem of the two folders. Nothing is kept."""
     try:
         official, config = _read(parameters, data)
     except ConfideError as error:
-        return Validated(tuple(error.findings))
-    return Validated((*config.warnings, *_check(official, config, memory, processes, progress)))
+        return Validation(tuple(error.findings))
+    return Validation((*config.warnings, *_check(official, config, memory, processes, progress)))
 
 
 def execute(
@@ -109,7 +109,7 @@ def execute(
     processes: int | None = None,
     memory: str,
     progress: Progress | None = None,
-) -> Executed:
+) -> Execution:
     """The tables of an official input, in ``out``. On invalid input nothing is written.
 
     Without ``ledger`` the run is charged to a ledger of its own, which has exactly its budget: the account of the data
@@ -138,7 +138,7 @@ def execute(
                         folder.rmdir()
             raise
         _copy(run.release, out)
-    return Executed(out, run, kept, config.warnings, config.infinite)
+    return Execution(out, run, kept, config.warnings, config.infinite)
 
 
 def _made(folder: Path) -> bool:
@@ -150,7 +150,7 @@ def _made(folder: Path) -> bool:
     return True
 
 
-def open_ledger(path: Path, settings: Settings, data_set: str) -> Path:
+def open_ledger(path: Path, settings: SafeTabSettings, data_set: str) -> Path:
     """A ledger with exactly the budget of one release."""
     Ledger.open_new(
         path,

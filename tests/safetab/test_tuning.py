@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.mechanisms.safetab.tuning import (
+    BudgetRule,
     LevelQuestion,
-    Question,
-    Rule,
-    production_question,
+    TuningQuestion,
     production_settings,
+    production_tuning,
     question_of,
     tune,
 )
@@ -80,7 +80,7 @@ def test_corollary_2() -> None:
 
 
 def test_totals_come_from_the_accountant() -> None:
-    answer = tune(production_question(puerto_rico=True))
+    answer = tune(production_tuning(puerto_rico=True))
     assert [str(loss.amount) for loss in answer.totals_of("US").values()] == ["618/125", "1236/125"]
     assert [str(loss.amount) for loss in answer.totals_of("PR").values()] == ["2643/1000", "2643/500"]
     assert answer.totals() == answer.totals_of("US")  # nobody is in both
@@ -94,14 +94,14 @@ def test_totals_come_from_the_accountant() -> None:
 
 def test_the_cost_is_that_of_the_noise_not_of_the_budget() -> None:
     """If a person were in ten groups but noise was made for nine, the level would cost ten ninths."""
-    (level,) = tune(Question(Definition.ZCDP, (LevelQuestion("STATE", 2, Fraction(9)),))).levels
+    (level,) = tune(TuningQuestion(Definition.ZCDP, (LevelQuestion("STATE", 2, Fraction(9)),))).levels
     wrong = level_event(10, level.stage_1, level.stage_2, level.total_only)
     for event, cost in ((level.event, 9), (wrong, 10)):
         assert price(event, Neighbours.ADD_REMOVE, Definition.ZCDP).as_dict()["rho"] == str(cost)
 
 
 def test_total_only_groups_cost_what_the_others_do() -> None:
-    (level,) = tune(Question(Definition.PURE, (LevelQuestion("USA", 1, Fraction(2)),), stability=4)).levels
+    (level,) = tune(TuningQuestion(Definition.PURE, (LevelQuestion("USA", 1, Fraction(2)),), stability=4)).levels
     assert level.total_only == TwoSidedGeometric("1/2")
     wide = level_event(4, level.stage_1, level.stage_2, TwoSidedGeometric("1/1000"))
     narrow = level_event(4, level.stage_1, level.stage_2, TwoSidedGeometric("1"))
@@ -110,8 +110,8 @@ def test_total_only_groups_cost_what_the_others_do() -> None:
 
 
 def test_targets_give_the_budgets_of_table_7_and_back() -> None:
-    answer = tune(production_question(by="target"))
-    assert [level.budget for level in answer.levels] == [level.budget for level in tune(production_question()).levels]
+    answer = tune(production_tuning(by="target"))
+    assert [level.budget for level in answer.levels] == [level.budget for level in tune(production_tuning()).levels]
     assert all(level.target_holds for level in answer.levels)
     assert answer.totals()["unbounded"].amount == Fraction("4.944")
 
@@ -129,14 +129,14 @@ def test_the_smallest_budget_is_the_smallest(target: int, stability: int, defini
 
 
 def test_rule_smallest_spends_less_than_the_formula_for_small_margins() -> None:
-    asked = replace(production_question(by="target"), rule=Rule.smallest)
+    asked = replace(production_tuning(by="target"), rule=BudgetRule.smallest)
     budgets = {level.asked.target: level.budget for level in tune(asked).levels}
     assert budgets == {3: Fraction("1.529"), 11: Fraction("0.145"), 50: Fraction("0.008")}
 
 
 @pytest.mark.parametrize(("codes", "stability"), [(1, 3), (2, 3), (3, 4), (8, 9)])
 def test_race_codes(codes: int, stability: int) -> None:
-    asked = replace(production_question(), max_race_codes=codes)
+    asked = replace(production_tuning(), max_race_codes=codes)
     assert asked.groups_per_person == stability
     assert replace(asked, stability=5).groups_per_person == 5
     assert tune(asked).totals()["unbounded"].amount == Fraction("4.944")  # the noise changes, not the cost
@@ -149,7 +149,7 @@ def test_three_race_codes_cut_the_margin_by_a_third() -> None:
 
 
 def test_sizes_at_a_relative_error() -> None:
-    (level,) = tune(Question(Definition.ZCDP, (LevelQuestion("TRACT", 2, Fraction("0.159")),))).levels
+    (level,) = tune(TuningQuestion(Definition.ZCDP, (LevelQuestion("TRACT", 2, Fraction("0.159")),))).levels
     assert {name: size["cell"] for name, size in level.sizes().items()} == {
         name: 11 * cells * 20 for name, cells in TABLES.items()
     }
@@ -174,7 +174,7 @@ def test_margin_of_a_wide_sum() -> None:
 
 
 def test_which_table_a_group_gets() -> None:
-    level = tune(production_question()).levels[1]
+    level = tune(production_tuning()).levels[1]
     assert level.asked.name == "USA-2"
     found = level.group_of(971)["table_probability"]
     assert sum(found.values()) == pytest.approx(1)
@@ -185,7 +185,7 @@ def test_which_table_a_group_gets() -> None:
 
 
 def test_more_budget_never_makes_anything_worse() -> None:
-    asked = Question(Definition.ZCDP, tuple(LevelQuestion("TRACT", 2, Fraction(rho, 1000)) for rho in (8,)))
+    asked = TuningQuestion(Definition.ZCDP, tuple(LevelQuestion("TRACT", 2, Fraction(rho, 1000)) for rho in (8,)))
     levels = [
         tune(replace(asked, levels=(LevelQuestion("TRACT", 2, Fraction(rho, 1000)),))).levels[0]
         for rho in (8, 50, 159, 543, 2134)
@@ -196,8 +196,8 @@ def test_more_budget_never_makes_anything_worse() -> None:
         assert more.group_of(20)["bias_if_released"] <= less.group_of(20)["bias_if_released"]
 
 
-def question(**changes: object) -> Question:
-    return replace(production_question(), **changes)  # type: ignore[arg-type]
+def question(**changes: object) -> TuningQuestion:
+    return replace(production_tuning(), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_budget_that_rounds_to_nothing() -> None:
 def test_settings_of_a_release_ask_the_same() -> None:
     asked = question_of(production_settings())
     assert [level.name for level in asked.levels] == [
-        level.name for level in production_question(puerto_rico=True).levels
+        level.name for level in production_tuning(puerto_rico=True).levels
     ]
     assert tune(asked).totals()["bounded"].amount == Fraction("9.888")
 

@@ -10,7 +10,7 @@ from math import comb, exp, expm1
 import pytest
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.tuning import LevelQuestion, Question, compare, production_question, tune
+from confide.mechanisms.safetab.tuning import LevelQuestion, TuningQuestion, compare, production_tuning, tune
 from confide.mechanisms.safetab.tuning.comparison import geometric_bracket
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Definition, cks_epsilon
@@ -54,7 +54,7 @@ def test_one_cell_is_a_randomised_response() -> None:
 
 def test_production_at_equal_margins() -> None:
     """The figures of docs/concepts/safetab-tuning.md at delta = 1e-10."""
-    rows = {(row.stage_1, row.accounting): row for row in compare(tune(production_question()))}
+    rows = {(row.stage_1, row.accounting): row for row in compare(tune(production_tuning()))}
     converted = rows["share", "converted"]
     assert converted.gaussian == cks_epsilon("4.944", "1e-10")
     assert converted.geometric == pytest.approx(29.994, abs=1e-3)
@@ -76,7 +76,7 @@ def test_production_at_equal_margins() -> None:
 def test_both_stages_count_when_they_are_alike() -> None:
     """With half the budget for either stage, eighteen cells have the same noise."""
     level = LevelQuestion("TRACT", 2, Fraction("0.159"))
-    rows = compare(tune(Question(Definition.ZCDP, (level,), stage_1_fraction=Fraction(1, 2))))
+    rows = compare(tune(TuningQuestion(Definition.ZCDP, (level,), stage_1_fraction=Fraction(1, 2))))
     added_up, tightest = rows[0].geometric, rows[2].geometric
     assert tightest == pytest.approx(
         geometric_bracket({Fraction(added_up) / 18: 18}, Fraction(1, 10**10)).pessimistic, abs=2e-3
@@ -84,6 +84,6 @@ def test_both_stages_count_when_they_are_alike() -> None:
 
 
 def test_pure_has_nothing_to_compare() -> None:
-    answer = tune(Question(Definition.PURE, (LevelQuestion("STATE", 2, Fraction(1)),)))
+    answer = tune(TuningQuestion(Definition.PURE, (LevelQuestion("STATE", 2, Fraction(1)),)))
     with pytest.raises(ParameterError, match="begins with discrete Gaussian"):
         compare(answer)

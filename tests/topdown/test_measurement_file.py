@@ -20,7 +20,7 @@ from confide import api
 from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure, measure_fully
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout
 from confide.mechanisms.topdown.strategy import groups_of, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -139,7 +139,7 @@ def test_every_number_of_the_estimate_is_a_number_of_the_full_set() -> None:
     groups = {"total": np.zeros(cells, np.int64), "pairs": np.arange(cells) // 2, "detailed": np.arange(cells)}
     key = ReleaseKey.choose(KEY)
     asked = [
-        AskedQuery(
+        LevelQuery(
             name,
             own,
             int(own.max()) + 1,

@@ -13,7 +13,7 @@ from tests.topdown.evaluation_kit import STRATEGY
 
 from confide.geography import build_spine
 from confide.mechanisms.topdown.build_spine import build_topdown_spine
-from confide.mechanisms.topdown.evaluate import Theory, within_unit
+from confide.mechanisms.topdown.evaluate import NoiseTheory, within_unit
 from confide.mechanisms.topdown.strategy import groups_of, law_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 
@@ -134,7 +134,7 @@ AREAS = {"a county": [0, 1, 2], "a block": [1], "the lone block": [3], "across":
 def test_the_variance_is_that_of_the_descent(effects: Any, name: str, area: str) -> None:
     """Σ over all measured counts of (effect on the area's count)² · variance."""
     question, measured = effects
-    theory = Theory(question)
+    theory = NoiseTheory(question)
     assert question.spine.rows.tolist() == list(range(6))
     chosen, units = np.zeros(6, bool), np.full(6, -1)
     chosen[SETS[name]], units[AREAS[area]] = True, 0
@@ -145,7 +145,7 @@ def test_the_variance_is_that_of_the_descent(effects: Any, name: str, area: str)
 
 
 def test_what_is_known_has_no_noise(tmp_path: Path) -> None:
-    theory = Theory(question_of(tmp_path / "small.toml"))
+    theory = NoiseTheory(question_of(tmp_path / "small.toml"))
     k = theory.contributions(np.zeros(6, np.int64), 1, total=True)
     assert float(k[0] @ theory.variances(np.ones((1, 6), bool))[0]) == 0
 
@@ -192,7 +192,7 @@ def test_a_unit_that_took_over_a_share_has_less_noise(tmp_path: Path) -> None:
     question = question_of(tmp_path / "small.toml")
     county = question.spine.level("county")
     assert [county.shares[unit] for unit in range(3)] == [Fraction(2, 5), Fraction(4, 5), Fraction(2, 5)]
-    k = Theory(question).contributions(np.array([0, 0, 0, 1, 2, 2]), 3, total=False)
+    k = NoiseTheory(question).contributions(np.array([0, 0, 0, 1, 2, 2]), 3, total=False)
     assert k[1, 1] < k[0, 1]
     assert (k[:, 2] == 0).all(), "no county is cut, so blocks add nothing"
 
@@ -205,7 +205,7 @@ def test_totals_that_are_known_together_are_exact_together_and_noisy_apart(tmp_p
     together = question.spine.level("county").official
     assert sorted(together.tolist()) == [0, 0, 1, 2]
     measured = effects_of(question, together)
-    theory = Theory(question)
+    theory = NoiseTheory(question)
     v = theory.variances(np.ones((1, 6), bool))[0]
     rows = question.spine.rows.tolist()
     for area in AREAS.values():

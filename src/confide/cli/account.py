@@ -11,7 +11,7 @@ import typer
 
 from confide.cli.show import Json, number, out, print_json, table
 from confide.cli.show import number as number_of
-from confide.mechanisms.topdown.strategy import Account, Stated, account_of
+from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss, account_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, PureDP, cks_rho, epsilons, event_epsilon_bracket
 from confide.releases.folder import read_manifest
@@ -61,7 +61,7 @@ def strategy(
     out.print(f"rho = {account.whole.rho} ({chosen.neighbours.value}), delta = {delta}; every bound is rounded up.")
 
 
-def _costs(account: Account) -> None:
+def _costs(account: StrategyAccount) -> None:
     """The loss, whole and in parts."""
     rows = [_row("in everything", account.whole)]
     rows += [_row(f"in {attribute} alone", stated) for attribute, stated in account.by_attribute.items()]
@@ -70,11 +70,11 @@ def _costs(account: Account) -> None:
     table(columns, rows, title="What is promised (epsilon by Canonne, Kamath and Steinke is the one to quote)")
 
 
-def _row(what: str, stated: Stated) -> Sequence[str]:
+def _row(what: str, stated: StrategyLoss) -> Sequence[str]:
     return [what, fraction_up(stated.rho), *(up(stated.epsilon[way], 4) for way in WAYS)]
 
 
-def _variances(account: Account) -> None:
+def _variances(account: StrategyAccount) -> None:
     """The variance of a noisy count, a row for each query and a column for each level."""
     variance = account.as_dict()["variance"]
     fullest = max(account.strategy.levels, key=lambda level: len(level.queries))

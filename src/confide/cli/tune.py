@@ -17,14 +17,14 @@ from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS
 from confide.mechanisms.safetab.tuning import (
-    Answer,
-    Comparison,
+    AccountingComparison,
+    BudgetRule,
     LevelAnswer,
     LevelQuestion,
-    Question,
-    Rule,
+    TuningAnswer,
+    TuningQuestion,
     compare,
-    production_question,
+    production_tuning,
     question_of,
     tune,
 )
@@ -46,7 +46,7 @@ NEIGHBOURS = {
 }
 
 
-def show_answer(answer: Answer) -> None:
+def show_answer(answer: TuningAnswer) -> None:
     """What each level buys, where tables begin to be worth it, what suppression does, and what all of it costs."""
     question, alike = answer.question, _alike(answer.levels)
     noise = "discrete Gaussian" if question.definition is Definition.ZCDP else "two-sided geometric"
@@ -60,7 +60,7 @@ def show_answer(answer: Answer) -> None:
     _show_totals(answer)
 
 
-def _show_levels(question: Question, alike: dict[str, LevelAnswer]) -> None:
+def _show_levels(question: TuningQuestion, alike: dict[str, LevelAnswer]) -> None:
     rows = []
     for title, level in alike.items():
         target, floor = level.asked.target, floor_margin(level.stage_2)
@@ -81,7 +81,7 @@ def _show_levels(question: Question, alike: dict[str, LevelAnswer]) -> None:
     out.print()
 
 
-def _show_sizes(question: Question, alike: dict[str, LevelAnswer]) -> None:
+def _show_sizes(question: TuningQuestion, alike: dict[str, LevelAnswer]) -> None:
     rows = [(title, *(f"{size['cell']:,}" for size in level.sizes().values())) for title, level in alike.items()]
     columns = ["level", "total ", *(f"sex by {grid.ages} ages " for grid in GRIDS)]
     wanted = _percent(float(question.relative_error))
@@ -89,7 +89,7 @@ def _show_sizes(question: Question, alike: dict[str, LevelAnswer]) -> None:
     out.print()
 
 
-def _show_groups(question: Question, alike: dict[str, LevelAnswer]) -> None:
+def _show_groups(question: TuningQuestion, alike: dict[str, LevelAnswer]) -> None:
     small = {title: level for title, level in alike.items() if not level.asked.is_large}
     if not small or not question.zero_suppression or not question.sizes:
         return
@@ -109,7 +109,7 @@ def _show_groups(question: Question, alike: dict[str, LevelAnswer]) -> None:
     out.print()
 
 
-def _show_totals(answer: Answer) -> None:
+def _show_totals(answer: TuningAnswer) -> None:
     question = answer.question
     named = {"all": answer.totals()} if len(answer.passes) == 1 else {}
     if not named:
@@ -124,7 +124,7 @@ def _show_totals(answer: Answer) -> None:
     table(["what is compared", f"{question.unit} ", *epsilon], rows, title="The cost of all levels together")
 
 
-def show_comparison(rows: Iterable[Comparison], question: Question) -> None:
+def show_comparison(rows: Iterable[AccountingComparison], question: TuningQuestion) -> None:
     """Gaussian and geometric noise at the same margins."""
     shown = [
         (
@@ -141,7 +141,7 @@ def show_comparison(rows: Iterable[Comparison], question: Question) -> None:
     table(columns, shown, title=f"Epsilon at delta {float(question.delta):g} for the same noise margins")
 
 
-def draw(answer: Answer, folder: Path) -> list[Path]:
+def draw(answer: TuningAnswer, folder: Path) -> list[Path]:
     """The three pictures as SVG files; those of suppression only if there is any."""
     pictures: dict[str, Callable[[], Chart]] = {
         "margin-by-budget.svg": lambda: chart("tune-margin-by-budget", by_budget(answer), unit=answer.question.unit)
@@ -236,8 +236,8 @@ def safetab(
     size: Annotated[list[int] | None, typer.Option(help="A size of a group to look at; repeatable.")] = None,
     delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
     rule: Annotated[
-        Rule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
-    ] = Rule.formula,
+        BudgetRule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
+    ] = BudgetRule.formula,
     decimals: Annotated[int, typer.Option(help="Decimals of a budget that is found.")] = 3,
     puerto_rico: Annotated[bool, typer.Option("--puerto-rico", help="The Puerto Rico levels of 2020 as well.")] = False,
     comparison: Annotated[
@@ -255,7 +255,7 @@ def safetab(
     if settings is None:
         kind = _definition(definition or "zcdp")
         by = "target" if from_targets or kind is Definition.PURE else "budget"
-        begin = production_question(puerto_rico=puerto_rico, by=by)
+        begin = production_tuning(puerto_rico=puerto_rico, by=by)
     else:
         begin = question_of(settings_of(settings))
         kind = begin.definition if definition is None else _definition(definition)

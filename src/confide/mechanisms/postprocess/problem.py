@@ -1,4 +1,4 @@
-"""From a spec for post-processing to its question: strategy, measurements, and the spine and frame that they tell."""
+"""From a spec for post-processing to its problem: strategy, measurements, and the spine and frame that they tell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from confide.mechanisms.topdown.measurements.reading import (
     root_total,
 )
 from confide.mechanisms.topdown.output.settings import prepare_output
-from confide.mechanisms.topdown.problem import Integers, Question
+from confide.mechanisms.topdown.problem import Integers, TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -130,7 +130,7 @@ class PostprocessSpec(TopDownSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredQuestion(Question):
+class PostprocessProblem(TopDownProblem):
     """Everything that a release from measurements depends on."""
 
     folder: MeasurementFolder
@@ -147,8 +147,8 @@ class MeasuredQuestion(Question):
     """Where the spec names them."""
 
 
-def prepare_measured(loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
-    """The question of a spec. Raises with all findings of a stage."""
+def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
+    """The problem of a spec. Raises with all findings of a stage."""
     spec = loaded.spec
     assert isinstance(spec, PostprocessSpec)
     place = loaded.place("data", "measurements")
@@ -172,7 +172,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
         total = root_total(strategy, totals, columns, strategy.level_names[0])
     except (pa.ArrowException, KeyError) as error:
         raise InputError(_unreadable(place, error)) from None
-    return MeasuredQuestion(
+    return PostprocessProblem(
         spec,
         strategy,
         frame,

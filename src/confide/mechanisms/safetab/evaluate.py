@@ -29,10 +29,17 @@ from confide.mechanisms.safetab.output.reading import (
     read_table,
     region_of,
 )
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
-from confide.mechanisms.safetab.tallies import SIZES, Class, Curve, Errors, Evaluation, LevelTally
+from confide.mechanisms.safetab.tallies import (
+    SIZES,
+    Errors,
+    GroupSizeClass,
+    LevelTally,
+    SafeTabEvaluation,
+    SuppressionCurve,
+)
 from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
@@ -59,7 +66,7 @@ _NEGLIGIBLE = 50.0
 """The same for sums of draws, of which only the mean of the absolute value is asked."""
 
 
-class Spread:
+class NoiseMass:
     """A law as an array of probabilities for the values from −reach to reach."""
 
     def __init__(self, law: NoiseDistribution):
@@ -120,7 +127,7 @@ class LevelTheory:
     def __init__(self, level: GroupLevel, *, clamped: bool):
         self._level = level
         self._clamped = clamped
-        self._first, self._second, self._total = (Spread(law) for law in (level.first, level.second, level.total))
+        self._first, self._second, self._total = (NoiseMass(law) for law in (level.first, level.second, level.total))
 
     def chances(self, sizes: Integers) -> Numbers:
         """For each size the probabilities of the four statistics levels, one row for each size."""
@@ -165,23 +172,23 @@ _CELLS = np.array(CELLS_OF_LEVEL)
 
 
 def evaluate(
-    question: SafeTabQuestion, workspace: Workspace, advance: Callable[[int], None]
-) -> Confidential[Evaluation]:
+    problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None]
+) -> Confidential[SafeTabEvaluation]:
     """A sealed release against the truth. The result tells of the truth and stays with the curator."""
-    margins = question.spec.output.noise_margin is not None
+    margins = problem.spec.output.noise_margin is not None
     manifest = read_manifest(workspace.release)
-    left_out = question.spec.output.tabulation_suppression
+    left_out = problem.spec.output.tabulation_suppression
     opened = {name: open_table(workspace.release, manifest, name, margins=margins) for name in TABLES}
     tables = {name: read_table(name, each, margins=margins, left_out=left_out) for name, each in opened.items()}
-    shared = {kind for areas in question.coterminous for kind, _ in areas}
+    shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
-    for level in question.levels:
-        own = level.settings.region_type not in shared and not question.spec.output.tabulation_suppression
-        expected = LevelTheory(level, clamped=not question.settings.negative_counts)
-        tallies.append(_Level(question, level, workspace, tables, expected).tally())
+    for level in problem.levels:
+        own = level.settings.region_type not in shared and not problem.spec.output.tabulation_suppression
+        expected = LevelTheory(level, clamped=not problem.settings.negative_counts)
+        tallies.append(_Level(problem, level, workspace, tables, expected).tally())
         theory.append(own)
         advance(1)
-    return Confidential(Evaluation(question.levels, tallies, theory))
+    return Confidential(SafeTabEvaluation(problem.levels, tallies, theory))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +230,7 @@ class _Level:
 
     def __init__(
         self,
-        question: SafeTabQuestion,
+        problem: SafeTabProblem,
         level: GroupLevel,
         workspace: Workspace,
         tables: dict[str, TableForPeople],
@@ -231,29 +238,29 @@ class _Level:
     ):
         self._level = level
         self._theory = theory
-        self._left_out = question.spec.output.tabulation_suppression
+        self._left_out = problem.spec.output.tabulation_suppression
         self._truth = _Truth.read(workspace, level)
         self._occupied, self._sizes = self._truth.sizes()
-        self._numbers = _Numbers(question, level)
+        self._numbers = _Numbers(problem, level)
         rows, self._released = self._numbers.of(tables[TOTAL_TABLE])
         self._totals, self._chosen = tables[TOTAL_TABLE].total[rows], tables[TOTAL_TABLE].level[rows]
         self._tables = tables
 
     def tally(self) -> LevelTally:
         true, total_only = self._size_of(self._released), self._is_total_only(self._released)
-        classes: dict[tuple[bool, int], Class] = {}
+        classes: dict[tuple[bool, int], GroupSizeClass] = {}
         for kind in (False, True):
             if (self._level.total_only == kind).any():
                 classes |= {(kind, size): each for size, each in self._classes(kind).items()}
         for number in range(len(CELLS_OF_LEVEL)):
             for key, errors in self._errors(number, true, total_only).items():
                 empty = [Errors()] * len(CELLS_OF_LEVEL)
-                classes[key] += Class(errors=(*empty[:number], errors, *empty[number + 1 :]))
+                classes[key] += GroupSizeClass(errors=(*empty[:number], errors, *empty[number + 1 :]))
         return LevelTally(
             classes, Errors.of(self._totals - true), int(true.sum()), self._noise_alone(total_only), self._curve()
         )
 
-    def _classes(self, total_only: bool) -> dict[int, Class]:
+    def _classes(self, total_only: bool) -> dict[int, GroupSizeClass]:
         """Groups of one kind by size: which table they got, what was suppressed, and what theory says of that."""
         sizes, groups = self._by_size(total_only)
         at = np.flatnonzero(self._is_total_only(self._released) == total_only)
@@ -267,11 +274,11 @@ class _Level:
             expected, out = self._theory.chances(sizes), self._theory.suppressed(sizes)
             expected[:, 0] -= out
         mean, variance = self._theory.bias(sizes, total_only=total_only)
-        result: dict[int, Class] = {}
+        result: dict[int, GroupSizeClass] = {}
         for size in np.unique(bin_of(SIZES, sizes)).tolist():
             of = bin_of(SIZES, sizes) == size
             number = int(groups[of].sum())
-            result[size] = Class(
+            result[size] = GroupSizeClass(
                 number,
                 chosen[of].sum(axis=0),
                 number - int(chosen[of].sum()),
@@ -324,7 +331,7 @@ class _Level:
             )
         return alone
 
-    def _curve(self) -> Curve | None:
+    def _curve(self) -> SuppressionCurve | None:
         """Suppression by size, up to twice the number up to which totals are suppressed."""
         limit = self._level.suppressed_up_to
         if limit is None or limit <= 0:
@@ -335,7 +342,7 @@ class _Level:
         there, of_size = np.zeros(end, np.int64), sizes < end
         there[sizes[of_size]] = groups[of_size]
         shown = np.bincount(released[released < end], minlength=end)
-        return Curve(there, there - shown, self._theory.suppressed(np.arange(end)))
+        return SuppressionCurve(there, there - shown, self._theory.suppressed(np.arange(end)))
 
     def _size_of(self, groups: Integers) -> Integers:
         place = find(self._occupied, groups)
@@ -349,11 +356,11 @@ class _Level:
 class _Numbers:
     """From groups as files name them to their numbers in a level."""
 
-    def __init__(self, question: SafeTabQuestion, level: GroupLevel):
+    def __init__(self, problem: SafeTabProblem, level: GroupLevel):
         self._region = REGION_TYPES.index(level.settings.region_type)
-        self._areas = np.array([int(area) for area in question.regions.areas[level.settings.region_type]], np.int64)
+        self._areas = np.array([int(area) for area in problem.regions.areas[level.settings.region_type]], np.int64)
         self._position = np.full(CODES, -1, np.int64)
-        codes = [int(question.lists.iterations[number].code) for number in level.iterations]
+        codes = [int(problem.lists.iterations[number].code) for number in level.iterations]
         self._position[codes] = np.arange(len(codes))
 
     def of(self, table: TableForPeople) -> tuple[Integers, Integers]:

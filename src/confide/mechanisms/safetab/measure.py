@@ -34,7 +34,7 @@ from confide.releases.mechanism import NoiseSource
 
 
 @dataclass(frozen=True, eq=False)
-class Occupied:
+class OccupiedGroups:
     """Groups in ascending order; those of group i have the counts ``n[starts[i] : starts[i + 1]]`` in the cells of sex
     by 23 ages that ``cell`` gives. A table of cells is made only for groups that get one: most have a few persons."""
 
@@ -57,14 +57,14 @@ class Occupied:
         totals: Integers = np.diff(until[self.starts])
         return totals
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Occupied:
+    def take(self, chosen: npt.NDArray[np.bool_]) -> OccupiedGroups:
         """Some of the groups."""
         if chosen.all():
             return self
         lengths = np.diff(self.starts)
         rows = np.repeat(chosen, lengths)
         starts = np.concatenate([[0], np.cumsum(lengths[chosen])])
-        return Occupied(self.groups[chosen], starts, self.cell[rows], self.n[rows])
+        return OccupiedGroups(self.groups[chosen], starts, self.cell[rows], self.n[rows])
 
     def cells_of(self, groups: Integers, grid: Grid) -> Integers:
         """The true counts in the cells of a grid, a row for each of ``groups``, whether anybody is in it or not."""
@@ -101,7 +101,7 @@ class MeasureGroups:
 
     def __call__(self, part: int, rows: pa.Table) -> pa.Table:
         level = self.level
-        occupied = Occupied.read(rows)
+        occupied = OccupiedGroups.read(rows)
         first = part * len(level.iterations)
         last = min(part + level.areas_per_part, level.areas) * len(level.iterations)
         total_only = level.total_only[occupied.groups % len(level.iterations)]
@@ -128,7 +128,7 @@ class MeasureGroups:
             totals += noise_at(self.level.total, self.streams[TOTAL_ONLY], universe)
         return _rows(universe, 0, np.zeros_like(universe), totals)
 
-    def _stages(self, groups: Integers, totals: Integers, occupied: Occupied) -> list[pa.Table]:
+    def _stages(self, groups: Integers, totals: Integers, occupied: OccupiedGroups) -> list[pa.Table]:
         """Both stages for ``groups`` with true ``totals``; ``occupied`` are those with anybody."""
         noisy = totals + noise_at(self.level.first, self.streams[CHOICE], groups)
         chosen = np.searchsorted(np.array(self.level.settings.thresholds), noisy, side="right")
@@ -145,7 +145,7 @@ class MeasureGroups:
             groups, counts = groups[shown], counts[shown]
         return _rows(groups, 0, np.zeros_like(groups), counts)
 
-    def _grid(self, number: int, groups: Integers, occupied: Occupied) -> list[pa.Table]:
+    def _grid(self, number: int, groups: Integers, occupied: OccupiedGroups) -> list[pa.Table]:
         """Statistics levels 1 to 3: every cell of the grid, zeros included."""
         grid = GRIDS[number - 1]
         pieces = []
@@ -157,7 +157,7 @@ class MeasureGroups:
             pieces.append(_rows(np.repeat(some, grid.cells), number, np.tile(np.arange(grid.cells), len(some)), noisy))
         return pieces
 
-    def _sparse(self, part: int, first: int, last: int, occupied: Occupied) -> list[pa.Table]:
+    def _sparse(self, part: int, first: int, last: int, occupied: OccupiedGroups) -> list[pa.Table]:
         """Groups with anybody in them one by one; of the empty ones only those that are published."""
         pieces = self._stages(occupied.groups, occupied.totals, occupied)
         found = draw_survivors(empty_rule(self.level), self.empty[part], last - first - len(occupied.groups))

@@ -26,7 +26,7 @@ from confide.mechanisms.safetab.problem import (
     TABLE,
     TOTAL_ONLY,
     GroupLevel,
-    SafeTabQuestion,
+    SafeTabProblem,
     check_persons_of,
     plan_safetab,
     prepare,
@@ -49,7 +49,7 @@ BYTES_PER_BLOCK = 400
 """Generous guesses of what a run takes on the disk."""
 
 
-class SafeTab(Mechanism[SafeTabQuestion]):
+class SafeTab(Mechanism[SafeTabProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "safetab"
@@ -58,26 +58,26 @@ class SafeTab(Mechanism[SafeTabQuestion]):
     keyed = True
     on_spark = True
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
         return prepare(loaded, engine)
 
-    def plan(self, problem: SafeTabQuestion) -> Plan:
+    def plan(self, problem: SafeTabProblem) -> Plan:
         return plan_safetab(self.name, problem)
 
-    def bytes_needed(self, problem: SafeTabQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: SafeTabProblem, plan: Plan) -> int:  # noqa: ARG002
         groups = sum(level.groups for level in problem.levels)
         return groups * BYTES_PER_GROUP + int(problem.regions.blocks.num_rows) * BYTES_PER_BLOCK
 
-    def fingerprint(self, problem: SafeTabQuestion) -> str:
+    def fingerprint(self, problem: SafeTabProblem) -> str:
         return records_fingerprint(problem.records.path)
 
-    def check(self, problem: SafeTabQuestion, job: Job) -> list[Finding]:
+    def check(self, problem: SafeTabProblem, job: Job) -> list[Finding]:
         return check_persons_of(problem, job)
 
-    def count(self, problem: SafeTabQuestion, job: Job) -> None:
+    def count(self, problem: SafeTabProblem, job: Job) -> None:
         tabulate(problem, job)
 
-    def measure(self, problem: SafeTabQuestion, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: SafeTabProblem, job: Job, noise: NoiseSource | None) -> None:
         assert noise is not None
         job.plan.check_measured(
             (level.settings.region_type, query_key(level, query))
@@ -95,7 +95,7 @@ class SafeTab(Mechanism[SafeTabQuestion]):
                     advance=advance,
                 )
 
-    def publish(self, problem: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job, release)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:

@@ -26,7 +26,7 @@ from confide.mechanisms.safetab.settings import (
     STATES,
     US_REGIONS,
     LevelSettings,
-    Settings,
+    SafeTabSettings,
 )
 from confide.privacy import Definition
 
@@ -233,7 +233,7 @@ REQUIRED = (
 class OfficialConfig:
     """A ``config.json`` that was read."""
 
-    settings: Settings
+    settings: SafeTabSettings
     infinite: bool
     """Whether a budget is infinite: the counts are then published without noise, and are not for release."""
     warnings: tuple[Finding, ...]
@@ -272,7 +272,7 @@ def read_config(path: Path) -> OfficialConfig:
     errors = [finding for finding in reader.findings if finding.severity == "error"]
     if errors:
         raise InputError(reader.findings)
-    settings = Settings(
+    settings = SafeTabSettings(
         definition=definition,
         levels=tuple(levels),
         stage_1_fraction=fraction,

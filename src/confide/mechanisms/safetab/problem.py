@@ -23,7 +23,7 @@ from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, stability
 from confide.mechanisms.safetab.records import check_persons
 from confide.mechanisms.safetab.regions import CoterminousSet, Regions, coterminous_from_file, read_regions
-from confide.mechanisms.safetab.settings import AGE_23, ITERATION_LEVELS, LevelSettings, Settings
+from confide.mechanisms.safetab.settings import AGE_23, ITERATION_LEVELS, LevelSettings, SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec
 from confide.noise import SPARSE_LAYOUT, NoiseDistribution, TwoStageRule, fits_table
 from confide.privacy import Neighbours, budget_of, calibrate
@@ -86,11 +86,11 @@ class GroupLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class SafeTabQuestion:
+class SafeTabProblem:
     """A spec with everything public that it refers to."""
 
     spec: SafeTabSpec
-    settings: Settings
+    settings: SafeTabSettings
     lists: CodeLists
     regions: Regions
     records: Source
@@ -99,7 +99,9 @@ class SafeTabQuestion:
     """Sets of areas that get the same figures, if that was asked for."""
 
 
-def group_level(level: LevelSettings, settings: Settings, lists: CodeLists, regions: Regions) -> GroupLevel | None:
+def group_level(
+    level: LevelSettings, settings: SafeTabSettings, lists: CodeLists, regions: Regions
+) -> GroupLevel | None:
     """The universe and the noise of a level; None if it has no area or no iteration: nothing is then measured."""
     iterations = lists.kept(level.iteration_level, large=level.is_large)
     areas = len(regions.areas[level.region_type])
@@ -121,19 +123,19 @@ def group_level(level: LevelSettings, settings: Settings, lists: CodeLists, regi
     )
 
 
-def _law(settings: Settings, budget: Fraction, degree: int) -> NoiseDistribution:
+def _law(settings: SafeTabSettings, budget: Fraction, degree: int) -> NoiseDistribution:
     """The noise of one group: each gets the same part of the budget, and a record is in at most ``degree`` groups."""
     return calibrate(budget_of(settings.definition, budget / degree), Neighbours.ADD_REMOVE)
 
 
-# From a spec to its question: code lists, geography and universe, with every problem of them at once.
+# From a spec to its problem: code lists, geography and universe, with every problem of them at once.
 
 
 DERIVED = "derived"
 T = TypeVar("T")
 
 
-def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
+def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SafeTabSpec)
@@ -157,25 +159,25 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
             codes = None if lists is None else lists.codes
             findings += check_persons(engine, sources["records"], codes, None, settings)
         raise SpecError(findings)
-    return _question(loaded, settings, lists, regions, sources["records"], sets)
+    return _problem(loaded, settings, lists, regions, sources["records"], sets)
 
 
-def check_persons_of(question: SafeTabQuestion, job: Job) -> list[Finding]:
+def check_persons_of(problem: SafeTabProblem, job: Job) -> list[Finding]:
     """Every problem of the person records, and what is odd about the geography."""
     blocks = private_folder(job.workspace.scratch) / "known-blocks.parquet"
-    write_parquet(pa.table({"code": question.regions.blocks.column("code")}), blocks)
-    findings = check_persons(job.engine, question.records, question.lists.codes, blocks, question.settings)
-    return [*question.regions.warnings, *findings]
+    write_parquet(pa.table({"code": problem.regions.blocks.column("code")}), blocks)
+    findings = check_persons(job.engine, problem.records, problem.lists.codes, blocks, problem.settings)
+    return [*problem.regions.warnings, *findings]
 
 
-def _question(
+def _problem(
     loaded: LoadedSpec,
-    settings: Settings,
+    settings: SafeTabSettings,
     lists: CodeLists,
     regions: Regions,
     records: Source,
     sets: tuple[CoterminousSet, ...],
-) -> SafeTabQuestion:
+) -> SafeTabProblem:
     spec = loaded.spec
     assert isinstance(spec, SafeTabSpec)
     levels = [group_level(level, settings, lists, regions) for level in settings.levels]
@@ -189,7 +191,7 @@ def _question(
             expected="a level with areas in the geography and iterations in the code lists",
             remedy="correct the levels, the geography or the code lists",
         )
-    return SafeTabQuestion(spec, settings, lists, regions, records, present, sets)
+    return SafeTabProblem(spec, settings, lists, regions, records, present, sets)
 
 
 def _coterminous(loaded: LoadedSpec, spec: SafeTabSpec, regions: Regions) -> tuple[CoterminousSet, ...]:
@@ -262,32 +264,32 @@ def query_key(level: GroupLevel, query: str) -> str:
     return f"{ITERATION_LEVELS[level.settings.iteration_level]}: {query}"
 
 
-def plan_safetab(name: str, question: SafeTabQuestion) -> Plan:
+def plan_safetab(name: str, problem: SafeTabProblem) -> Plan:
     """Every measurement with its noise and its price."""
     measures: list[PlannedMeasurement] = []
     families: list[Family] = []
     paths: dict[bool, list[int]] = {}
-    for level in question.levels:
-        added, family = _level(level, question, len(measures))
+    for level in problem.levels:
+        added, family = _level(level, problem, len(measures))
         paths.setdefault(level.settings.of_puerto_rico, []).extend(range(len(measures), len(measures) + len(added)))
         measures += added
         families.append(family)
     return Plan(
         mechanism=name,
         neighbours=Neighbours.ADD_REMOVE,
-        definition=question.settings.definition,
+        definition=problem.settings.definition,
         measures=tuple(measures),
         spine=SPINES[next(iter(paths))] if len(paths) == 1 else (),
-        question=_facts(question),
+        question=_facts(problem),
         paths=tuple(tuple(path) for path in paths.values()) if len(paths) > 1 else (),
         families=tuple(families),
     )
 
 
-def _level(level: GroupLevel, question: SafeTabQuestion, number: int) -> tuple[list[PlannedMeasurement], Family]:
+def _level(level: GroupLevel, problem: SafeTabProblem, number: int) -> tuple[list[PlannedMeasurement], Family]:
     """The measurements of a level, the first of which gets ``number``, and how they share records."""
-    definition, region = question.settings.definition, level.settings.region_type
-    budget, first = level.settings.budget, question.settings.stage_1_fraction
+    definition, region = problem.settings.definition, level.settings.region_type
+    budget, first = level.settings.budget, problem.settings.stage_1_fraction
     adaptive, total_only = level.adaptive, level.groups - level.adaptive
     measures: list[PlannedMeasurement] = []
     members: list[tuple[int, ...]] = []
@@ -323,14 +325,14 @@ def _level(level: GroupLevel, question: SafeTabQuestion, number: int) -> tuple[l
     return measures, Family(level.stability, tuple(members), tuple(copies))
 
 
-def _facts(question: SafeTabQuestion) -> dict[str, Any]:
+def _facts(problem: SafeTabProblem) -> dict[str, Any]:
     """What else decides the output. All of it is public."""
-    settings, output = question.settings, question.spec.output
+    settings, output = problem.settings, problem.spec.output
     return {
         "record": "person",
         "attributes": {CODES: "race and ethnicity codes"},
-        "codes": question.lists.fingerprint,
-        "geography": question.regions.fingerprint,
+        "codes": problem.lists.fingerprint,
+        "geography": problem.regions.fingerprint,
         "states": list(settings.states),
         "puerto_rico": settings.puerto_rico,
         "max_race_codes": settings.max_race_codes,
@@ -338,11 +340,11 @@ def _facts(question: SafeTabQuestion) -> dict[str, Any]:
         "zero_suppression": str(settings.zero_suppression),
         "negative_counts": settings.negative_counts,
         "coterminous": [
-            [[kind, question.regions.areas[kind][number]] for kind, number in areas] for areas in question.coterminous
+            [[kind, problem.regions.areas[kind][number]] for kind, number in areas] for areas in problem.coterminous
         ],
         "tabulation_suppression": output.tabulation_suppression,
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
-        "levels": {level.name: _level_facts(level) for level in question.levels},
+        "levels": {level.name: _level_facts(level) for level in problem.levels},
     }
 
 

@@ -39,7 +39,7 @@ from confide.mechanisms.safetab.output.reading import (
     region_of,
 )
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
-from confide.mechanisms.safetab.output.verify import KINDS, Fits, Planned, read_planned
+from confide.mechanisms.safetab.output.verify import KINDS, Fits, PlannedLevel, read_planned
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_release import NOISE, release_title
@@ -313,7 +313,7 @@ def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) ->
     return np.array(left_out, np.int64), sources
 
 
-def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
+def _left(planned: list[PlannedLevel], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
     """For each kind and iteration code whether no figure of the release speaks against it."""
     shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
     fits = Fits(planned, shared, tables)
@@ -336,7 +336,7 @@ class GroupNoise:
     """For areas whose figures can be those of another one: the region types they can come from."""
 
     @classmethod
-    def of(cls, planned: list[Planned], left: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
+    def of(cls, planned: list[PlannedLevel], left: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
         """The widest noise of those that a group's figures can have."""
         total, cell = np.zeros((2, len(REGION_TYPES), CODES))
         for number, (iteration_level, total_only) in enumerate(KINDS):

@@ -17,7 +17,7 @@ from confide.mechanisms.safetab.settings import (
     REGION_TYPES,
     STATES,
     LevelSettings,
-    Settings,
+    SafeTabSettings,
 )
 from confide.privacy import Definition
 from confide.releases.spec import DataPart, ExactNumber, KeyPath, OneNumberPrivacy, OutputPart, Part, Problem, Spec
@@ -100,10 +100,10 @@ class SafeTabSpec(Spec):
     output: SafeTabOutput = SafeTabOutput()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SafeTabSettings:
         """The settings of the algorithm as plain values."""
         part = self.safetab
-        return Settings(
+        return SafeTabSettings(
             definition=Definition(self.privacy.definition),
             levels=tuple(
                 LevelSettings(
@@ -191,7 +191,9 @@ def _order(level: SafeTabLevel) -> tuple[int, int]:
     return REGION_TYPES.index(level.region), LEVEL_NUMBERS[level.iterations]
 
 
-def spec_text(settings: Settings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str) -> str:
+def spec_text(
+    settings: SafeTabSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
+) -> str:
     """The text of a spec of SafeTab-P.
 
     Args:

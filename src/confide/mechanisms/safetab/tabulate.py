@@ -24,7 +24,7 @@ from confide.engines.atomic_files import private_folder
 from confide.engines.expressions import identifier, literal
 from confide.engines.groups import write_parquet
 from confide.mechanisms.safetab.codes import iterations_of
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, RACE_COLUMNS, in_states, person_expressions
 from confide.mechanisms.safetab.regions import Regions, area_column
 from confide.releases.mechanism import Job
@@ -90,12 +90,12 @@ def counts_file(workspace: Workspace, level: GroupLevel) -> Path:
     return workspace.counts / f"{level.name}.parquet"
 
 
-def tabulate(question: SafeTabQuestion, job: Job) -> None:
+def tabulate(problem: SafeTabProblem, job: Job) -> None:
     """Counts the records for every level. What an earlier try has left whole is not counted again."""
     private_folder(job.workspace.counts)
-    missing = [level for level in question.levels if not counts_file(job.workspace, level).exists()]
-    with job.progress.stage("Counting records", 3 + len(question.levels)) as advance:
-        advance(len(question.levels) - len(missing))
+    missing = [level for level in problem.levels if not counts_file(job.workspace, level).exists()]
+    with job.progress.stage("Counting records", 3 + len(problem.levels)) as advance:
+        advance(len(problem.levels) - len(missing))
         if not missing:
             advance(3)
             return
@@ -103,14 +103,14 @@ def tabulate(question: SafeTabQuestion, job: Job) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         private_folder(folder)
         blocks, zones = folder / "blocks.parquet", folder / "zones.parquet"
-        write_zones(question.regions, blocks, zones)
+        write_zones(problem.regions, blocks, zones)
         persons, patterns, members = folder / "persons.parquet", folder / "patterns.parquet", folder / "members"
-        _read_persons(question, job.engine, blocks, persons)
+        _read_persons(problem, job.engine, blocks, persons)
         advance(1)
-        _find_patterns(question, job.engine, persons, patterns, members)
+        _find_patterns(problem, job.engine, persons, patterns, members)
         advance(1)
         groups = folder / "groups.parquet"
-        keys = key_expressions(question.settings.max_race_codes)
+        keys = key_expressions(problem.settings.max_race_codes)
         job.engine.write(_by_iteration(keys), groups, persons=persons, patterns=patterns, members=members)
         persons.unlink()
         advance(1)
@@ -142,31 +142,31 @@ def write_zones(regions: Regions, blocks: Path, zones: Path) -> None:
     write_parquet(pa.table({ZONE: np.arange(len(first), dtype=np.int32), **areas}), zones)
 
 
-def _read_persons(question: SafeTabQuestion, engine: Engine, blocks: Path, into: Path) -> None:
+def _read_persons(problem: SafeTabProblem, engine: Engine, blocks: Path, into: Path) -> None:
     """The one scan of the records: of each person the zone, the cell and the codes, packed into numbers."""
-    expressions = person_expressions(engine, question.records)
-    keys = key_expressions(question.settings.max_race_codes, expressions)
+    expressions = person_expressions(engine, problem.records)
+    keys = key_expressions(problem.settings.max_race_codes, expressions)
     selected = ", ".join(f"{expression} AS {name}" for name, expression in keys.items())
     text = (
         f"SELECT blocks.zone AS zone, person.cell AS cell, {', '.join(f'person.{name} AS {name}' for name in keys)} "
         f"FROM (SELECT {expressions['code']} AS code, "
         f"CAST({expressions['cell']} AS SMALLINT) AS cell, {selected} "
-        f"FROM records WHERE {in_states(question.settings, question.records)}) AS person "
+        f"FROM records WHERE {in_states(problem.settings, problem.records)}) AS person "
         "JOIN blocks ON blocks.code = person.code"
     )
-    engine.write(text, into, records=question.records, blocks=blocks)
+    engine.write(text, into, records=problem.records, blocks=blocks)
 
 
-def _find_patterns(question: SafeTabQuestion, engine: Engine, persons: Path, patterns: Path, members: Path) -> None:
+def _find_patterns(problem: SafeTabProblem, engine: Engine, persons: Path, patterns: Path, members: Path) -> None:
     """Every combination of codes that occurs, numbered, and the iterations of each, in a folder of files."""
-    most = question.settings.max_race_codes
+    most = problem.settings.max_race_codes
     names = ", ".join(key_expressions(most))
     found = engine.sql(f"SELECT DISTINCT {names} FROM persons", persons=persons).reveal("to find iterations of codes")
     numbers = np.arange(found.num_rows, dtype=np.int32)
     write_parquet(found.append_column("pattern", pa.array(numbers)), patterns)
     private_folder(members)
     for begin in range(0, max(found.num_rows, 1), PATTERNS_AT_ONCE):
-        some = iterations_of(question.lists, unpack(found.slice(begin, PATTERNS_AT_ONCE), most), most)
+        some = iterations_of(problem.lists, unpack(found.slice(begin, PATTERNS_AT_ONCE), most), most)
         pattern, iteration = (some.column(name).to_numpy() for name in ("pattern", "iteration"))
         columns = {"pattern": (pattern + begin).astype(np.int32), "iteration": iteration.astype(np.int32)}
         write_parquet(pa.table(columns), members / f"{begin:012d}.parquet")

@@ -2,7 +2,8 @@
 
 * an :class:`Invariant` is published without noise: the answer to a query on the records, or counts of the frame, or
   both, when the frame already tells the answer;
-* a :class:`Bound` ties the count of a group to a count of the frame: at least, or at most, so many records per unit;
+* a :class:`FrameBound` ties the count of a group to a count of the frame: at least, or at most, so many records per
+  unit;
 * a :class:`StructuralZero` is a combination of levels that no record can have.
 
 All hold in every block and, added up, in every unit above; an invariant holds from its own level upwards. Bounds and
@@ -57,7 +58,7 @@ class Invariant:
 
 
 @dataclass(frozen=True)
-class Bound:
+class FrameBound:
     """For the groups of a variable: a count of at least, or at most, ``per_unit`` times a column of the block table."""
 
     name: str
@@ -103,7 +104,7 @@ class Constraints:
     """All constraints of a strategy."""
 
     invariants: tuple[Invariant, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[FrameBound, ...] = ()
     zeros: tuple[StructuralZero, ...] = ()
 
     @property

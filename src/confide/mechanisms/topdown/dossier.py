@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
-from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, Comparison, Evaluation, evaluate
+from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvaluation, TruthComparison, evaluate
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
 from confide.report.charts import VERY_FEW
@@ -208,8 +208,8 @@ def evaluate_topdown(asked: Evaluating) -> Evaluated:
     for run in asked.runs:
         require_sealed(run.workspace)
     outlines = _geometry(asked)
-    comparison = Comparison(asked.question)
-    evaluations: list[Evaluation] = []
+    comparison = TruthComparison(asked.question)
+    evaluations: list[TopDownEvaluation] = []
     steps = len(comparison.geographies) * len(asked.runs)
     with asked.progress.stage("Comparing with the truth", steps) as advance:
         for run in asked.runs:
@@ -244,7 +244,7 @@ def _geometry(asked: Evaluating) -> dict[str, Geometry]:
     return {name: read_geometry(Path(file), name, known[name]) for name, file in asked.geometry.items()}
 
 
-def _maps(outlines: dict[str, Geometry], evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+def _maps(outlines: dict[str, Geometry], evaluations: Sequence[TopDownEvaluation]) -> list[dict[str, Any]]:
     """A map for each geometry: the signed error of the total in per cent, as a mean over keys."""
     drawn = []
     for name, geometry in outlines.items() if charts.available() else ():

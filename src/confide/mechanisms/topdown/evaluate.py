@@ -31,10 +31,10 @@ from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.characteristics import (
     ALL_CELLS,
     MOST_SHOWN,
-    Accuracy,
+    AreaAccuracy,
     Characteristic,
-    Geography,
-    Measures,
+    EvaluationGeography,
+    EvaluationMeasures,
     accuracy,
     characteristics,
     geographies,
@@ -43,7 +43,7 @@ from confide.mechanisms.topdown.characteristics import (
 )
 from confide.mechanisms.topdown.constraints import invariant_level, known_together
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import DETAILED, LevelStrategy, law_of
 from confide.releases.evaluate import no_truth, require_sealed
@@ -87,37 +87,37 @@ SMALLEST = 1e-12
 """Stands for the variance of noise that is always zero."""
 
 
-class Theory:
+class NoiseTheory:
     """The noise-only variances of one plan."""
 
-    def __init__(self, question: Question):
-        self._question = question
-        self._scales = [_scales(asked, level) for asked, level in question.levels()]
-        strategy = question.strategy
+    def __init__(self, problem: TopDownProblem):
+        self._problem = problem
+        self._scales = [_scales(asked, level) for asked, level in problem.levels()]
+        strategy = problem.strategy
         names = list(strategy.level_names)
         told = any(i.query == "total" and i.frame for i in strategy.constraints.invariants)
         lowest = invariant_level(strategy)
         last = len(names) if told else 0 if lowest is None else names.index(lowest) + 1
         self._known = [position < last for position in range(len(names))]
-        split = not told and lowest is not None and question.spine.split is not None and last > 1
-        self._together = known_together(strategy, question.spine.levels[last - 1]) if split else None
+        split = not told and lowest is not None and problem.spine.split is not None and last > 1
+        self._together = known_together(strategy, problem.spine.levels[last - 1]) if split else None
 
     def contributions(self, unit_of_row: NDArray[np.int64], units: int, *, total: bool) -> Floats:
         """k of each unit of a partition of the frame's rows: units x levels."""
         together = None
         if total and self._together is not None:
             together = (self._known.index(False) - 1 if False in self._known else len(self._known) - 1, self._together)
-        spine = self._question.spine
+        spine = self._problem.spine
         return contributions(spine, self._scales, unit_of_row[spine.rows], units, together)
 
     def variances(self, sets: NDArray[np.bool_]) -> Floats:
         """v of each characteristic on each level: characteristics x levels. ``sets`` is characteristics x cells, and
         the first is the total."""
         columns = []
-        for (asked, _), known in zip(self._question.levels(), self._known, strict=True):
-            v = within_unit(self._question, asked, sets, total_known=known)
+        for (asked, _), known in zip(self._problem.levels(), self._known, strict=True):
+            v = within_unit(self._problem, asked, sets, total_known=known)
             if known and self._together is not None:
-                v[:1] = within_unit(self._question, asked, sets[:1], total_known=False)
+                v[:1] = within_unit(self._problem, asked, sets[:1], total_known=False)
             columns.append(v)
         return np.stack(columns, axis=1)
 
@@ -159,22 +159,22 @@ def contributions(
     return result
 
 
-def within_unit(question: Question, asked: LevelStrategy, sets: NDArray[np.bool_], *, total_known: bool) -> Floats:
+def within_unit(problem: TopDownProblem, asked: LevelStrategy, sets: NDArray[np.bool_], *, total_known: bool) -> Floats:
     """v of each characteristic (a row of ``sets``) in a unit with the share of its level; NaN where not determined."""
     if not asked.share:
         return np.full(len(sets), np.nan)
     variances = {
-        query.name: max(law_of(question.strategy, asked, query).variance(), SMALLEST) for query in asked.queries
+        query.name: max(law_of(problem.strategy, asked, query).variance(), SMALLEST) for query in asked.queries
     }
     own_pass = asked.estimation.least_squares[0]
     alone = own_pass.queries == own_pass.constrain == ("total",) and "total" in variances
     of_total = variances.pop("total") if alone else None
-    possible = ~question.strategy.constraints.zero_cells(question.strategy.schema)
-    groups = {name: question.groups(name) for name in variances}
+    possible = ~problem.strategy.constraints.zero_cells(problem.strategy.schema)
+    groups = {name: problem.groups(name) for name in variances}
     covariance = _covariance(groups, variances, sets, possible)
     if covariance is None:
         if of_total is not None:
-            variances["total"], groups["total"] = of_total, question.groups("total")
+            variances["total"], groups["total"] = of_total, problem.groups("total")
         return _inverse_variance_means(groups, variances, sets, possible)
     own, with_total, total = covariance
     beside_total = own - with_total**2 / total
@@ -262,13 +262,13 @@ class AreaTotals:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class TopDownEvaluation:
     """Everything that one release says when it is held against the truth."""
 
     noun: str
-    geographies: tuple[Geography, ...]
+    geographies: tuple[EvaluationGeography, ...]
     characteristics: tuple[Characteristic, ...]
-    accuracy: tuple[Accuracy, ...]
+    accuracy: tuple[AreaAccuracy, ...]
     largest_group: tuple[LargestGroupShare, ...]
     totals: dict[str, AreaTotals]
 
@@ -306,16 +306,16 @@ class _Counts:
         return np.bincount(self.area[rows], counts[rows], minlength=self.areas).astype(np.int64)
 
 
-class Comparison:
-    """What is compared, and the noise alone: the same for every release of a question."""
+class TruthComparison:
+    """What is compared, and the noise alone: the same for every release of a problem."""
 
-    def __init__(self, question: Question):
-        self.question = question
-        self.geographies = geographies(question)
-        self.measures = measures_of(question.strategy.schema)
+    def __init__(self, problem: TopDownProblem):
+        self.problem = problem
+        self.geographies = geographies(problem)
+        self.measures = measures_of(problem.strategy.schema)
         also = (*self.measures.queries, *self.measures.largest_group)
-        self.characteristics = characteristics(question.strategy, also)
-        self._theory = Theory(question)
+        self.characteristics = characteristics(problem.strategy, also)
+        self._theory = NoiseTheory(problem)
 
     @cached_property
     def variances(self) -> dict[str, Floats]:
@@ -325,7 +325,7 @@ class Comparison:
         parts = np.split(stacked, np.cumsum([len(part) for part in sets])[:-1])
         return {one.name: part for one, part in zip(self.characteristics, parts, strict=True)}
 
-    def noise(self, geography: Geography) -> dict[bool, Floats]:
+    def noise(self, geography: EvaluationGeography) -> dict[bool, Floats]:
         """What each level adds to the variance of each unit: for the total, and for what is not the total."""
         return {
             total: self._theory.contributions(geography.unit_of_block, geography.units, total=total)
@@ -334,13 +334,13 @@ class Comparison:
 
 
 def evaluate(
-    comparison: Comparison,
+    comparison: TruthComparison,
     workspace: Workspace,
     engine: Engine,
     *,
     totals_of: Collection[str] = (),
     advance: Callable[[int], None] = lambda _: None,
-) -> Confidential[Evaluation]:
+) -> Confidential[TopDownEvaluation]:
     """Compares the released records with the true ones. The result tells of the truth and stays with the curator.
 
     ``totals_of`` names geographies whose totals are kept area by area. ``advance`` is called once for each geography.
@@ -352,8 +352,8 @@ def evaluate(
     measures, asked = comparison.measures, comparison.characteristics
     folder = private_folder(workspace.scratch / "evaluation")
     places = _write_places(comparison, folder)
-    pairs = _write_pairs(comparison.question, workspace, engine, histogram, folder)
-    rows: list[Accuracy] = []
+    pairs = _write_pairs(comparison.problem, workspace, engine, histogram, folder)
+    rows: list[AreaAccuracy] = []
     shares: list[LargestGroupShare] = []
     totals: dict[str, AreaTotals] = {}
     for number, geography in enumerate(comparison.geographies):
@@ -371,18 +371,20 @@ def evaluate(
         advance(1)
     shares.sort(key=lambda share: measures.largest_group.index(share.query))
     return Confidential(
-        Evaluation(measures.noun, tuple(comparison.geographies), tuple(asked), tuple(rows), tuple(shares), totals)
+        TopDownEvaluation(
+            measures.noun, tuple(comparison.geographies), tuple(asked), tuple(rows), tuple(shares), totals
+        )
     )
 
 
 def _look_at(
     asked: Characteristic,
-    geography: Geography,
+    geography: EvaluationGeography,
     counts: _Counts,
     population: Integers,
     variances: Floats,
     contributions: Floats,
-) -> tuple[list[Accuracy], LargestGroups]:
+) -> tuple[list[AreaAccuracy], LargestGroups]:
     """All cells of a query, as a whole and, if they are not many, each of them; and the largest groups."""
     parts, largest = [], LargestGroups(counts.areas)
     for label, variance, (truth, released) in zip(asked.labels, variances, counts.cells_of(asked), strict=True):
@@ -394,7 +396,7 @@ def _look_at(
 
 
 def _shares(
-    asked: Characteristic, geography: Geography, largest: LargestGroups, measures: Measures
+    asked: Characteristic, geography: EvaluationGeography, largest: LargestGroups, measures: EvaluationMeasures
 ) -> list[LargestGroupShare]:
     if asked.name not in measures.largest_group:
         return []
@@ -408,9 +410,9 @@ def _noise(contributions: Floats, variances: Floats) -> Floats:
     return result
 
 
-def _write_places(comparison: Comparison, folder: Path) -> Path:
+def _write_places(comparison: TruthComparison, folder: Path) -> Path:
     """Every block of the frame, with its unit in each geography."""
-    blocks = comparison.question.frame.spine.blocks
+    blocks = comparison.problem.frame.spine.blocks
     columns = {"code": pa.array(np.array(blocks.codes)[blocks.unit_of_block].tolist())}
     for number, geography in enumerate(comparison.geographies):
         columns[f"g{number}"] = pa.array(geography.unit_of_block, pa.int32())
@@ -420,10 +422,10 @@ def _write_places(comparison: Comparison, folder: Path) -> Path:
     return path
 
 
-def _write_pairs(question: Question, workspace: Workspace, engine: Engine, histogram: Path, folder: Path) -> Path:
+def _write_pairs(problem: TopDownProblem, workspace: Workspace, engine: Engine, histogram: Path, folder: Path) -> Path:
     """True and released counts by block and cell, where either is not zero."""
     source = _records(workspace)
-    block, strategy = question.spec.geography.block, question.strategy
+    block, strategy = problem.spec.geography.block, problem.strategy
     columns = column_expressions(engine, source, strategy.schema.attributes, block)
     keys = {"code": columns[block], "cell": cell_index(strategy.query(DETAILED), columns)}
     released = folder / "released.parquet"
@@ -457,7 +459,7 @@ def _records(workspace: Workspace) -> Source:
     )
 
 
-def _counts(engine: Engine, pairs: Path, places: Path, number: int, geography: Geography) -> _Counts:
+def _counts(engine: Engine, pairs: Path, places: Path, number: int, geography: EvaluationGeography) -> _Counts:
     text = (
         f"SELECT g{number} AS area, cell, CAST(sum(t) AS INTEGER) AS t, CAST(sum(r) AS INTEGER) AS r "
         f"FROM pairs JOIN places USING (place) WHERE g{number} >= 0 GROUP BY 1, 2"

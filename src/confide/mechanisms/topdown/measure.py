@@ -48,7 +48,7 @@ class Children:
 
 
 @dataclass(frozen=True, eq=False)
-class AskedQuery:
+class LevelQuery:
     """A query of one geolevel: its groups of histogram cells, its noise stream, and its law for each class of shares.
 
     ``laws[k]`` is the noise in units of share class k; None where such units are not measured.
@@ -61,21 +61,21 @@ class AskedQuery:
     laws: tuple[NoiseDistribution | None, ...]
 
 
-def measure(asked: Sequence[AskedQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
+def measure(asked: Sequence[LevelQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
     """The measurements of each parent's children. Groups of cells are numbered anew for what a parent keeps."""
     if not nodes:
         return []
-    together = _Together(nodes)
+    together = _PooledChildren(nodes)
     return list(zip(*(together.measure(query) for query in asked), strict=True))
 
 
-def spread(law: NoiseDistribution) -> float:
+def weighting_variance(law: NoiseDistribution) -> float:
     """What a measurement is weighted by: the variance of its noise. Below 1 the variance falls off a cliff, to nothing
     at all for very small parameters, and the parameter itself orders the measurements just as well."""
     return law.variance() if law.parameter >= 1 else float(law.parameter)
 
 
-class _Together:
+class _PooledChildren:
     """The children of many nodes, end to end."""
 
     def __init__(self, nodes: Sequence[Children]):
@@ -93,7 +93,7 @@ class _Together:
         self.cell = np.concatenate([rows.cell for rows in truth])
         self.count = np.concatenate([rows.count for rows in truth])
 
-    def measure(self, query: AskedQuery) -> list[MeasuredQuery]:
+    def measure(self, query: LevelQuery) -> list[MeasuredQuery]:
         """One query in all children. Its counts are laid out node by node, each as groups x children."""
         measured, local = np.unique(self.node_of_kept * query.cells + query.groups[self.kept], return_inverse=True)
         node, group = np.divmod(measured, query.cells)
@@ -113,7 +113,7 @@ class _Together:
             )
         ]
 
-    def _true_sums(self, query: AskedQuery, measured: Integers, start: Integers, size: int) -> Integers:
+    def _true_sums(self, query: LevelQuery, measured: Integers, start: Integers, size: int) -> Integers:
         """The true count of every measured group in every child."""
         wanted = self.node_of_row * query.cells + query.groups[self.cell]
         place = np.searchsorted(measured, wanted)
@@ -123,7 +123,7 @@ class _Together:
         np.add.at(values, start[place[read]] + self.position[read], self.count[read])
         return values
 
-    def _add_noise(self, query: AskedQuery, values: Integers, group: Integers, child: Integers) -> Floats:
+    def _add_noise(self, query: LevelQuery, values: Integers, group: Integers, child: Integers) -> Floats:
         """Noise onto ``values``, in place; returns the weight of every child, 0 where it is not measured."""
         weights = np.zeros(len(self.units))
         coordinates = group + self.units[child] * query.cells
@@ -133,13 +133,13 @@ class _Together:
             if law is None or not len(chosen):
                 continue
             values[chosen] += draw_at(law, query.stream, coordinates[chosen])
-            weights[self.share_class == number] = 1 / spread(law)
+            weights[self.share_class == number] = 1 / weighting_variance(law)
         # What was not measured stays true and must not go on.
         values[weights[child] == 0] = 0
         return weights
 
 
-def measure_fully(asked: Sequence[AskedQuery], units: Children) -> list[Integers]:
+def measure_fully(asked: Sequence[LevelQuery], units: Children) -> list[Integers]:
     """Every query in every cell of some measured units (units x cells): the full set, for publication.
 
     The stream and the coordinates are those of :func:`measure`, so whatever the estimate has looked at is here too, as

@@ -80,10 +80,11 @@ class NodeTally:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class EstimationNode:
     """One parent and its children (or the root: ``parent`` None and ``total`` given), on the cells ``kept``.
 
-    ``state_of_child`` and ``state_totals`` are for children that are parts of official units with an invariant total.
+    ``official_unit_of_child`` and ``official_totals`` are for children that are parts of official units with an
+    invariant total.
     """
 
     kept: Integers
@@ -92,11 +93,11 @@ class Node:
     limits: Mapping[str, Limits]
     children: int
     total: int | None = None
-    state_of_child: Integers | None = None
-    state_totals: Integers | None = None
+    official_unit_of_child: Integers | None = None
+    official_totals: Integers | None = None
 
 
-def estimate(node: Node, rules: NodeRules) -> tuple[Integers, NodeTally]:
+def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
     """Whole counts of the children, cells ``kept`` x children, and how they came about."""
     problem = _problem(node, rules)
     tally = NodeTally(nodes=1)
@@ -125,7 +126,7 @@ def _within(name: str, groups: Integers, answers: Floats, slack: float) -> Group
     return GroupBounds(f"{name}, as in an earlier pass", groups, answers - slack, answers + slack)
 
 
-def _problem(node: Node, rules: NodeRules) -> NodeProblem:
+def _problem(node: EstimationNode, rules: NodeRules) -> NodeProblem:
     allowed = np.repeat(~rules.zero[node.kept][:, None], node.children, axis=1)
     bounds = []
     for name, limits in node.limits.items():
@@ -134,13 +135,13 @@ def _problem(node: Node, rules: NodeRules) -> NodeProblem:
         lower, upper = limits.least.astype(np.float64), limits.largest.astype(np.float64)
         bounds.append(GroupBounds(f"limits of {name}", groups, lower, upper))
     sums: tuple[ChildSums, ...] = ()
-    if node.state_of_child is not None and node.state_totals is not None:
-        exact = node.state_totals.astype(np.float64)
-        sums = (ChildSums("invariant totals", node.state_of_child, exact, exact),)
+    if node.official_unit_of_child is not None and node.official_totals is not None:
+        exact = node.official_totals.astype(np.float64)
+        sums = (ChildSums("invariant totals", node.official_unit_of_child, exact, exact),)
     return NodeProblem(node.parent, allowed, (), tuple(bounds), sums, node.total)
 
 
-def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> RoundingProblem:
+def _rounding(node: EstimationNode, rules: NodeRules, allowed: Booleans, x: Floats) -> RoundingProblem:
     chain: list[Partition] = []
     cell_weight, cell_pass = 0, 0
     for number, names in enumerate(rules.rounding):
@@ -150,7 +151,7 @@ def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> Rou
             else:
                 chain.append(Partition(name, rules.groups[name][node.kept], number))
     partitions = _with_limits(node, rules, chain)
-    child_group, group_totals = node.state_of_child, node.state_totals
+    child_group, group_totals = node.official_unit_of_child, node.official_totals
     if node.total is not None:
         child_group, group_totals = np.zeros(1, np.int64), np.array([node.total])
     return RoundingProblem(
@@ -158,7 +159,7 @@ def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> Rou
     )
 
 
-def _with_limits(node: Node, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
+def _with_limits(node: EstimationNode, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
     """The rounding queries with the limits of those that have any; a limited query that is not among them is put in
     where it belongs from coarse to fine, and carries its limits alone."""
     known = dict(rules.groups) | dict(rules.limited)

@@ -1,4 +1,4 @@
-"""The question of a TopDown release: strategy, frame and spine, and the plan that follows from them.
+"""The problem of a TopDown release: strategy, frame and spine, and the plan that follows from them.
 
 Units of one level can have different shares of the budget (the one-child bypass), so a query is one measurement for
 each class of shares. A record lies on one path from the root to its block and takes part in the measurements of that
@@ -22,7 +22,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.constraints import Bound, check_invariant_level
+from confide.mechanisms.topdown.constraints import FrameBound, check_invariant_level
 from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
@@ -46,7 +46,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Question:
+class TopDownProblem:
     """Everything the release depends on but the records themselves."""
 
     spec: TopDownSpec
@@ -87,18 +87,18 @@ class Question:
         return [(self.strategy.level(level.name), level) for level in self.spine.levels]
 
 
-def plan_question(question: Question) -> Plan:
+def plan_problem(problem: TopDownProblem) -> Plan:
     """Every measurement of the release and its price."""
-    strategy = question.strategy
+    strategy = problem.strategy
     measures: list[PlannedMeasurement] = []
     numbers: dict[tuple[str, int], list[int]] = {}
-    for asked_level, level in question.levels():
+    for level_strategy, level in problem.levels():
         units = np.bincount(level.shares.index, minlength=len(level.shares.table))
         for share_class, share in enumerate(level.shares.table):
             numbers[level.name, share_class] = []
             if not share:
                 continue
-            for asked in asked_level.queries:
+            for asked in level_strategy.queries:
                 numbers[level.name, share_class].append(len(measures))
                 measures.append(
                     PlannedMeasurement(
@@ -106,29 +106,29 @@ def plan_question(question: Question) -> Plan:
                         asked.name,
                         int(units[share_class]),
                         asked.query.cells,
-                        law_of(strategy, asked_level, asked, share),
+                        law_of(strategy, level_strategy, asked, share),
                         ZCDP(strategy.budget * share * asked.share),
                         tuple(variable.attribute.name for variable in asked.query.variables),
                     )
                 )
     paths = tuple(
         tuple(number for name, share_class in kind for number in numbers[name, share_class])
-        for kind in _kinds_of_path(question.spine)
+        for kind in _kinds_of_path(problem.spine)
     )
-    spine = tuple(question.spine.names)
-    facts = facts_of(question)
+    spine = tuple(problem.spine.names)
+    facts = facts_of(problem)
     return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
 
 
-def facts_of(question: Question) -> dict[str, Any]:
+def facts_of(problem: TopDownProblem) -> dict[str, Any]:
     """What decides a release besides its measurements, and what a reader needs to check it."""
-    strategy = question.strategy
+    strategy = problem.strategy
     return {
         "strategy": strategy.as_dict(),
         "record": strategy.record,
-        "frame": question.frame.fingerprint,
-        "spine": question.spine.fingerprint(),
-        "spine_settings": question.spec.topdown.model_dump(exclude={"strategy", "root"}),
+        "frame": problem.frame.fingerprint,
+        "spine": problem.spine.fingerprint(),
+        "spine_settings": problem.spec.topdown.model_dump(exclude={"strategy", "root"}),
         "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
         "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
         "told": [
@@ -136,23 +136,23 @@ def facts_of(question: Question) -> dict[str, Any]:
             for invariant in strategy.constraints.invariants
             if invariant.frame and invariant.query is not None
         ],
-        "frame_columns": list(question.columns),
-        "levels": [level.name for level in question.frame.spine.levels],
-        "areas": [area.name for area in question.frame.spine.areas],
-        "output": question.output.as_dict(),
-        "measurements": question.spec.output.measurements,
+        "frame_columns": list(problem.columns),
+        "levels": [level.name for level in problem.frame.spine.levels],
+        "areas": [area.name for area in problem.frame.spine.areas],
+        "output": problem.output.as_dict(),
+        "measurements": problem.spec.output.measurements,
         "layout": {
-            "block": question.spec.geography.block,
-            "columns": question.spec.data.columns,
-            "block_columns": question.spec.data.block_columns,
-            "delimiter": question.spec.data.delimiter,
-            "counted": [part.model_dump() for part in question.spec.data.counted],
-            "presence": question.spec.data.presence,
+            "block": problem.spec.geography.block,
+            "columns": problem.spec.data.columns,
+            "block_columns": problem.spec.data.block_columns,
+            "delimiter": problem.spec.data.delimiter,
+            "counted": [part.model_dump() for part in problem.spec.data.counted],
+            "presence": problem.spec.data.presence,
         },
     }
 
 
-def _stated(bound: Bound) -> dict[str, Any]:
+def _stated(bound: FrameBound) -> dict[str, Any]:
     """A bound in codes and columns, as a reader of the release needs it."""
     groups = bound.variable.groups
     listed = [{"codes": list(groups[index].codes), "column": column} for index, column in sorted(bound.frame.items())]
@@ -188,14 +188,14 @@ def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
     ]
 
 
-# From a TopDown spec to its question: strategy, frame, spine. Every problem is a finding; no record is read.
+# From a TopDown spec to its problem: strategy, frame, spine. Every problem is a finding; no record is read.
 
 
 STATE, TRACT_GROUP, BLOCK_GROUP = "state", "tract_group", "block_group"
 
 
-def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
-    """The question of a spec. Raises with all findings of a stage."""
+def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
+    """The problem of a spec. Raises with all findings of a stage."""
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
     sources, findings = find_sources(loaded)
@@ -234,7 +234,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
         raise SpecError(findings)
     columns = {name: values[spine.rows] for name, values in counts.items()}
     output = prepare_output(loaded, strategy, frame.spine)
-    return Question(spec, strategy, frame, spine, columns, sources["records"], blocks.file, output)
+    return TopDownProblem(spec, strategy, frame, spine, columns, sources["records"], blocks.file, output)
 
 
 def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:

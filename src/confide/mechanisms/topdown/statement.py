@@ -44,7 +44,7 @@ _MOST_CELLS = 64
 
 
 @dataclass(frozen=True)
-class Translated:
+class InvariantTranslation:
     """The invariants of a plan in the language, and the names of those that it cannot express."""
 
     invariants: Invariants
@@ -97,7 +97,7 @@ def effective_privacy(plan: Plan, delta: Exact = DELTA) -> list[str]:
     ]
 
 
-def translate(plan: Plan) -> Translated:
+def translate(plan: Plan) -> InvariantTranslation:
     """The constraints of a plan in the language of invariants."""
     said = _Translator(plan)
     counts = tuple(said.counts())
@@ -107,7 +107,7 @@ def translate(plan: Plan) -> Translated:
     geography = tuple(level for level in plan.spine[1:] if level in used) or plan.spine[-1:]
     records = Records(str(plan.question["strategy"]["id"]), geography, said.attributes())
     names = tuple(str(item["name"]) for item in _constraints(plan).get("invariants", ()))
-    return Translated(Invariants(names, records, counts, bounds, never), tuple(dict.fromkeys(said.left_out)))
+    return InvariantTranslation(Invariants(names, records, counts, bounds, never), tuple(dict.fromkeys(said.left_out)))
 
 
 def _constraints(plan: Plan) -> Mapping[str, Any]:
@@ -128,12 +128,12 @@ class _Translator:
 
     def _named(self, name: str) -> Iterator[str]:
         """Every code of an attribute that a constraint names."""
-        question = self._plan.question
-        for bound in question.get("bounds", ()):
+        problem = self._plan.question
+        for bound in problem.get("bounds", ()):
             if bound["attribute"] == name:
                 yield from (str(code) for group in bound["groups"] for code in group["codes"])
         wheres = [zero["where"] for zero in self._constraints.get("zeros", ())]
-        wheres += [cell["where"] for item in question.get("told", ()) for cell in item["cells"]]
+        wheres += [cell["where"] for item in problem.get("told", ()) for cell in item["cells"]]
         yield from (str(code) for where in wheres for code in where.get(name, ()))
 
     def _size(self, name: str) -> int | None:
@@ -284,7 +284,7 @@ def _exchange(plan: Plan, answers: Mapping[str, Answer], delta: Exact) -> Iterat
     yield f"{text}."
 
 
-def _left_out(translated: Translated) -> Iterator[str]:
+def _left_out(translated: InvariantTranslation) -> Iterator[str]:
     if translated.left_out:
         names = ", ".join(translated.left_out)
         yield f"Not taken into account, as the plan does not say enough: {names}. What that changes is not known."

@@ -2,7 +2,7 @@
 
 A strategy is public and known before a record is read. Every geolevel has a share of the budget, every query of a level
 a share of the level's; both sum to one exactly. So a query with share q on a level with share s of a budget ρ costs
-ρ·s·q. ``strategy_file`` reads one from its file, ``accounting`` prices it. Settings of 2020: Abowd et al., The 2020
+ρ·s·q. ``strategy_file`` reads one from its file, ``account_of`` prices it. Settings of 2020: Abowd et al., The 2020
 Census Disclosure Avoidance System TopDown Algorithm, HDSR (2022), and the production certificates.
 """
 
@@ -285,7 +285,8 @@ def check_levels(strategy: Strategy, spine: Iterable[str]) -> list[Finding]:
 #
 # A changed record leaves one cell of a query and enters another: squared L2 sensitivity 2. Noise with σ² = 1/(ρ·s·q)
 # therefore costs ρ·s·q for a query with share q on a level with share s. The accountant adds up; the parts of the
-# promise (one attribute, a move within a unit) are those of ``runs.semantics``. Proof: ``docs/proofs/accounting.md``.
+# promise (one attribute, a move within a unit) are those of ``confide.releases.plan``. Proof:
+# ``docs/proofs/accounting.md``.
 
 
 DELTA = Fraction(1, 10**10)
@@ -293,7 +294,7 @@ DELTA = Fraction(1, 10**10)
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StrategyLoss:
     """A loss: exact, and as ε at a δ in three ways, each rounded up."""
 
     rho: Fraction
@@ -304,15 +305,15 @@ class Stated:
 
 
 @dataclass(frozen=True)
-class Account:
+class StrategyAccount:
     """What a strategy promises, and the noise that it takes."""
 
     strategy: Strategy
     delta: Fraction
-    whole: Stated
-    by_attribute: Mapping[str, Stated]
+    whole: StrategyLoss
+    by_attribute: Mapping[str, StrategyLoss]
     """For each attribute: if one record differs in it alone. A query of a recode looks at the attribute."""
-    by_move_within: Mapping[str, Stated]
+    by_move_within: Mapping[str, StrategyLoss]
     """For each level: if one record lies in another block of the same unit of the level."""
     measures: tuple[PlannedMeasurement, ...]
 
@@ -374,25 +375,25 @@ def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> t
     )
 
 
-def plan_of(strategy: Strategy, units: Mapping[str, int] | None = None, **question: Any) -> Plan:
-    """The plan of a release whose units all have the share of their level; ``question`` is what else decides it."""
-    asked = {"strategy": strategy.as_dict()} | question
+def plan_of(strategy: Strategy, units: Mapping[str, int] | None = None, **facts: Any) -> Plan:
+    """The plan of a release whose units all have the share of their level; ``facts`` are what else decides it."""
+    asked = {"strategy": strategy.as_dict()} | facts
     measures = measures_of(strategy, units)
     return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, asked)
 
 
-def account_of(strategy: Strategy, delta: Exact = DELTA) -> Account:
+def account_of(strategy: Strategy, delta: Exact = DELTA) -> StrategyAccount:
     """The account of a strategy at a δ, composed from its measurements."""
     chance = positive(delta, "delta")
     plan = plan_of(strategy)
 
-    def stated(loss: object) -> Stated:
+    def stated(loss: object) -> StrategyLoss:
         assert isinstance(loss, ZCDP)
-        return Stated(loss.rho, epsilons(loss.rho, chance))
+        return StrategyLoss(loss.rho, epsilons(loss.rho, chance))
 
     parts = loss_by_attribute(plan)
     names = (attribute.name for attribute in strategy.schema.attributes)
-    return Account(
+    return StrategyAccount(
         strategy,
         chance,
         stated(plan.loss),

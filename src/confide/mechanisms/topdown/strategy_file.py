@@ -20,7 +20,7 @@ from confide import documents
 from confide.documents import FOLDER, expected_in_words, load_schema, read_toml, shipped
 from confide.errors import ConfideError, Finding, ParameterError, Place, SpecError
 from confide.exact import Exact
-from confide.mechanisms.topdown.constraints import Bound, Constraints, Invariant, Side, StructuralZero
+from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
     DETAILED,
     Estimation,
@@ -41,7 +41,7 @@ from confide.releases.spec import PATTERNS_IN_WORDS, ExactNumber, KeyPath, Name,
 from confide.report.render import render
 from confide.schema import Query, Recode, Schema, parse_schema
 
-# The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``strategy_checks``.
+# The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``build``.
 #
 # ``[roots.NAME]`` is a table of shares, a column for each level and a row for each query; ``[derived.NAME]`` cuts a
 # root at a lower level. See ``docs/concepts/strategy.md``.
@@ -218,7 +218,7 @@ def _invariants(values: StrategyFile, notes: Notes) -> Iterator[Invariant]:
         yield Invariant(part.name, part.level, None if query is None else part.query, tuple(part.frame))
 
 
-def _bounds(values: StrategyFile, notes: Notes) -> Iterator[Bound]:
+def _bounds(values: StrategyFile, notes: Notes) -> Iterator[FrameBound]:
     for position, part in enumerate(values.bounds):
         at: KeyPath = ("bounds", position)
         variable = notes.schema.variables.get(part.variable)
@@ -231,7 +231,7 @@ def _bounds(values: StrategyFile, notes: Notes) -> Iterator[Bound]:
             what = f"{part.variable!r} has no group {key!r}"
             notes.wrong((*at, "frame", key), "unknown-group", what, key, keys)
         frame = {keys[key]: column for key, column in part.frame.items() if key in keys}
-        yield Bound(part.name, variable, Side(part.side), part.per_unit, frame)
+        yield FrameBound(part.name, variable, Side(part.side), part.per_unit, frame)
 
 
 def _zeros(values: StrategyFile, notes: Notes) -> Iterator[StructuralZero]:

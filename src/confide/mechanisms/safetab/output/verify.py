@@ -21,8 +21,8 @@ from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
     UNREADABLE,
-    Copies,
-    Rows,
+    GroupTableCopies,
+    GroupTableRows,
     TableForPeople,
     area_of,
     cells_of,
@@ -65,7 +65,7 @@ KINDS = tuple((level, total_only) for level in ITERATION_LEVELS for total_only i
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedLevel:
     """A population group level as the plan in the manifest describes it."""
 
     region: int
@@ -91,14 +91,14 @@ class Planned:
         return [margin_of_sum(law, cells, probability) for cells in sums]
 
 
-def read_planned(plan: Mapping[str, Any]) -> list[Planned]:
+def read_planned(plan: Mapping[str, Any]) -> list[PlannedLevel]:
     """The levels of a plan."""
     laws = {
         (measure["level"], measure["query"]): NoiseDistribution.from_dict(measure["law"])
         for measure in plan["measures"]
     }
     return [
-        Planned(
+        PlannedLevel(
             REGION_TYPES.index(level["region_type"]),
             level["iteration_level"],
             level["areas"],
@@ -122,7 +122,7 @@ class Fits:
     holds, but suppression numbers and margins are those of any region type.
     """
 
-    planned: list[Planned]
+    planned: list[PlannedLevel]
     shared: frozenset[int]
     tables: list[TableForPeople]
     left: Truths = field(init=False)
@@ -195,7 +195,7 @@ class Fits:
                     fitting |= (found == np.array(expected[: found.shape[1]])).all(axis=1)
             self._forbid(number, code_of(table.key[rows]), ~fitting)
 
-    def _levels(self, region: int, iteration_level: int) -> list[Planned]:
+    def _levels(self, region: int, iteration_level: int) -> list[PlannedLevel]:
         """The levels that the figures of a region type can come from."""
         return [
             each
@@ -237,7 +237,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         _in_order("t2: each cell once, in order", t2, "cells"),
         *(
             _in_order(
-                f"{name}: each group once, in order", Rows(each.key, np.zeros_like(each.key), each.total), "groups"
+                f"{name}: each group once, in order",
+                GroupTableRows(each.key, np.zeros_like(each.key), each.total),
+                "groups",
             )
             for name, each in tables.items()
         ),
@@ -259,11 +261,11 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield from _kinds(Fits(planned, shared, list(tables.values())), facts)
 
 
-def _columns(name: str, copies: Copies) -> Check:
+def _columns(name: str, copies: GroupTableCopies) -> Check:
     return Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
 
 
-def _in_order(name: str, rows: Rows, unit: str) -> Check:
+def _in_order(name: str, rows: GroupTableRows, unit: str) -> Check:
     """Rows rise from each to the next, first by group, then by cell; nothing is unreadable."""
     readable = not (rows.key == UNREADABLE).any() and not (rows.cell == UNREADABLE).any()
     before, after = rows.key[:-1], rows.key[1:]
@@ -273,7 +275,7 @@ def _in_order(name: str, rows: Rows, unit: str) -> Check:
     return Check(name, readable and not wrong, detail if readable else "codes that are not of the layout")
 
 
-def _groups(t1: Rows, planned: list[Planned], facts: dict[str, Any], shared: frozenset[int]) -> Check:
+def _groups(t1: GroupTableRows, planned: list[PlannedLevel], facts: dict[str, Any], shared: frozenset[int]) -> Check:
     """Region types, areas and iterations are those of the plan's levels, as many as it has, or fewer if some may be
     left out; areas lie in the states of the plan."""
     name, region = "t1: groups of the plan", region_of(t1.key)
@@ -306,7 +308,9 @@ def _in_states(kind: str, areas: Integers, states: Integers) -> bool:
     return bool((state == int(PUERTO_RICO)).all() if kind in PR_REGIONS else np.isin(state, states).all())
 
 
-def _signs(t1: Rows, t2: Rows, tables: dict[str, TableForPeople], facts: dict[str, Any]) -> Iterator[Check]:
+def _signs(
+    t1: GroupTableRows, t2: GroupTableRows, tables: dict[str, TableForPeople], facts: dict[str, Any]
+) -> Iterator[Check]:
     """No count below zero, where that was asked for."""
     if facts["negative_counts"] and not facts["tabulation_suppression"]:
         return
@@ -317,7 +321,7 @@ def _signs(t1: Rows, t2: Rows, tables: dict[str, TableForPeople], facts: dict[st
     yield Check("no count below zero", not below, f"{below:,} below zero")
 
 
-def _grids(t1: Rows, t2: Rows) -> Iterator[Check]:
+def _grids(t1: GroupTableRows, t2: GroupTableRows) -> Iterator[Check]:
     """Every group of ``t2`` has all rows of one grid and is in ``t1``; its total is the sum of both sexes, and of all
     cells."""
     key, start, level = _levels(t2)
@@ -339,7 +343,7 @@ def _grids(t1: Rows, t2: Rows) -> Iterator[Check]:
     yield Check("t1: totals are the sums of t2", not wrong, f"{wrong:,} of {len(key):,} groups with another total")
 
 
-def _levels(t2: Rows) -> tuple[Integers, Integers, Integers]:
+def _levels(t2: GroupTableRows) -> tuple[Integers, Integers, Integers]:
     """The groups of ``t2``, where their rows begin, and their statistics level by the number of rows; -1 for none."""
     key, start, rows = np.unique(t2.key, return_index=True, return_counts=True)
     level = np.full(len(key), -1, np.int64)
@@ -348,7 +352,7 @@ def _levels(t2: Rows) -> tuple[Integers, Integers, Integers]:
     return key, start, level
 
 
-def _as_t1(t1: Rows, t2: Rows, table: TableForPeople) -> Check:
+def _as_t1(t1: GroupTableRows, t2: GroupTableRows, table: TableForPeople) -> Check:
     """``T01001`` has the groups and totals of ``t1``, and calls those sums that are in ``t2``."""
     same = np.array_equal(t1.key, table.key) and np.array_equal(t1.count, table.total)
     tabled = np.array_equal(table.key[table.level > 0], np.unique(t2.key))
@@ -365,7 +369,7 @@ def _sums(name: str, table: TableForPeople, ages: int, *, left_out: bool) -> Che
     return Check(f"{name}: sums are sums", not wrong.any(), f"{int(wrong.sum()):,} of {len(wrong):,} groups are not")
 
 
-def _as_t2(number: int, t2: Rows, tables: dict[str, TableForPeople], *, left_out: bool) -> Check:
+def _as_t2(number: int, t2: GroupTableRows, tables: dict[str, TableForPeople], *, left_out: bool) -> Check:
     """A table of sex by age has the groups that ``T01001`` says, with their totals, and every row of ``t2``.
 
     ``left_out``: the tabulation system left counts below zero out of ``t2``.
@@ -374,7 +378,9 @@ def _as_t2(number: int, t2: Rows, tables: dict[str, TableForPeople], *, left_out
     table, chosen = tables[grid.table], totals.level == number
     same = np.array_equal(table.key, totals.key[chosen]) and np.array_equal(table.total, totals.total[chosen])
     pattern = cells_of(grid)
-    expected = Rows(np.repeat(table.key, len(pattern)), np.tile(pattern, len(table.key)), table.figures.reshape(-1))
+    expected = GroupTableRows(
+        np.repeat(table.key, len(pattern)), np.tile(pattern, len(table.key)), table.figures.reshape(-1)
+    )
     if left_out:
         expected = expected.take(expected.count >= 0)
     found = t2.take(np.isin(t2.key, table.key))

@@ -15,10 +15,10 @@ from confide.errors import ParameterError, Place
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
 from confide.mechanisms.safetab.tuning.question import (
     COVERAGE,
+    BudgetRule,
     LevelQuestion,
-    Question,
-    Rule,
-    Stated,
+    TuningLoss,
+    TuningQuestion,
     floor_margin,
     formula_budget,
     law_of,
@@ -135,7 +135,7 @@ class LevelAnswer:
     """
 
     asked: LevelQuestion
-    question: Question
+    question: TuningQuestion
     budget: Fraction
 
     def _law(self, share: Fraction) -> NoiseDistribution:
@@ -244,10 +244,10 @@ class LevelAnswer:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TuningAnswer:
     """What was asked, the levels, and the losses of everything and of each pass."""
 
-    question: Question
+    question: TuningQuestion
     levels: tuple[LevelAnswer, ...]
 
     @property
@@ -260,15 +260,15 @@ class Answer:
         }
         return {name: levels for name, levels in found.items() if levels}
 
-    def totals(self) -> dict[str, Stated]:
+    def totals(self) -> dict[str, TuningLoss]:
         """The loss of the release, for both kinds of neighbours."""
         return self._stated(self.passes)
 
-    def totals_of(self, name: str) -> dict[str, Stated]:
+    def totals_of(self, name: str) -> dict[str, TuningLoss]:
         """The loss of one pass."""
         return self._stated({name: self.passes[name]})
 
-    def _stated(self, passes: Mapping[str, tuple[LevelAnswer, ...]]) -> dict[str, Stated]:
+    def _stated(self, passes: Mapping[str, tuple[LevelAnswer, ...]]) -> dict[str, TuningLoss]:
         event = release_event({name: [level.event for level in levels] for name, levels in passes.items()})
         return stated(event, self.question.definition, self.question.delta)
 
@@ -276,7 +276,7 @@ class Answer:
         """Everything as plain values, for ``--json``."""
         asked = self.question
 
-        def plain(both: Mapping[str, Stated]) -> dict[str, Any]:
+        def plain(both: Mapping[str, TuningLoss]) -> dict[str, Any]:
             return losses_as_dict(both, asked.definition, asked.delta)
 
         return {
@@ -293,12 +293,14 @@ class Answer:
         }
 
 
-def tune(question: Question) -> Answer:
+def tune(question: TuningQuestion) -> TuningAnswer:
     """The answer to ``question``. It depends on nothing else: no record, no file, no chance."""
-    return Answer(question, tuple(LevelAnswer(level, question, _budget(level, question)) for level in question.levels))
+    return TuningAnswer(
+        question, tuple(LevelAnswer(level, question, _budget(level, question)) for level in question.levels)
+    )
 
 
-def _budget(level: LevelQuestion, question: Question) -> Fraction:
+def _budget(level: LevelQuestion, question: TuningQuestion) -> Fraction:
     """The budget that was given, or the one that the target needs.
 
     The formula is for zCDP and is rounded to the nearest decimal, as in the paper's Table 7.
@@ -307,7 +309,7 @@ def _budget(level: LevelQuestion, question: Question) -> Fraction:
         return level.budget
     assert level.target is not None
     s, share = question.groups_per_person, question.stage_2_share
-    if question.definition is not Definition.ZCDP or question.rule is Rule.smallest:
+    if question.definition is not Definition.ZCDP or question.rule is BudgetRule.smallest:
         return smallest_budget(question.definition, level.target, s, share, question.decimals)
     rounded = Fraction(round(formula_budget(level.target, s, share), question.decimals))
     if not rounded:
@@ -330,12 +332,12 @@ _REACH = 2
 """Sizes are looked at up to twice the suppression threshold, as in the paper's Figures 1 and 2."""
 
 
-def budgets(answer: Answer) -> list[Fraction]:
+def budgets(answer: TuningAnswer) -> list[Fraction]:
     """The different budgets of the levels, largest first."""
     return sorted({level.budget for level in answer.levels}, reverse=True)
 
 
-def by_size(answer: Answer) -> list[dict[str, Any]]:
+def by_size(answer: TuningAnswer) -> list[dict[str, Any]]:
     """For each budget and size of a group: both as shares of the threshold, P(suppressed) and bias (Figures 1, 2).
 
     A budget whose threshold is zero has no such shares, and no curve.
@@ -364,7 +366,7 @@ def _curve(law: NoiseDistribution, threshold: int, name: str) -> list[dict[str, 
     ]
 
 
-def by_budget(answer: Answer) -> list[dict[str, Any]]:
+def by_budget(answer: TuningAnswer) -> list[dict[str, Any]]:
     """Noise margin and suppression threshold for budgets around those of the levels, evenly spaced in logarithms."""
     asked, own = answer.question, budgets(answer)
     low, high = own[-1] / 4, own[0] * 4

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.tuning.answer import Answer, LevelAnswer
+from confide.mechanisms.safetab.tuning.answer import LevelAnswer, TuningAnswer
 from confide.mechanisms.safetab.tuning.question import law_of, level_event, margin_of, release_event, smallest_budget
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Bracket, Definition, Neighbours, NoisyCells, cks_epsilon, epsilon_bracket, price
@@ -104,7 +104,7 @@ ACCOUNTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AccountingComparison:
     """Two epsilons at the same delta, both for one record added or removed."""
 
     stage_1: str
@@ -127,7 +127,7 @@ class Comparison:
         }
 
 
-def compare(answer: Answer) -> list[Comparison]:
+def compare(answer: TuningAnswer) -> list[AccountingComparison]:
     """The costliest pass of a zCDP answer, against geometric noise with the same margins (the targets, if given)."""
     if answer.question.definition is not Definition.ZCDP:
         raise ParameterError(
@@ -144,7 +144,9 @@ def compare(answer: Answer) -> list[Comparison]:
     return [row for stage_1 in STAGE_1 for row in _rows(answer, levels, stage_1, tightest)]
 
 
-def _rows(answer: Answer, levels: Iterable[LevelAnswer], stage_1: str, tightest: float) -> Iterable[Comparison]:
+def _rows(
+    answer: TuningAnswer, levels: Iterable[LevelAnswer], stage_1: str, tightest: float
+) -> Iterable[AccountingComparison]:
     delta, s = answer.question.delta, answer.question.groups_per_person
     pairs = [(level, *_geometric(level, stage_1)) for level in levels]
     gaussian = release_event({"": [level_event(s, level.stage_1, level.stage_2, None) for level, _, _ in pairs]})
@@ -153,13 +155,15 @@ def _rows(answer: Answer, levels: Iterable[LevelAnswer], stage_1: str, tightest:
     pure = price(geometric, Neighbours.ADD_REMOVE, Definition.PURE).as_dict()["epsilon"]
     geometric_rho = price(geometric, Neighbours.ADD_REMOVE, Definition.ZCDP).as_dict()["rho"]
     converted = cks_epsilon(rho, delta)
-    yield Comparison(stage_1, "converted", converted, float(Fraction(pure)))
-    yield Comparison(stage_1, "zcdp", converted, cks_epsilon(geometric_rho, delta))
+    yield AccountingComparison(stage_1, "converted", converted, float(Fraction(pure)))
+    yield AccountingComparison(stage_1, "zcdp", converted, cks_epsilon(geometric_rho, delta))
     cells: Counter[Fraction] = Counter()
     for _, first, second in pairs:
         cells[first.epsilon] += s
         cells[second.epsilon] += s
-    yield Comparison(stage_1, "distribution", tightest, geometric_bracket(cells, delta, float(_INTERVAL)).pessimistic)
+    yield AccountingComparison(
+        stage_1, "distribution", tightest, geometric_bracket(cells, delta, float(_INTERVAL)).pessimistic
+    )
 
 
 def _geometric(level: LevelAnswer, stage_1: str) -> tuple[TwoSidedGeometric, TwoSidedGeometric]:

@@ -21,7 +21,7 @@ from confide.mechanisms.safetab.settings import (
     STATES,
     LevelName,
     LevelSettings,
-    Settings,
+    SafeTabSettings,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import (
@@ -46,7 +46,7 @@ SMALLEST_BUDGET, LARGEST_BUDGET = Fraction(1, 10**6), Fraction(10**4)
 LARGEST_TARGET, LARGEST_SIZE, LARGEST_STABILITY = 10**5, 10**9, 1000
 
 
-class Rule(StrEnum):
+class BudgetRule(StrEnum):
     """How a target margin becomes a budget: by the paper's formula, rounded; or the smallest with which it holds."""
 
     formula = "formula"
@@ -64,7 +64,7 @@ class LevelQuestion(LevelName):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TuningQuestion:
     """Everything that the answer depends on. It is checked when it is made, and every problem is reported at once.
 
     ``zero_suppression`` is the probability with which a true zero is suppressed, 0 for no suppression;
@@ -81,7 +81,7 @@ class Question:
     relative_error: Fraction = Fraction(5, 100)
     sizes: tuple[int, ...] = (5, 20, 100)
     delta: Fraction = Fraction(1, 10**10)
-    rule: Rule = Rule.formula
+    rule: BudgetRule = BudgetRule.formula
     decimals: int = 3
     stability: int | None = None
 
@@ -110,14 +110,14 @@ class Question:
         return "rho" if self.definition is Definition.ZCDP else "epsilon"
 
 
-def question_of(settings: Settings, *, stability: int | None = None) -> Question:
+def question_of(settings: SafeTabSettings, *, stability: int | None = None) -> TuningQuestion:
     """The question that the settings of a release ask; levels without a budget are not tabulated and left out."""
     levels = tuple(
         LevelQuestion(level.region_type, level.iteration_level, level.budget, None, level.thresholds)
         for level in settings.levels
         if level.budget
     )
-    return Question(
+    return TuningQuestion(
         definition=settings.definition,
         levels=levels,
         stage_1_fraction=settings.stage_1_fraction,
@@ -127,7 +127,7 @@ def question_of(settings: Settings, *, stability: int | None = None) -> Question
     )
 
 
-def _shared(question: Question) -> Iterator[Finding]:
+def _shared(question: TuningQuestion) -> Iterator[Finding]:
     if question.definition not in (Definition.ZCDP, Definition.PURE):
         yield _wrong("definition", question.definition.value, "zcdp or pure")
     if not 0 < question.stage_1_fraction < 1:
@@ -200,10 +200,10 @@ def _wrong(option: str, found: str, expected: str, code: str | None = None) -> F
 PRODUCTION = "production-2020"
 
 
-def production_settings() -> Settings:
+def production_settings() -> SafeTabSettings:
     """The settings of the production run, US and Puerto Rico, levels in the order of tabulation."""
     values = load_shipped("safetab", PRODUCTION)
-    return Settings(
+    return SafeTabSettings(
         definition=Definition(values["definition"]),
         levels=tuple(
             LevelSettings(*key, budget, thresholds) for key, (budget, _, thresholds) in _levels_production(values)
@@ -217,7 +217,7 @@ def production_settings() -> Settings:
     )
 
 
-def production_question(*, puerto_rico: bool = False, by: str = "budget") -> Question:
+def production_tuning(*, puerto_rico: bool = False, by: str = "budget") -> TuningQuestion:
     """The production levels with their budgets and the published targets beside them (``by="budget"``), or with the
     targets alone (``by="target"``), from which budgets are then found."""
     targets = {key: target for key, (_, target, _) in _levels_production(load_shipped("safetab", PRODUCTION))}
@@ -261,7 +261,7 @@ SIDES = {"unbounded": Neighbours.ADD_REMOVE, "bounded": Neighbours.CHANGE_ONE}
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class TuningLoss:
     """A loss for one kind of neighbours; for zCDP with the epsilon that it implies at a delta, each rounded up."""
 
     amount: Fraction
@@ -283,12 +283,12 @@ def release_event(passes: Mapping[str, list[Event]]) -> Event:
     return Parallel([Sequential(levels) for levels in passes.values()])
 
 
-def stated(event: Event, definition: Definition, delta: Fraction) -> dict[str, Stated]:
+def stated(event: Event, definition: Definition, delta: Fraction) -> dict[str, TuningLoss]:
     """The loss of ``event`` for both kinds of neighbours."""
     return {side: _stated(event, neighbours, definition, delta) for side, neighbours in SIDES.items()}
 
 
-def losses_as_dict(both: Mapping[str, Stated], definition: Definition, delta: Fraction) -> dict[str, Any]:
+def losses_as_dict(both: Mapping[str, TuningLoss], definition: Definition, delta: Fraction) -> dict[str, Any]:
     """Both losses as plain values: a number for readers and the exact one as text."""
     name = "rho" if definition is Definition.ZCDP else "epsilon"
     result: dict[str, Any] = {}
@@ -302,14 +302,14 @@ def losses_as_dict(both: Mapping[str, Stated], definition: Definition, delta: Fr
 
 
 @lru_cache(maxsize=256)
-def _stated(event: Event, neighbours: Neighbours, definition: Definition, delta: Fraction) -> Stated:
+def _stated(event: Event, neighbours: Neighbours, definition: Definition, delta: Fraction) -> TuningLoss:
     loss = price(event, neighbours, definition)
     if isinstance(loss, ZCDP):
         ways = epsilons(loss.rho, delta)
         # The one that is stated comes first.
-        return Stated(loss.rho, {"canonne_kamath_steinke": ways["canonne_kamath_steinke"]} | ways)
+        return TuningLoss(loss.rho, {"canonne_kamath_steinke": ways["canonne_kamath_steinke"]} | ways)
     assert not isinstance(loss, ApproxDP)
-    return Stated(loss.epsilon, None)
+    return TuningLoss(loss.epsilon, None)
 
 
 def _measured(law: NoiseDistribution, label: str) -> Measurement:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from confide.engines.atomic_files import private_folder, whole_file
 from confide.errors import ConfideError, Finding, InputError, Place
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Side, invariant_level, known_together
-from confide.mechanisms.topdown.measure import spread
+from confide.mechanisms.topdown.measure import weighting_variance
 from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
@@ -162,7 +162,7 @@ class _Noise:
     def _one(self, value: Any, level: str, file: Path) -> int:
         if value not in self._known:
             try:
-                variance = spread(DiscreteGaussian(value)) if self._exact else float(value)
+                variance = weighting_variance(DiscreteGaussian(value)) if self._exact else float(value)
             except (ConfideError, ValueError):
                 variance = 0.0
             if not 0 < variance < np.inf:

@@ -22,7 +22,7 @@ from confide import documents
 from confide.documents import FOLDER, expected_in_words, read_toml, shipped
 from confide.errors import Finding, Place, SpecError
 from confide.geography import Spine
-from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of, expand
+from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, TabulatedTable, TabulationFile, axes_of, expand
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.load_spec import LoadedSpec, dotted
@@ -115,7 +115,7 @@ class LayoutFile(Part):
 
 
 @dataclass(frozen=True)
-class Layout:
+class MicrodataLayout:
     """A layout for records of known attributes."""
 
     file: LayoutFile
@@ -210,14 +210,14 @@ class Output:
     levels: tuple[str, ...] = ()
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[TabulatedTable, ...]:
         """The tables, with the cells of each line."""
         return () if self.tabulation is None else self.tabulation.build(self.axes)
 
     @property
-    def microdata(self) -> Layout | None:
+    def microdata(self) -> MicrodataLayout | None:
         """The layout, for the attributes of the records."""
-        return None if self.layout is None else Layout(self.layout, self.axes)
+        return None if self.layout is None else MicrodataLayout(self.layout, self.axes)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that decides what is written, for the plan."""

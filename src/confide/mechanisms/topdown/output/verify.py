@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.constraints import Side
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, Layout, Output
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import (
-    Table,
+    TabulatedTable,
     Tabulator,
     cells_where,
     histograms,
@@ -43,7 +43,7 @@ _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 16
 
 
-class Rows:
+class OrderedFileRows:
     """The rows of one file in order, in the columns and types that it should have."""
 
     def __init__(self, path: Path, schema: pa.Schema):
@@ -72,19 +72,19 @@ class Rows:
 
 
 @dataclass
-class Copies:
+class TableCopies:
     """The files of one table, one for each format, read together and compared as they are read."""
 
-    files: tuple[Rows, ...]
+    files: tuple[OrderedFileRows, ...]
     formats: str
     same: bool = True
 
     @classmethod
-    def open(cls, folder: Path, manifest: dict[str, Any], name: str, schema: pa.Schema) -> Copies:
+    def open(cls, folder: Path, manifest: dict[str, Any], name: str, schema: pa.Schema) -> TableCopies:
         """The files that the manifest lists for a table."""
         paths = [folder / file["path"] for file in manifest["files"] if file["path"].startswith(f"tables/{name}.")]
         paths.sort(key=lambda path: path.suffix != ".parquet")
-        return cls(tuple(Rows(path, schema) for path in paths), ", ".join(path.suffix[1:] for path in paths))
+        return cls(tuple(OrderedFileRows(path, schema) for path in paths), ", ".join(path.suffix[1:] for path in paths))
 
     @property
     def there(self) -> bool:
@@ -111,7 +111,7 @@ class Copies:
 
 
 @dataclass
-class _Seen:
+class _TableReading:
     """What one pass over the rows of a table has found so far."""
 
     rows: int = 0
@@ -122,14 +122,14 @@ class _Seen:
 
 
 def verify_tables(
-    folder: Path, manifest: dict[str, Any], tables: Sequence[Table], tabulator: Tabulator, spine: Sequence[str]
+    folder: Path, manifest: dict[str, Any], tables: Sequence[TabulatedTable], tabulator: Tabulator, spine: Sequence[str]
 ) -> Iterator[Check]:
     """Every table: there, the same in every format, what the records come to, non-negative, and adding up.
 
     ``spine`` names the tabulated levels that nest, root first; areas need not add up to anything.
     """
     for table in tables:
-        copies = Copies.open(folder, manifest, table.name, table_schema(table))
+        copies = TableCopies.open(folder, manifest, table.name, table_schema(table))
         if not copies.there:
             detail = f"files: {copies.formats or 'none'}; not with the lines of the plan"
             yield Check(f"{table.name}: there", False, detail)
@@ -143,8 +143,8 @@ def verify_tables(
         yield Check(f"{table.name}: children add up to parents", not seen.unequal_sums, detail)
 
 
-def _pass(table: Table, tabulator: Tabulator, spine: Sequence[str], copies: Copies) -> _Seen:
-    seen = _Seen()
+def _pass(table: TabulatedTable, tabulator: Tabulator, spine: Sequence[str], copies: TableCopies) -> _TableReading:
+    seen = _TableReading()
     above: tuple[Geolevel, Integers] | None = None
     for level in tabulator.levels:
         nests = level.name in spine
@@ -236,7 +236,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
 
 def _open(
     folder: Path, manifest: dict[str, Any], block: str, geography: list[str], counts: list[str], output: Output
-) -> dict[str, Copies]:
+) -> dict[str, TableCopies]:
     """The tables that the plan says are there, but the tabulated ones."""
     texts = [(name, pa.string()) for name in (block, *geography)]
     schemas = {UNITS: pa.schema([*texts, *((name, pa.int64()) for name in counts)])}
@@ -244,10 +244,10 @@ def _open(
     schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
     if output.microdata is not None:
         schemas[MDF] = output.microdata.schema
-    return {name: Copies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
+    return {name: TableCopies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
 
 
-def _same(name: str, copies: Copies) -> Check:
+def _same(name: str, copies: TableCopies) -> Check:
     return Check(f"{name}: the same in every format", copies.same and copies.at_end(), copies.formats)
 
 
@@ -264,7 +264,7 @@ class _Records:
     in_schema: bool = True
     agree: bool = True
 
-    def count(self, records: Copies, other: Copies | None, units: pa.Table) -> Any:
+    def count(self, records: TableCopies, other: TableCopies | None, units: pa.Table) -> Any:
         """The histograms of the blocks."""
         counts = histograms(len(self.codes), number_of_cells(self.output.axes), self._parts(records, other))
         layout = self.output.microdata
@@ -272,7 +272,7 @@ class _Records:
             self._appended(layout, other, units)
         return counts
 
-    def _parts(self, records: Copies, other: Copies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
+    def _parts(self, records: TableCopies, other: TableCopies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
         cells = number_of_cells(self.output.axes)
         for batch in records.batches(ROWS_AT_ONCE):
             place, cell = self._place(batch), self._cell(batch)
@@ -303,13 +303,13 @@ class _Records:
         self.in_schema &= bool(known.all())
         return np.where(known, cell, -1)
 
-    def _compare(self, batch: pa.Table, other: Copies | None) -> None:
+    def _compare(self, batch: pa.Table, other: TableCopies | None) -> None:
         layout = self.output.microdata
         if layout is None or other is None or not self.in_schema:
             return
         self._expect(layout.encode(batch, self.block, self.rows + 1), other)
 
-    def _appended(self, layout: Layout, other: Copies, units: pa.Table) -> None:
+    def _appended(self, layout: MicrodataLayout, other: TableCopies, units: pa.Table) -> None:
         if layout.file.appended is not None:
             times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
             blocks = units.column(self.block).combine_chunks()
@@ -317,7 +317,7 @@ class _Records:
                 self._expect(batch, other)
         self.agree &= other.at_end()
 
-    def _expect(self, batch: pa.RecordBatch, other: Copies) -> None:
+    def _expect(self, batch: pa.RecordBatch, other: TableCopies) -> None:
         found = other.take(batch.num_rows)
         self.agree &= found.equals(pa.Table.from_batches([batch]).cast(found.schema))
         self.lines += found.num_rows
