@@ -53,7 +53,7 @@ class Execution:
 
     folder: Path
     run: RunResult
-    kept: Path
+    private: Path
     warnings: tuple[Finding, ...]
     infinite: bool
 
@@ -117,28 +117,28 @@ def execute(
     """
     official, config = _read(parameters, data)
     out = out.resolve()
-    kept = out.with_name(out.name + KEPT) if out.name else out
-    _check_out(out, kept)
-    spec = _spec_of(kept, official, config, ledger)
+    private = out.with_name(out.name + KEPT) if out.name else out
+    _check_out(out, private)
+    spec = _spec_of(private, official, config, ledger)
     new = [folder for folder in out.parents if not folder.exists()]
     with no_room_is_an_error(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        ours = _made(kept)
+        ours = _made(private)
         try:
-            path = _resumable(kept, spec)
-            if ledger is None and not (kept / LEDGER).exists():
-                open_ledger(kept / LEDGER, config.settings, data.name)
+            path = _resumable(private, spec)
+            if ledger is None and not (private / LEDGER).exists():
+                open_ledger(private / LEDGER, config.settings, data.name)
             key = NO_KEY if config.infinite else None
             run = api.run(path, processes=processes, memory=memory, insecure_key=key, progress=progress)
         except ConfideError:
-            if ours and not (kept / RELEASE_NAME / "confidential" / "run.json").exists():
-                shutil.rmtree(kept, ignore_errors=True)
+            if ours and not (private / RELEASE_NAME / "confidential" / "run.json").exists():
+                shutil.rmtree(private, ignore_errors=True)
                 with suppress(OSError):
                     for folder in new:
                         folder.rmdir()
             raise
         _copy(run.release, out)
-    return Execution(out, run, kept, config.warnings, config.infinite)
+    return Execution(out, run, private, config.warnings, config.infinite)
 
 
 def _made(folder: Path) -> bool:
@@ -174,8 +174,8 @@ def _read(parameters: Path, data: Path) -> tuple[OfficialFolder, OfficialConfig]
         passes = [name for name, runs in (("US", bool(states)), ("PR", puerto_rico)) if runs]
         levels = tuple(level for name in passes for level in settings.passes[name])
         stand_in = OfficialConfig(replace(settings, levels=levels), False, ())
-        found = _check(official, stand_in, api.DEFAULT_MEMORY, None, None)
-        raise InputError([*error.findings, *found]) from None
+        findings = _check(official, stand_in, api.DEFAULT_MEMORY, None, None)
+        raise InputError([*error.findings, *findings]) from None
 
 
 def _check(
@@ -205,9 +205,9 @@ def _write_spec(folder: Path, official: OfficialFolder, config: OfficialConfig, 
     write_text(folder / SPEC, _spec_of(folder, official, config, ledger), mode=0o644)
 
 
-def _resumable(kept: Path, spec: str) -> Path:
-    """The spec of the run in ``kept``, written if there is none; another one is another run."""
-    path = kept / SPEC
+def _resumable(private: Path, spec: str) -> Path:
+    """The spec of the run in ``private``, written if there is none; another one is another run."""
+    path = private / SPEC
     if not path.exists():
         write_text(path, spec, mode=0o644)
     elif path.read_text(encoding="utf-8") != spec:
@@ -222,11 +222,11 @@ def _resumable(kept: Path, spec: str) -> Path:
     return path
 
 
-def _check_out(out: Path, kept: Path) -> None:
+def _check_out(out: Path, private: Path) -> None:
     """The output must be new, unless it is that of the same run, which is then found as it is."""
     if not out.name or out.is_file():
         raise _there_already(out)
-    if out.is_dir() and any(out.iterdir()) and not _is_copy(kept / RELEASE_NAME / "release", out):
+    if out.is_dir() and any(out.iterdir()) and not _is_copy(private / RELEASE_NAME / "release", out):
         raise _there_already(out)
 
 

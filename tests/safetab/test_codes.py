@@ -21,7 +21,7 @@ def numbers(lists: CodeLists, *codes: str) -> list[int]:
 
 
 def codes_of(lists: CodeLists, level: int, *, large: bool) -> str:
-    return " ".join(lists.iterations[number].code for number in lists.kept(level, large=large))
+    return " ".join(lists.iterations[number].code for number in lists.tabulated(level, large=large))
 
 
 def test_what_is_read(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def production() -> CodeLists:
 def test_counts(production: CodeLists) -> None:
     """The paper's 2,996 iterations; below the states those that are not total-only."""
     assert (len(production.codes), len(production.iterations)) == (1_755, 2_996)
-    assert [len(production.kept(level, large=large)) for level, large in REGIONS] == [52, 48, 2_944, 2_150]
+    assert [len(production.tabulated(level, large=large)) for level, large in REGIONS] == [52, 48, 2_944, 2_150]
 
 
 def test_every_alone_iteration_has_a_partner(production: CodeLists) -> None:
@@ -77,7 +77,7 @@ def test_the_twelve_cases() -> None:
     assert len(rows) == 12
     for number, (_, _, *expected) in enumerate(cases()):
         for large, codes in zip((True, False), expected, strict=True):
-            kept = np.concatenate([lists.kept(level, large=large) for level in (1, 2)])
+            kept = np.concatenate([lists.tabulated(level, large=large) for level in (1, 2)])
             mine = np.intersect1d(iteration[pattern == number], kept)
             assert {lists.iterations[at].code for at in mine} == set(codes.split(","))
 

@@ -130,7 +130,7 @@ def test_the_smallest_budget_is_the_smallest(target: int, stability: int, defini
 
 def test_rule_smallest_spends_less_than_the_formula_for_small_margins() -> None:
     asked = replace(production_tuning(by="target"), rule=BudgetRule.smallest)
-    budgets = {level.asked.target: level.budget for level in tune(asked).levels}
+    budgets = {level.level_question.target: level.budget for level in tune(asked).levels}
     assert budgets == {3: Fraction("1.529"), 11: Fraction("0.145"), 50: Fraction("0.008")}
 
 
@@ -175,7 +175,7 @@ def test_margin_of_a_wide_sum() -> None:
 
 def test_which_table_a_group_gets() -> None:
     level = tune(production_tuning()).levels[1]
-    assert level.asked.name == "USA-2"
+    assert level.level_question.name == "USA-2"
     found = level.group_of(971)["table_probability"]
     assert sum(found.values()) == pytest.approx(1)
     # A noisy total equal to a threshold reaches it, so the upper side has the probability of a zero more.

@@ -153,7 +153,7 @@ def test_every_number_of_the_estimate_is_a_number_of_the_full_set() -> None:
     (lazy,) = measure(asked, [of])
     for query, everything in zip(lazy, full, strict=True):
         own = groups[query.name]
-        used = np.unique(own[of.kept])
+        used = np.unique(own[of.support])
         assert everything.shape == (units, int(own.max()) + 1)
         assert (query.measured == everything.T[used]).all()
     assert (full[2] != counts).any()

@@ -173,7 +173,7 @@ def noise_of(
         noise = source(key(number), "ab" * 32, small.plan.hash, "topdown")
         drawn = DrawnEvidence(small.question, small.plan, noise, Workspace(Path("nowhere")))
         for level_strategy, level in small.question.levels():
-            asked = [change(query) for query in drawn.asked(level_strategy, level)]
+            asked = [change(query) for query in drawn.level_queries(level_strategy, level)]
             for query, share_class, differences in _measured(small, level.name, asked):
                 found.setdefault((level.name, query, share_class), []).append(differences)
     return {place: np.stack(parts) for place, parts in found.items()}

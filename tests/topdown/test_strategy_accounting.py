@@ -71,8 +71,8 @@ def command(*arguments: str) -> str:
 def test_the_account_is_that_of_the_certificate(name: str, root: str) -> None:
     expected = CERTIFICATES[name, root]
     account = account_of(load_strategy(name, root=root))
-    assert account.whole.rho == Fraction(expected["rho"])
-    assert round(account.whole.epsilon["canonne_kamath_steinke"], 2) == expected["epsilon"]
+    assert account.total.rho == Fraction(expected["rho"])
+    assert round(account.total.epsilon["canonne_kamath_steinke"], 2) == expected["epsilon"]
     for part in ("by_attribute", "by_move_within"):
         stated = getattr(account, part)
         epsilons = {key: round(value.epsilon["canonne_kamath_steinke"], 2) for key, value in stated.items()}

@@ -58,12 +58,12 @@ def strategy(
     out.print()
     _variances(account)
     out.print(f"\n{chosen.provenance}")
-    out.print(f"rho = {account.whole.rho} ({chosen.neighbours.value}), delta = {delta}; every bound is rounded up.")
+    out.print(f"rho = {account.total.rho} ({chosen.neighbours.value}), delta = {delta}; every bound is rounded up.")
 
 
 def _costs(account: StrategyAccount) -> None:
     """The loss, whole and in parts."""
-    rows = [_row("in everything", account.whole)]
+    rows = [_row("in everything", account.total)]
     rows += [_row(f"in {attribute} alone", stated) for attribute, stated in account.by_attribute.items()]
     rows += [_row(f"in its block, same {level}", stated) for level, stated in account.by_move_within.items()]
     columns = ["one record differs", "rho ", "epsilon ", "Bun-Steinke ", "Gaussian limit "]

@@ -63,9 +63,11 @@ def show_answer(answer: TuningAnswer) -> None:
 def _show_levels(question: TuningQuestion, alike: dict[str, LevelAnswer]) -> None:
     rows = []
     for title, level in alike.items():
-        target, floor = level.asked.target, floor_margin(level.stage_2)
+        target, floor = level.level_question.target, floor_margin(level.stage_2)
         holds = "" if target is None else f"±{target:,} {'holds' if level.target_holds else 'DOES NOT HOLD'}"
-        threshold = "nothing" if level.asked.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        threshold = (
+            "nothing" if level.level_question.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        )
         rows.append(
             (
                 title,
@@ -90,7 +92,7 @@ def _show_sizes(question: TuningQuestion, alike: dict[str, LevelAnswer]) -> None
 
 
 def _show_groups(question: TuningQuestion, alike: dict[str, LevelAnswer]) -> None:
-    small = {title: level for title, level in alike.items() if not level.asked.is_large}
+    small = {title: level for title, level in alike.items() if not level.level_question.is_large}
     if not small or not question.zero_suppression or not question.sizes:
         return
     rows = []
@@ -157,20 +159,24 @@ def _alike(levels: Iterable[LevelAnswer]) -> dict[str, LevelAnswer]:
     """One level for all that differ in their name alone, under a title that names them all; largest budgets first."""
     groups: dict[object, list[LevelAnswer]] = {}
     for level in levels:
-        asked = level.asked
+        asked = level.level_question
         key = (asked.of_puerto_rico, asked.iteration_level, level.budget, asked.target, asked.is_large)
         groups.setdefault(key, []).append(level)
     ordered = sorted(
         groups.values(),
-        key=lambda members: (members[0].asked.of_puerto_rico, -members[0].budget, not members[0].asked.is_large),
+        key=lambda members: (
+            members[0].level_question.of_puerto_rico,
+            -members[0].budget,
+            not members[0].level_question.is_large,
+        ),
     )
     return {_title(members): members[0] for members in ordered}
 
 
 def _title(levels: list[LevelAnswer]) -> str:
-    names = [NAMES.get(level.asked.region_type, level.asked.region_type.lower()) for level in levels]
+    names = [NAMES.get(level.level_question.region_type, level.level_question.region_type.lower()) for level in levels]
     names = [name.replace("pr-", "PR ") for name in names]
-    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].asked.iteration_level]})"
+    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].level_question.iteration_level]})"
 
 
 def _percent(share: float) -> str:

@@ -77,8 +77,8 @@ class EstimateMeasured(EstimateGroup):
 
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
         chosen = rows.filter(pc.equal(rows.column("kind"), int(RowKind.MEASURED)))
-        found = MeasurementLookUp(self.queries, *(chosen.column(name) for name in ("unit", "cell", "n", "value")))
-        return (found.of(node.units, node.kept) for node in nodes)
+        lookup = MeasurementLookUp(self.queries, *(chosen.column(name) for name in ("unit", "cell", "n", "value")))
+        return (lookup.of(node.units, node.support) for node in nodes)
 
 
 class MeasurementLookUp:
@@ -102,12 +102,12 @@ class MeasurementLookUp:
         self._weight = 1 / bits.to_numpy()[order].view(np.float64)
         self._flat = listed.flatten().to_numpy()
 
-    def of(self, units: Integers, kept: Integers) -> tuple[MeasuredQuery, ...]:
+    def of(self, units: Integers, support: Integers) -> tuple[MeasuredQuery, ...]:
         """Every query in these units, on the cells kept; a unit that was not measured has weight zero."""
-        return tuple(self._one(number, query, units, kept) for number, query in enumerate(self._queries))
+        return tuple(self._one(number, query, units, support) for number, query in enumerate(self._queries))
 
-    def _one(self, number: int, query: LookedUpQuery, units: Integers, kept: Integers) -> MeasuredQuery:
-        measured, local = np.unique(query.groups[kept], return_inverse=True)
+    def _one(self, number: int, query: LookedUpQuery, units: Integers, support: Integers) -> MeasuredQuery:
+        measured, local = np.unique(query.groups[support], return_inverse=True)
         values, weights = np.zeros((len(measured), len(units))), np.zeros(len(units))
         keys = units * len(self._queries) + number
         place = np.searchsorted(self._keys, keys)
@@ -235,10 +235,10 @@ class LookedUpEvidence:
 
     def root(self, level_strategy: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
         rows = pq.read_table(_measurements(self.job, root.name))
-        found = MeasurementLookUp(
+        lookup = MeasurementLookUp(
             self._queries(level_strategy), *(rows.column(name) for name in ("unit", "query", "n", "value"))
         )
-        return found.of(np.zeros(1, np.int64), np.arange(self.problem.cells)), self.problem.total
+        return lookup.of(np.zeros(1, np.int64), np.arange(self.problem.cells)), self.problem.total
 
     def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
         rows = (
@@ -254,7 +254,10 @@ class LookedUpEvidence:
         return EstimateMeasured(rules, self.problem.cells, self._queries(level_strategy))
 
     def _queries(self, level_strategy: LevelStrategy) -> tuple[LookedUpQuery, ...]:
-        return tuple(LookedUpQuery(asked.name, self.problem.groups(asked.name)) for asked in level_strategy.queries)
+        return tuple(
+            LookedUpQuery(query_share.name, self.problem.groups(query_share.name))
+            for query_share in level_strategy.queries
+        )
 
 
 def _left_out(reader: LevelReader) -> Iterator[Finding]:

@@ -84,25 +84,25 @@ class PostprocessSpec(TopDownSpec):
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
+        problems = super().problems()
         if self.output.measurements:
             what, expected = "the measurements are there already, and are not written again", "false, or nothing"
-            found.append(Problem(("output", "measurements"), "measured-before", what, expected, "true"))
+            problems.append(Problem(("output", "measurements"), "measured-before", what, expected, "true"))
         texts: dict[str, Any] = {"measurements": self.data.measurements}
-        found += [
+        problems += [
             Problem(
                 ("data", key), "bad-path", f"{key} is no path of a folder", "a path, relative to the spec", repr(text)
             )
             for key, text in texts.items()
             if not text.strip() or "\0" in text
         ]
-        found += [
+        problems += [
             Problem(("data", "totals", code), "bad-total", "a number of records is negative", "0, 1, 2, ...", str(n))
             for code, n in self.data.totals.items()
             if n < 0
         ]
         if self.data.blocks is None:
-            found += [
+            problems += [
                 Problem(
                     ("geography", "areas", position),
                     "no-block-table",
@@ -114,7 +114,7 @@ class PostprocessSpec(TopDownSpec):
                 for position, area in enumerate(self.geography.areas)
                 if not area.optional
             ]
-            found += [
+            problems += [
                 Problem(
                     ("geography", "levels", position),
                     "no-block-table",
@@ -126,7 +126,7 @@ class PostprocessSpec(TopDownSpec):
                 for position, level in enumerate(self.geography.levels)
                 if level.column is not None
             ]
-        return found
+        return problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,10 +202,10 @@ def _strategy(loaded: LoadedSpec, spec: PostprocessSpec) -> Strategy:
 def _blocks(loaded: LoadedSpec, spec: PostprocessSpec) -> Source | None:
     if spec.data.blocks is None:
         return None
-    found = find_source(loaded, "blocks")
-    if isinstance(found, Finding):
-        raise SpecError(found)
-    return found
+    source = find_source(loaded, "blocks")
+    if isinstance(source, Finding):
+        raise SpecError(source)
+    return source
 
 
 def _frame(spec: PostprocessSpec, engine: Engine, blocks: Source | None, codes: NDArray[np.str_]) -> Frame:
@@ -227,17 +227,17 @@ def _frame(spec: PostprocessSpec, engine: Engine, blocks: Source | None, codes: 
 
 def _rows(frame: Spine, codes: NDArray[np.str_], place: Place) -> Integers:
     """For each block of the measurements its row in the frame."""
-    known = np.array(frame.blocks.codes)
-    found = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    missing = np.flatnonzero(known[found] != codes)
+    frame_codes = np.array(frame.blocks.codes)
+    position = np.minimum(np.searchsorted(frame_codes, codes), len(frame_codes) - 1)
+    missing = np.flatnonzero(frame_codes[position] != codes)
     if len(missing):
         what = f"{len(missing):,} blocks of the measurements are not in the block table"
-        shown = repr(str(codes[missing[0]]))
+        code = repr(str(codes[missing[0]]))
         remedy = "give the block table of the same territory, with codes of the same form"
-        raise InputError("unknown-block", what, place, shown, "a row for each block", remedy)
-    row_of = np.empty(len(known), np.int64)
-    row_of[frame.blocks.unit_of_block] = np.arange(len(known))
-    return row_of[found]
+        raise InputError("unknown-block", what, place, code, "a row for each block", remedy)
+    row_of = np.empty(len(frame_codes), np.int64)
+    row_of[frame.blocks.unit_of_block] = np.arange(len(frame_codes))
+    return row_of[position]
 
 
 def _counts(engine: Engine, blocks: Source | None, names: list[str], rows: Integers) -> dict[str, Integers]:

@@ -43,7 +43,7 @@ LONGEST = 60
 class Sheet:
     """The rows of one file. ``numbers`` are their lines in a text file, or their rows in Parquet.
 
-    ``whole`` is false when a row was left out because it had too many or too few values.
+    ``complete`` is false when a row was left out because it had too many or too few values.
     """
 
     file: str
@@ -51,7 +51,7 @@ class Sheet:
     rows: Sequence[tuple[str, ...]]
     numbers: Sequence[int]
     unit: str = "line"
-    whole: bool = True
+    complete: bool = True
 
     def place(self, index: int, column: str | None = None) -> Place:
         """Where the row with this index is."""
@@ -88,7 +88,7 @@ class Sheet:
         return [Finding(f"codes.{code}", what, self.place(cases[0][0], column), found, expected, remedy)]
 
 
-def shown(value: str) -> str:
+def quoted(value: str) -> str:
     """A value as a finding shows it: quoted, and cut when it is long."""
     return repr(value) if len(value) <= LONGEST else f"{value[:LONGEST]!r}..."
 
@@ -156,7 +156,7 @@ def _read_text(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, list
         expected=f"{len(columns)} values with | between them, as the header has",
         remedy="correct the row; nothing quotes or escapes a |, so a name cannot hold one",
     )
-    return Sheet(path.name, columns, rows, numbers, whole=not findings), findings
+    return Sheet(path.name, columns, rows, numbers, complete=not findings), findings
 
 
 def _counted(values: tuple[str, ...]) -> str:
@@ -222,7 +222,7 @@ def _header_findings(
         findings.append(Finding("codes.missing-column", what, where, "no " + ", ".join(missing), expected, remedy))
     if surplus:
         what = "columns are unexpected" if len(surplus) > 1 else "a column is unexpected"
-        listed = ", ".join(shown(name) for name in surplus[:SHOWN])
+        listed = ", ".join(quoted(name) for name in surplus[:SHOWN])
         found = listed if len(surplus) <= SHOWN else f"{listed} and so on, {len(surplus):,} in all"
         findings.append(Finding("codes.unexpected-column", what, where, found, expected, remedy))
     if not findings and tuple(present) != wanted:
@@ -270,7 +270,7 @@ def check_values(sheet: Sheet) -> list[Finding]:
         if name not in PATTERNS:
             continue
         pattern, words = PATTERNS[name]
-        wrong = [(row, shown(value)) for row, value in enumerate(sheet.column(name)) if not pattern.fullmatch(value)]
+        wrong = [(row, quoted(value)) for row, value in enumerate(sheet.column(name)) if not pattern.fullmatch(value)]
         what = "a value is not of the right form"
         remedy = "correct the value; capitals count, and blanks too"
         findings += sheet.broken("bad-value", what, wrong, expected=words, remedy=remedy, column=name)
@@ -283,7 +283,7 @@ def check_unique(sheet: Sheet, column: str) -> list[Finding]:
     again = []
     for row, value in enumerate(sheet.column(column)):
         if value in first:
-            again.append((row, f"{shown(value)} (first in {sheet.unit} {sheet.numbers[first[value]]:,})"))
+            again.append((row, f"{quoted(value)} (first in {sheet.unit} {sheet.numbers[first[value]]:,})"))
         first.setdefault(value, row)
     what, remedy = "a code is listed more than once", "leave one row for each code"
     return sheet.broken("duplicate-code", what, again, expected="every code once", remedy=remedy, column=column)
@@ -291,11 +291,11 @@ def check_unique(sheet: Sheet, column: str) -> list[Finding]:
 
 def check_flags(sheet: Sheet) -> list[Finding]:
     """Flags go together: not both True; and both Null for major races (level 0) and for nothing else."""
-    codes = [shown(code) for code in sheet.column(ITERATION)]
+    codes = [quoted(code) for code in sheet.column(ITERATION)]
     flags = list(zip(sheet.column(LEVEL), sheet.column(TOTAL_ONLY), sheet.column(COARSE_ONLY), strict=True))
     both = [(row, f"iteration {codes[row]}") for row, (_, *pair) in enumerate(flags) if pair == ["True", "True"]]
     uneven = [
-        (row, f"iteration {codes[row]} with {shown(level)}, {shown(total)}, {shown(coarse)}")
+        (row, f"iteration {codes[row]} with {quoted(level)}, {quoted(total)}, {quoted(coarse)}")
         for row, (level, total, coarse) in enumerate(flags)
         if len({level == "0", total == "Null", coarse == "Null"}) > 1
     ]
@@ -316,8 +316,8 @@ def check_flags(sheet: Sheet) -> list[Finding]:
 
 def check_disjoint(races: Sheet, ethnicities: Sheet) -> list[Finding]:
     """No iteration code is both one of races and one of ethnicities."""
-    known = set(races.column(ITERATION))
-    shared = [(row, shown(code)) for row, code in enumerate(ethnicities.column(ITERATION)) if code in known]
+    iterations = set(races.column(ITERATION))
+    shared = [(row, quoted(code)) for row, code in enumerate(ethnicities.column(ITERATION)) if code in iterations]
     return ethnicities.broken(
         "shared-code",
         f"an iteration code is also in {races.file}",
@@ -330,7 +330,7 @@ def check_disjoint(races: Sheet, ethnicities: Sheet) -> list[Finding]:
 
 def check_content(sheet: Sheet, what: str) -> list[Finding]:
     """The file has rows."""
-    if sheet.rows or not sheet.whole:
+    if sheet.rows or not sheet.complete:
         return []
     where = Place(file=sheet.file)
     return [Finding("codes.no-rows", "the file has no rows", where, "a header alone", what, "put in the rows")]
@@ -339,7 +339,9 @@ def check_content(sheet: Sheet, what: str) -> list[Finding]:
 def check_iterations(sheets: Iterable[Sheet]) -> list[Finding]:
     """Some iteration is there to be tabulated."""
     files = list(sheets)
-    if any(level != "0" for sheet in files for level in sheet.column(LEVEL)) or not all(sheet.whole for sheet in files):
+    if any(level != "0" for sheet in files for level in sheet.column(LEVEL)) or not all(
+        sheet.complete for sheet in files
+    ):
         return []
     return [
         Finding(
@@ -353,13 +355,13 @@ def check_iterations(sheets: Iterable[Sheet]) -> list[Finding]:
     ]
 
 
-def check_known(mapping: Sheet, column: str, known: Collection[str], files: str) -> list[Finding]:
+def check_known(mapping: Sheet, column: str, iterations: Collection[str], files: str) -> list[Finding]:
     """Every code of the mapping is in the file that lists such codes. Values of a wrong form are not repeated."""
     pattern, _ = PATTERNS[column]
     unknown = [
-        (row, shown(code))
+        (row, quoted(code))
         for row, code in enumerate(mapping.column(column))
-        if code not in known and pattern.fullmatch(code)
+        if code not in iterations and pattern.fullmatch(code)
     ]
     return mapping.broken(
         "unknown-code",
@@ -377,7 +379,7 @@ def check_rows_once(mapping: Sheet) -> list[Finding]:
     again = []
     for row, values in enumerate(mapping.rows):
         if values in first:
-            again.append((row, f"{shown('|'.join(values))} (as in {mapping.unit} {mapping.numbers[first[values]]:,})"))
+            again.append((row, f"{quoted('|'.join(values))} (as in {mapping.unit} {mapping.numbers[first[values]]:,})"))
         first.setdefault(values, row)
     what, remedy = "a row is there more than once", "leave each pair of codes once"
     return mapping.broken("duplicate-row", what, again, expected="every pair of codes once", remedy=remedy)
@@ -498,10 +500,10 @@ def _unknown_codes(
 ) -> list[Finding]:
     """Codes of the mapping that their lists lack, as far as those lists could be read in full."""
     findings: list[Finding] = []
-    if races is not None and ethnicities is not None and races.whole and ethnicities.whole:
-        known = {*races.column(ITERATION), *ethnicities.column(ITERATION)}
+    if races is not None and ethnicities is not None and races.complete and ethnicities.complete:
+        iterations = {*races.column(ITERATION), *ethnicities.column(ITERATION)}
         files = f"{races.file} or {ethnicities.file}"
-        findings += check_known(mapping, ITERATION, known, files)
-    if codes is not None and codes.whole:
+        findings += check_known(mapping, ITERATION, iterations, files)
+    if codes is not None and codes.complete:
         findings += check_known(mapping, CODE, set(codes.column(CODE)), codes.file)
     return findings

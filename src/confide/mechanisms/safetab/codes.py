@@ -103,7 +103,7 @@ class CodeLists:
         groups: npt.NDArray[np.int64] = self.table[KINDS.index(kind), LEVELS.index(level), 0 if large else 1]
         return groups
 
-    def kept(self, level: int, *, large: bool) -> npt.NDArray[np.int64]:
+    def tabulated(self, level: int, *, large: bool) -> npt.NDArray[np.int64]:
         """The numbers of the iterations of a level that are tabulated in large regions, or in others; sorted."""
         numbers = [
             number
@@ -274,8 +274,8 @@ def _numbers(lists: CodeLists, patterns: pa.Table, name: str) -> _Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     column = column.cast(pa.string())
-    found = pc.index_in(column, value_set=pa.array([*lists.codes, NO_CODE], type=pa.string()))
-    if found.null_count:
+    index = pc.index_in(column, value_set=pa.array([*lists.codes, NO_CODE], type=pa.string()))
+    if index.null_count:
         raise InputError(
             "codes.unknown-code",
             "records have a code that is not in the list of codes",
@@ -284,7 +284,7 @@ def _numbers(lists: CodeLists, patterns: pa.Table, name: str) -> _Array:
             f"a code of the list, or {NO_CODE}",
             "correct the records, or add the code to the list",
         )
-    numbers: _Array = found.to_numpy().astype(np.int64)
+    numbers: _Array = index.to_numpy().astype(np.int64)
     numbers[numbers == len(lists.codes)] = -1
     return numbers
 

@@ -88,10 +88,10 @@ class NoiseMass:
         chance, first, second = (sums[at] for sums in self._sums)
         if least is not None:
             floor = least.astype(np.float64)
-            kept = self._place(np.maximum(t, least))
-            low = chance - self._sums[0][kept]
-            first = self._sums[1][kept] + low * floor
-            second = self._sums[2][kept] + low * floor**2
+            place = self._place(np.maximum(t, least))
+            low = chance - self._sums[0][place]
+            first = self._sums[1][place] + low * floor
+            second = self._sums[2][place] + low * floor**2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(chance > 0, first / chance, 0.0)
             square = np.where(chance > 0, second / chance, 0.0)
@@ -145,10 +145,10 @@ class LevelTheory:
 
     def bias(self, sizes: Integers, *, total_only: bool) -> tuple[Numbers, Numbers]:
         """Mean and variance of the error of a published total that was measured itself."""
-        spread = self._total if total_only else self._second
+        noise = self._total if total_only else self._second
         limit = None if total_only else self._level.suppressed_up_to
-        lowest = np.full(len(sizes), -spread.reach - 1)
-        return spread.given_above(lowest if limit is None else limit - sizes, -sizes if self._clamped else None)
+        lowest = np.full(len(sizes), -noise.reach - 1)
+        return noise.given_above(lowest if limit is None else limit - sizes, -sizes if self._clamped else None)
 
     def mean_absolute(self, cells: int, *, total_only: bool) -> float:
         """The mean absolute noise of a total: measured itself (one cell), or the sum of so many."""
@@ -179,7 +179,7 @@ def evaluate(
     manifest = read_manifest(workspace.release)
     left_out = problem.spec.output.tabulation_suppression
     opened = {name: open_table(workspace.release, manifest, name, margins=margins) for name in TABLES}
-    tables = {name: read_table(name, each, margins=margins, left_out=left_out) for name, each in opened.items()}
+    tables = {name: read_table(name, copies, margins=margins, left_out=left_out) for name, copies in opened.items()}
     shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
     for level in problem.levels:
@@ -251,7 +251,7 @@ class _Level:
         classes: dict[tuple[bool, int], GroupSizeClass] = {}
         for kind in (False, True):
             if (self._level.total_only == kind).any():
-                classes |= {(kind, size): each for size, each in self._classes(kind).items()}
+                classes |= {(kind, size): size_class for size, size_class in self._classes(kind).items()}
         for number in range(len(CELLS_OF_LEVEL)):
             for key, errors in self._errors(number, true, total_only).items():
                 empty = [Errors()] * len(CELLS_OF_LEVEL)
@@ -301,7 +301,7 @@ class _Level:
         """The errors of measured counts in the tables of one statistics level, by class."""
         at = np.flatnonzero(self._chosen == number)
         size = bin_of(SIZES, true[at])
-        shown: npt.NDArray[np.bool_] = np.ones((len(at), 1), np.bool_)
+        published: npt.NDArray[np.bool_] = np.ones((len(at), 1), np.bool_)
         if number == 0:
             error = (self._totals[at] - true[at])[:, None]
         else:
@@ -312,12 +312,14 @@ class _Level:
             released = released.reshape(len(rows), grid.cells)
             error = released - self._truth.cells(groups, number)
             if self._left_out:
-                shown = released >= 0
-        shown = np.broadcast_to(shown, error.shape)
+                published = released >= 0
+        published = np.broadcast_to(published, error.shape)
         return {
-            (kind, each): Errors.of(error[shown & ((total_only[at] == kind) & (size == each))[:, None]])
+            (kind, size_number): Errors.of(
+                error[published & ((total_only[at] == kind) & (size == size_number))[:, None]]
+            )
             for kind in np.unique(total_only[at]).tolist()
-            for each in np.unique(size[total_only[at] == kind]).tolist()
+            for size_number in np.unique(size[total_only[at] == kind]).tolist()
         }
 
     def _noise_alone(self, total_only: npt.NDArray[np.bool_]) -> float:
@@ -341,8 +343,8 @@ class _Level:
         released = self._size_of(self._released[~self._is_total_only(self._released)])
         there, of_size = np.zeros(end, np.int64), sizes < end
         there[sizes[of_size]] = groups[of_size]
-        shown = np.bincount(released[released < end], minlength=end)
-        return SuppressionCurve(there, there - shown, self._theory.suppressed(np.arange(end)))
+        published = np.bincount(released[released < end], minlength=end)
+        return SuppressionCurve(there, there - published, self._theory.suppressed(np.arange(end)))
 
     def _size_of(self, groups: Integers) -> Integers:
         place = find(self._occupied, groups)

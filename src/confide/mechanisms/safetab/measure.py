@@ -141,8 +141,8 @@ class MeasureGroups:
         """Statistics level 0: a total, published if it is above the suppression number."""
         counts = totals + noise_at(self.level.second, self.streams[TOTAL_TABLE], groups)
         if self.level.suppressed_up_to is not None:
-            shown = counts > self.level.suppressed_up_to
-            groups, counts = groups[shown], counts[shown]
+            published = counts > self.level.suppressed_up_to
+            groups, counts = groups[published], counts[published]
         return _rows(groups, 0, np.zeros_like(groups), counts)
 
     def _grid(self, number: int, groups: Integers, occupied: OccupiedGroups) -> list[pa.Table]:
@@ -160,12 +160,12 @@ class MeasureGroups:
     def _sparse(self, part: int, first: int, last: int, occupied: OccupiedGroups) -> list[pa.Table]:
         """Groups with anybody in them one by one; of the empty ones only those that are published."""
         pieces = self._stages(occupied.groups, occupied.totals, occupied)
-        found = draw_survivors(empty_rule(self.level), self.empty[part], last - first - len(occupied.groups))
-        places = first + rank_to_place(found.places, occupied.groups - first, last - first)
-        at_zero = found.levels == 0
-        pieces.append(_rows(places[at_zero], 0, np.zeros(int(at_zero.sum()), np.int64), found.values[at_zero]))
+        survivors = draw_survivors(empty_rule(self.level), self.empty[part], last - first - len(occupied.groups))
+        places = first + rank_to_place(survivors.places, occupied.groups - first, last - first)
+        at_zero = survivors.levels == 0
+        pieces.append(_rows(places[at_zero], 0, np.zeros(int(at_zero.sum()), np.int64), survivors.values[at_zero]))
         for number in range(1, len(CELLS_OF_LEVEL)):
-            pieces += self._grid(number, places[found.levels == number], occupied)
+            pieces += self._grid(number, places[survivors.levels == number], occupied)
         return pieces
 
 

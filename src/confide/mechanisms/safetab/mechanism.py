@@ -116,10 +116,10 @@ class SafeTab(Mechanism[SafeTabProblem]):
     def summary(self, plan: Plan) -> Summary:
         return statement.summary(plan)
 
-    def evaluate(self, asked: Evaluating) -> Evaluated:
+    def evaluate(self, request: Evaluating) -> Evaluated:
         from confide.mechanisms.safetab.dossier import evaluate_safetab
 
-        return evaluate_safetab(asked)
+        return evaluate_safetab(request)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.safetab.published import read_published

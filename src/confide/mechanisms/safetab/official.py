@@ -100,9 +100,11 @@ class ConfigReader:
     findings: list[Finding] = field(default_factory=list)
 
     def problem(self, key: str, code: str, what: str, found: object, expected: str, remedy: str = "") -> None:
-        shown = found if isinstance(found, str) else shown_value(found)
+        found_text = found if isinstance(found, str) else shown_value(found)
         where = Place(file=self.file, path=key)
-        self.findings.append(Finding(code, what, where, shown, expected, remedy or f"correct {key} in {self.file}"))
+        self.findings.append(
+            Finding(code, what, where, found_text, expected, remedy or f"correct {key} in {self.file}")
+        )
 
     def number(self, key: str, value: Any) -> Decimal | None:
         """A finite or infinite number of reasonable length, or None with a finding."""
@@ -153,8 +155,8 @@ def levels_of(reader: ConfigReader, values: dict[str, Any], run_us: bool, run_pr
         )
         thresholds = {}
     taken = {key: _thresholds(reader, key, value) for key, value in thresholds.items()}
-    known = {f"({region}, {level})" for region, level in BUDGETS}
-    for key in sorted(set(taken) - known):
+    budget_keys = {f"({region}, {level})" for region, level in BUDGETS}
+    for key in sorted(set(taken) - budget_keys):
         what, expected = "there is no such population group level", "a key such as (STATE, 2)"
         reader.problem(f"{THRESHOLDS}.{key}", "config-thresholds", what, key, expected)
     for (region, level), key in BUDGETS.items():
@@ -197,10 +199,10 @@ def _thresholds(reader: ConfigReader, key: str, value: Any) -> tuple[int, int, i
         reader.problem(path, "config-thresholds", what, shown_value(value), expected, remedy)
         return None
     numbers = [reader.number(path, number) for number in value]
-    whole = [_whole(number) for number in numbers if number is not None]
-    if len(whole) != 3:
+    integers = [_whole(number) for number in numbers if number is not None]
+    if len(integers) != 3:
         return None
-    first, second, third = whole
+    first, second, third = integers
     if not first <= second <= third:
         reader.problem(path, "config-thresholds", "the thresholds are not in order", shown_value(value), expected)
         return None

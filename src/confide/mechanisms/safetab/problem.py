@@ -103,7 +103,7 @@ def group_level(
     level: LevelSettings, settings: SafeTabSettings, lists: CodeLists, regions: Regions
 ) -> GroupLevel | None:
     """The universe and the noise of a level; None if it has no area or no iteration: nothing is then measured."""
-    iterations = lists.kept(level.iteration_level, large=level.is_large)
+    iterations = lists.tabulated(level.iteration_level, large=level.is_large)
     areas = len(regions.areas[level.region_type])
     if not areas or not len(iterations):
         return None

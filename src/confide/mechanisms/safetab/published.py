@@ -116,11 +116,11 @@ class GroupAreas:
         columns = np.arange(len(depth))
         numbers = [above[np.clip(level, depth, together), columns] for level in range(len(levels))]
         blocks, first = np.unique(numbers[0], return_index=True)
-        found = [np.unique(each[first], return_inverse=True) for each in numbers]
+        uniques = [np.unique(column[first], return_inverse=True) for column in numbers]
         return cls(
             levels,
-            (blocks, *(units for units, _ in found[1:])),
-            tuple(np.asarray(inverse, np.int64) for _, inverse in found),
+            (blocks, *(units for units, _ in uniques[1:])),
+            tuple(np.asarray(inverse, np.int64) for _, inverse in uniques),
             int(left_out.sum()),
         )
 
@@ -323,7 +323,7 @@ def _left(planned: list[PlannedLevel], tables: list[TableForPeople], facts: Mapp
         fits.of_margins(Fraction(facts["noise_margin"]))
     if fits.impossible:
         raise _unlike(TOTAL_TABLE, "groups have figures that no run of the plan gives")
-    return fits.left
+    return fits.remaining
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,15 +336,15 @@ class GroupNoise:
     """For areas whose figures can be those of another one: the region types they can come from."""
 
     @classmethod
-    def of(cls, planned: list[PlannedLevel], left: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
+    def of(cls, planned: list[PlannedLevel], truths: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
         """The widest noise of those that a group's figures can have."""
         total, cell = np.zeros((2, len(REGION_TYPES), CODES))
         for number, (iteration_level, total_only) in enumerate(KINDS):
-            for level in (each for each in planned if each.iteration_level == iteration_level):
+            for level in (column for column in planned if column.iteration_level == iteration_level):
                 law = level.total_law if total_only else level.law
                 if law is None:
                     continue
-                widest = np.where(left[number], law.variance(), 0.0)
+                widest = np.where(truths[number], law.variance(), 0.0)
                 total[level.region] = np.maximum(total[level.region], widest)
                 if not total_only:
                     cell[level.region] = np.maximum(cell[level.region], widest)

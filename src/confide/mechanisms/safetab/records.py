@@ -133,17 +133,17 @@ def _plain_rules(column: Mapping[str, str], is_age: str, integer_age: bool) -> I
 def _listed_rules(column: Mapping[str, str], name: str, listed: str) -> Iterator[RecordRule]:
     """Two rules: the value has the form of a code, and there is such a code."""
     if name == "CENRACE":
-        form, expected, known = _digits(column[name], 2), "2 digits", f"01 to {LAST_CENRACE}"
+        form, expected, range_text = _digits(column[name], 2), "2 digits", f"01 to {LAST_CENRACE}"
     else:
         form = f"{_digits(column[name], 4)} AND substr({column[name]}, 1, 1) <> '0'"
-        expected, known = "4 digits, the first of them not 0", "a code of the race and ethnicity code list"
+        expected, range_text = "4 digits, the first of them not 0", "a code of the race and ethnicity code list"
         if name in RACE_COLUMNS[1:]:
             listed = f"({listed} OR coalesce({column[name]} = {literal(NULL)}, FALSE))"
-            expected, known = f"{expected}, or {NULL}", f"{known}, or {NULL}"
+            expected, range_text = f"{expected}, or {NULL}", f"{range_text}, or {NULL}"
     yield RecordRule(name, "a code has another form", expected, _unless(listed, _not(form)))
     remedy = _CORRECT if name == "CENRACE" else "correct the records, or add the code to the lists"
     asks: Literal["", "codes"] = "" if name == "CENRACE" else "codes"
-    yield RecordRule(name, "there is no such code", known, _unless(listed, f"NOT {_not(form)}"), remedy, asks)
+    yield RecordRule(name, "there is no such code", range_text, _unless(listed, f"NOT {_not(form)}"), remedy, asks)
 
 
 def _after_null(column: Mapping[str, str]) -> RecordRule:
@@ -245,9 +245,9 @@ def _check_rows(
 ) -> list[Finding]:
     integer_age = engine.kinds(source)[source.theirs("QAGE")] == "integer"
     marks = marks_of(source, codes, settings, integer_age=integer_age, blocks=blocks is not None)
-    known: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
+    tables: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
     unknown = {"codes"} if codes is None else set()
-    unknown |= {"blocks"} - set(known)
+    unknown |= {"blocks"} - set(tables)
 
     def asked(marks: Mapping[str, str]) -> list[RecordRule]:
         every = rules_of(source, integer_age=integer_age, marks=marks)
@@ -262,12 +262,12 @@ def _check_rows(
     )
     marked = ", ".join(f"{expression} AS {name}" for name, expression in marks.items())
     text = f"SELECT {counted} FROM (SELECT *, {marked} FROM records) AS marked"
-    table = engine.sql(text, records=source, **known).reveal("to count rows that break a rule")
+    table = engine.sql(text, records=source, **tables).reveal("to count rows that break a rule")
     counts = {name: int(number) for name, number in table.to_pylist()[0].items()}
     findings = []
     for position, rule in enumerate(asked(marks)):
         if counts[f"rule_{position}"]:
-            rows = engine.first_rows(source, rule.broken, ROWS_NAMED, **known)
+            rows = engine.first_rows(source, rule.broken, ROWS_NAMED, **tables)
             findings.append(_bad_rows(source, rule, rows, counts[f"rule_{position}"]))
     if settings.states and not counts["us"]:
         listed = f"records in at least one of the {len(settings.states)} states of the filter"
@@ -282,11 +282,11 @@ def _fits(name: str, kind: str) -> bool:
 
 
 def _bad_rows(source: Source, rule: RecordRule, rows: Sequence[int], number: int) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+    row_list = ", ".join(f"{row:,}" for row in rows)
     records = "1 record" if number == 1 else f"{number:,} records"
     return Finding(
         code="bad-record",
-        what=f"{rule.what} ({records}; the first such rows: {shown})",
+        what=f"{rule.what} ({records}; the first such rows: {row_list})",
         where=Place(file=source.file, row=rows[0] if rows else None, column=source.theirs(rule.column)),
         found=CONFIDENTIAL,
         expected=rule.expected,
@@ -317,10 +317,10 @@ def _missing(source: Source, name: str, present: int) -> Finding:
 
 
 def _unexpected(source: Source, positions: Sequence[int]) -> Finding:
-    shown = ", ".join(f"{position:,}" for position in positions[:ROWS_NAMED])
+    row_list = ", ".join(f"{position:,}" for position in positions[:ROWS_NAMED])
     return Finding(
         code="unexpected-column",
-        what=f"the file has columns that the layout has not (the first of them at position {shown})",
+        what=f"the file has columns that the layout has not (the first of them at position {row_list})",
         where=Place(file=source.file),
         found=f"{len(positions):,} such columns; their names are not shown, in case they are a record",
         expected=f"the {len(PERSON_COLUMNS)} columns of the layout and no other",

@@ -59,11 +59,14 @@ def unpack(keys: pa.Table, max_race_codes: int) -> pa.Table:
     nothing = np.zeros(keys.num_rows, np.int64)
     codes = dict.fromkeys(CODE_COLUMNS, nothing)
     for position, names in enumerate(_packed(max_race_codes)):
-        left = keys.column(f"key_{position}").to_numpy()
+        quotient = keys.column(f"key_{position}").to_numpy()
         for name in names:
-            left, codes[name] = np.divmod(left, BASE)
+            quotient, codes[name] = np.divmod(quotient, BASE)
     return pa.table(
-        {name: pa.DictionaryArray.from_arrays(pa.array(each.astype(np.int32)), texts) for name, each in codes.items()}
+        {
+            name: pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), texts)
+            for name, numbers in codes.items()
+        }
     )
 
 
@@ -122,9 +125,11 @@ def tabulate(problem: SafeTabProblem, job: Job) -> None:
                 by_area[region] = folder / f"{region}.parquet"
                 text, finer = _by_area(region, by_area)
                 job.engine.write(text, by_area[region], finer=finer or groups, zones=zones)
-            kept = folder / "kept.parquet"
-            _write_kept(level, kept)
-            job.engine.write(_by_group(level), counts_file(job.workspace, level), counted=by_area[region], kept=kept)
+            persons_file = folder / "kept.parquet"
+            _write_kept(level, persons_file)
+            job.engine.write(
+                _by_group(level), counts_file(job.workspace, level), counted=by_area[region], kept=persons_file
+            )
             advance(1)
         shutil.rmtree(folder)
 
@@ -161,12 +166,14 @@ def _find_patterns(problem: SafeTabProblem, engine: Engine, persons: Path, patte
     """Every combination of codes that occurs, numbered, and the iterations of each, in a folder of files."""
     most = problem.settings.max_race_codes
     names = ", ".join(key_expressions(most))
-    found = engine.sql(f"SELECT DISTINCT {names} FROM persons", persons=persons).reveal("to find iterations of codes")
-    numbers = np.arange(found.num_rows, dtype=np.int32)
-    write_parquet(found.append_column("pattern", pa.array(numbers)), patterns)
+    distinct = engine.sql(f"SELECT DISTINCT {names} FROM persons", persons=persons).reveal(
+        "to find iterations of codes"
+    )
+    numbers = np.arange(distinct.num_rows, dtype=np.int32)
+    write_parquet(distinct.append_column("pattern", pa.array(numbers)), patterns)
     private_folder(members)
-    for begin in range(0, max(found.num_rows, 1), PATTERNS_AT_ONCE):
-        some = iterations_of(problem.lists, unpack(found.slice(begin, PATTERNS_AT_ONCE), most), most)
+    for begin in range(0, max(distinct.num_rows, 1), PATTERNS_AT_ONCE):
+        some = iterations_of(problem.lists, unpack(distinct.slice(begin, PATTERNS_AT_ONCE), most), most)
         pattern, iteration = (some.column(name).to_numpy() for name in ("pattern", "iteration"))
         columns = {"pattern": (pattern + begin).astype(np.int32), "iteration": iteration.astype(np.int32)}
         write_parquet(pa.table(columns), members / f"{begin:012d}.parquet")
@@ -184,12 +191,12 @@ def _equal(one: str, other: str, names: Sequence[str]) -> str:
     return " AND ".join(f"{one}.{name} = {other}.{name}" for name in names)
 
 
-def _by_area(region: str, made: Mapping[str, Path]) -> tuple[str, Path | None]:
+def _by_area(region: str, files: Mapping[str, Path]) -> tuple[str, Path | None]:
     """SQL that counts by area, iteration and cell, over the counts of the areas that those of this type are made of,
     if there are such counts, and over the counts of zones (None) if not."""
     finer = NESTED.get(region)
     area = identifier(area_column(region))
-    if finer is None or finer not in made:
+    if finer is None or finer not in files:
         within, key = f"SELECT zone AS part_of, {area} AS area FROM zones WHERE {area} >= 0", "zone"
     else:
         part = identifier(area_column(finer))
@@ -199,7 +206,7 @@ def _by_area(region: str, made: Mapping[str, Path]) -> tuple[str, Path | None]:
         f"CAST(sum(finer.n) AS BIGINT) AS n FROM finer JOIN ({within}) AS within ON within.part_of = finer.{key} "
         "GROUP BY 1, 2, 3"
     )
-    return text, None if key == "zone" or finer is None else made[finer]
+    return text, None if key == "zone" or finer is None else files[finer]
 
 
 def _write_kept(level: GroupLevel, path: Path) -> None:

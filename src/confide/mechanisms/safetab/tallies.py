@@ -89,7 +89,7 @@ class GroupSizeClass:
 
     def __add__(self, other: GroupSizeClass) -> GroupSizeClass:
         values: dict[str, Any] = {
-            each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)
+            counter.name: getattr(self, counter.name) + getattr(other, counter.name) for counter in fields(self)
         }
         values["errors"] = tuple(one + two for one, two in zip(self.errors, other.errors, strict=True))
         return GroupSizeClass(**values)
@@ -171,14 +171,14 @@ class SafeTabEvaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the dossier and the numbers beside it."""
-        each = list(zip(self.levels, self.tallies, self.theory, strict=True))
+        parts = list(zip(self.levels, self.tallies, self.theory, strict=True))
         return {
             "keys": self.runs,
             "units": "groups",
-            "accuracy": [_headline(level, tally) for level, tally, _ in each if tally.totals.number],
-            "classes": [row for level, tally, theory in each for row in _rows(level, tally, theory)],
+            "accuracy": [_headline(level, tally) for level, tally, _ in parts if tally.totals.number],
+            "classes": [row for level, tally, theory in parts for row in _rows(level, tally, theory)],
             "suppression": [
-                _curve(level, tally.curve) for level, tally, theory in each if theory and tally.curve is not None
+                _curve(level, tally.curve) for level, tally, theory in parts if theory and tally.curve is not None
             ],
         }
 
@@ -214,9 +214,9 @@ def _rows(level: GroupLevel, tally: LevelTally, theory: bool) -> list[dict[str, 
     return [
         _named(level)
         | {"total_only": total_only, "true_size": bin_label(SIZES, size)}
-        | each.as_dict((level.total if total_only else level.second).noise_margin(COVERAGE), theory=theory)
-        for (total_only, size), each in sorted(tally.classes.items())
-        if each.groups
+        | size_class.as_dict((level.total if total_only else level.second).noise_margin(COVERAGE), theory=theory)
+        for (total_only, size), size_class in sorted(tally.classes.items())
+        if size_class.groups
     ]
 
 

@@ -147,12 +147,12 @@ def _county_groups(
 
 def _same_entities(tract: NDArray[np.int64], kinds: Sequence[NDArray[np.int64]], cutoff: int) -> list[list[int]]:
     """Rule 1: groups of tracts with one set of entities, in the order of their first tracts."""
-    found: list[set[tuple[int, int]]] = [set() for _ in range(int(tract[-1]) + 1)]
+    entities_of_tract: list[set[tuple[int, int]]] = [set() for _ in range(int(tract[-1]) + 1)]
     for kind, entity in enumerate(kinds):
         for where, which in np.unique(np.column_stack([tract, entity]), axis=0).tolist():
-            found[where].add((kind, which))
+            entities_of_tract[where].add((kind, which))
     together: dict[frozenset[tuple[int, int]], list[int]] = {}
-    for number, present in enumerate(found):
+    for number, present in enumerate(entities_of_tract):
         together.setdefault(frozenset(present), []).append(number)
     return sorted(part for members in together.values() for part in _chunks(members, cutoff))
 
@@ -191,7 +191,8 @@ def _merged_pairs(
         partners = np.array([other for other in others if size[one] + size[other] <= cutoff], np.int64)
         merged = distance(*(part[one] + part[partners] for part in sums))
         county = [
-            whole - unit[one] - unit[partners] + new for whole, unit, new in zip(total, units, merged, strict=True)
+            old_total - unit[one] - unit[partners] + new
+            for old_total, unit, new in zip(total, units, merged, strict=True)
         ]
         objective = _descending(distance(county[0], county[1])[0])
         accepted = np.flatnonzero(_not_above(objective, current))
@@ -360,15 +361,15 @@ def _made(optimise: Optimisation | None) -> tuple[str, ...]:
 def _checked(frame: Spine, shares: Mapping[str, Exact], optimise: Optimisation | None) -> list[Fraction]:
     """The shares as exact numbers; raises with every problem of levels and shares."""
     names = list(shares)
-    made = _made(optimise)
+    made_levels = _made(optimise)
     findings = []
     official = [level.name for level in frame.levels]
-    taken = [name for name in names if name not in made]
+    taken = [name for name in names if name not in made_levels]
     if [name for name in official if name in taken] != taken or not names or names[-1] != official[-1]:
         expected = f"levels of the frame in their order ({', '.join(official)}), the blocks last"
         findings.append(_finding("bad-levels", "the levels are not those of the frame", ", ".join(names), expected))
-    elif names[0] in made or frame.level(names[0]).units != 1:
-        found = f"{names[0]!r}" + ("" if names[0] in made else f" with {frame.level(names[0]).units:,} units")
+    elif names[0] in made_levels or frame.level(names[0]).units != 1:
+        found = f"{names[0]!r}" + ("" if names[0] in made_levels else f" with {frame.level(names[0]).units:,} units")
         findings.append(_finding("no-root", "the first level is not a root", found, "a level of one unit"))
     if optimise is not None:
         places = [names[-2:-1] == [optimise.block_groups]]

@@ -80,10 +80,10 @@ def measures_of(schema: Schema) -> EvaluationMeasures:
 def characteristics(strategy: Strategy, also: tuple[str, ...] = ()) -> list[Characteristic]:
     """Everything that is looked at, the total first, each once."""
     schema = strategy.schema
-    asked = (query.name for level in strategy.levels for query in level.queries)
-    names = dict.fromkeys(("total", *schema.variables, *also, *asked))
-    found = [(name, resolve(schema, name)) for name in names]
-    return [characteristic(schema, name, query) for name, query in found if query.cells <= MOST_CELLS]
+    measured = (query.name for level in strategy.levels for query in level.queries)
+    names = dict.fromkeys(("total", *schema.variables, *also, *measured))
+    queries = [(name, resolve(schema, name)) for name in names]
+    return [characteristic(schema, name, query) for name, query in queries if query.cells <= MOST_CELLS]
 
 
 def characteristic(schema: Schema, name: str, query: Query) -> Characteristic:
@@ -121,7 +121,7 @@ def geographies(problem: TopDownProblem) -> list[EvaluationGeography]:
     """All areas of an evaluation: official levels, what the spine makes, areas beside it, and the blocks last. Areas
     that are declared, but have no unit in this frame, are none."""
     frame, spine = problem.frame.spine, problem.spine
-    found = [_official(level, "level") for level in frame.levels[:-1]]
+    result = [_official(level, "level") for level in frame.levels[:-1]]
     for level in spine.levels[1:-1]:
         official = level.official
         made = official is None
@@ -130,9 +130,9 @@ def geographies(problem: TopDownProblem) -> list[EvaluationGeography]:
             units[spine.rows] = spine.unit_of_block(level.name)
             name = f"{level.name} ({'made' if made else 'AIAN parts'})"
             ids = tuple(spine.ids(level.name).tolist())
-            found.append(EvaluationGeography(name, "made" if made else "part", ids, units))
-    found += [_official(area, "area") for area in frame.areas if area.units]
-    return [*found, _official(frame.blocks, "level")]
+            result.append(EvaluationGeography(name, "made" if made else "part", ids, units))
+    result += [_official(area, "area") for area in frame.areas if area.units]
+    return [*result, _official(frame.blocks, "level")]
 
 
 def _official(level: Geolevel, kind: str) -> EvaluationGeography:
@@ -189,7 +189,7 @@ class AreaAccuracy:
     noise: NoiseAlone
 
     @property
-    def whole(self) -> ErrorTally:
+    def overall(self) -> ErrorTally:
         """All areas."""
         return add_tallies(self.tallies.values())
 
@@ -212,7 +212,7 @@ class AreaAccuracy:
         named = {"geography": self.geography, "query": self.query, "cell": self.cell}
         return (
             named
-            | self.whole.as_dict(quantiles=True)
+            | self.overall.as_dict(quantiles=True)
             | {
                 "noise_alone": self.noise.as_dict(),
                 "by_population": [

@@ -117,8 +117,10 @@ class Constraints:
     @property
     def limited(self) -> tuple[str, ...]:
         """The queries whose counts the frame limits, each once: bounded variables, and invariants that it tells."""
-        told = (invariant.query for invariant in self.invariants if invariant.query is not None and invariant.frame)
-        return tuple(dict.fromkeys((*(bound.variable.name for bound in self.bounds), *told)))
+        of_invariants = (
+            invariant.query for invariant in self.invariants if invariant.query is not None and invariant.frame
+        )
+        return tuple(dict.fromkeys((*(bound.variable.name for bound in self.bounds), *of_invariants)))
 
     def limits(
         self, query: str, groups: int, frame: Mapping[str, NDArray[np.int64]]

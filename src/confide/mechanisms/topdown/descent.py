@@ -32,7 +32,7 @@ from confide.estimation.node_problem import MeasuredQuery
 from confide.estimation.optimality import GAP
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
-from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, estimate, kept_cells
+from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, estimate, support_of
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
@@ -102,13 +102,13 @@ class EstimateGroup(ABC):
 
     def _estimate(self, node: NodeRows, measured: tuple[MeasuredQuery, ...]) -> tuple[Integers, NodeTally]:
         """The non-zero estimates of one parent's children: unit, cell, count."""
-        units, kept = node.units, node.kept
+        units, support = node.units, node.support
         part_of, totals = _invariant_totals(node.cell[RowKind.INVARIANT], node.n[RowKind.INVARIANT])
         limits = self._limits(node, len(units))
-        problem = EstimationNode(kept, node.parent, measured, limits, len(units), None, part_of, totals)
+        problem = EstimationNode(support, node.parent, measured, limits, len(units), None, part_of, totals)
         counts, tally = estimate(problem, self.rules)
         cell, child = np.nonzero(counts)
-        return np.stack([units[child], kept[cell], counts[cell, child]], axis=1), tally
+        return np.stack([units[child], support[cell], counts[cell, child]], axis=1), tally
 
     def _limits(self, node: NodeRows, children: int) -> dict[str, Limits]:
         sizes = {name: int(groups.max()) + 1 for name, groups in self.rules.limited.items()}
@@ -128,10 +128,10 @@ class EstimateGroup(ABC):
 class EstimateChildren(EstimateGroup):
     """Measures the children and estimates them."""
 
-    asked: tuple[LevelQuery, ...]
+    queries: tuple[LevelQuery, ...]
 
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:  # noqa: ARG002
-        return measure(self.asked, [node.to_measure() for node in nodes])
+        return measure(self.queries, [node.to_measure() for node in nodes])
 
 
 class NodeRows:
@@ -146,24 +146,24 @@ class NodeRows:
         self._unit_of_truth = rows["unit"][of[RowKind.TRUTH]]
         parent = np.zeros(cells, np.int64)
         parent[self.cell[RowKind.PARENT]] = self.n[RowKind.PARENT]
-        self.kept = kept_cells(parent)
-        self.parent = parent[self.kept]
+        self.support = support_of(parent)
+        self.parent = parent[self.support]
 
     @property
     def copied(self) -> bool:
         """Whether there is nothing to estimate: an only child, or an empty parent."""
-        return len(self.units) == 1 or not len(self.kept)
+        return len(self.units) == 1 or not len(self.support)
 
     def copy(self) -> tuple[Integers, NodeTally]:
         """The parent's counts as those of its first child."""
-        copied = np.stack([np.full(len(self.kept), self.units[0]), self.kept, self.parent], axis=1)
+        copied = np.stack([np.full(len(self.support), self.units[0]), self.support, self.parent], axis=1)
         return copied, NodeTally(nodes=1, outcomes={"copied": 1})
 
     def to_measure(self) -> Children:
         """The children with their true counts."""
         position = np.searchsorted(self.units, self._unit_of_truth)
         truth = TrueCounts(position, self.cell[RowKind.TRUTH], self.n[RowKind.TRUTH])
-        return Children(Confidential(truth), self.units, self.cell[RowKind.CHILD], self.kept)
+        return Children(Confidential(truth), self.units, self.cell[RowKind.CHILD], self.support)
 
 
 def _invariant_totals(official: Integers, total: Integers) -> tuple[Integers | None, Integers | None]:
@@ -263,10 +263,10 @@ def _estimate_root(
     problem: TopDownProblem, evidence: Evidence, level_strategy: LevelStrategy, root: TopDownLevel
 ) -> pa.Table:
     """The root: every cell may be positive, and the total is what the invariants say."""
-    kept = np.arange(problem.cells)
+    support = np.arange(problem.cells)
     measured, total = evidence.root(level_strategy, root)
     limits = {name: Limits(least.T, largest.T) for name, (least, largest) in problem.limits(root).items()}
-    node = EstimationNode(kept, None, measured, limits, 1, total)
+    node = EstimationNode(support, None, measured, limits, 1, total)
     with threadpool_limits(1):
         counts, tally = estimate(node, _rules(problem, level_strategy))
     positive = np.flatnonzero(counts[:, 0])
@@ -351,32 +351,34 @@ def solver_check(statistics: Mapping[str, Any]) -> Check:
     An estimate whose optimality was not proved keeps every promise that is made exactly; it may be a little less
     accurate than it could be. So it is told, and the release is what it says all the same.
     """
-    levels, whole = statistics["levels"], statistics["whole"]
+    levels, overall = statistics["levels"], statistics["whole"]
     parts = [
         {outcome: level["least_squares"][outcome] for outcome in OUTCOMES} | {"nodes": level["nodes"]}
-        for level in (*levels.values(), whole)
+        for level in (*levels.values(), overall)
     ]
     adds_up = all(sum(part[key] for part in parts[:-1]) == parts[-1][key] for key in parts[-1])
-    return Check("least squares", adds_up, solver_words(whole) if adds_up else "the levels do not add up to the whole")
+    return Check(
+        "least squares", adds_up, solver_words(overall) if adds_up else "the levels do not add up to the whole"
+    )
 
 
-def solver_words(whole: Mapping[str, Any]) -> str:
+def solver_words(overall: Mapping[str, Any]) -> str:
     """One line on the proofs of optimality."""
     solved, inexact, gap = (
-        problems(whole),
-        whole["least_squares"][SolveOutcome.INEXACT.value],
-        whole["relative_gap_at_most"],
+        problems(overall),
+        overall["least_squares"][SolveOutcome.INEXACT.value],
+        overall["relative_gap_at_most"],
     )
-    shown = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
+    gap_text = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
     if not inexact:
-        return f"all {solved:,} problems proved to be within {shown} of the optimum"
-    proved = "for some nothing is proved" if gap is None else f"the largest gap is at most {shown} of the objective"
+        return f"all {solved:,} problems proved to be within {gap_text} of the optimum"
+    proved = "for some nothing is proved" if gap is None else f"the largest gap is at most {gap_text} of the objective"
     return f"{inexact:,} of {solved:,} problems not proved optimal; {proved}"
 
 
-def problems(whole: Mapping[str, Any]) -> int:
+def problems(overall: Mapping[str, Any]) -> int:
     """How many least-squares problems there were."""
-    return sum(int(number) for outcome, number in whole["least_squares"].items() if outcome != COPIED)
+    return sum(int(number) for outcome, number in overall["least_squares"].items() if outcome != COPIED)
 
 
 def _tally(file: Path) -> dict[str, Any]:

@@ -92,14 +92,14 @@ class NoiseTheory:
 
     def __init__(self, problem: TopDownProblem):
         self._problem = problem
-        self._scales = [_scales(asked, level) for asked, level in problem.levels()]
+        self._scales = [_scales(level_strategy, level) for level_strategy, level in problem.levels()]
         strategy = problem.strategy
         names = list(strategy.level_names)
-        told = any(i.query == "total" and i.frame for i in strategy.constraints.invariants)
+        total_of_frame = any(i.query == "total" and i.frame for i in strategy.constraints.invariants)
         lowest = invariant_level(strategy)
-        last = len(names) if told else 0 if lowest is None else names.index(lowest) + 1
+        last = len(names) if total_of_frame else 0 if lowest is None else names.index(lowest) + 1
         self._known = [position < last for position in range(len(names))]
-        split = not told and lowest is not None and problem.spine.split is not None and last > 1
+        split = not total_of_frame and lowest is not None and problem.spine.split is not None and last > 1
         self._together = known_together(strategy, problem.spine.levels[last - 1]) if split else None
 
     def contributions(self, unit_of_row: NDArray[np.int64], units: int, *, total: bool) -> Floats:
@@ -114,10 +114,10 @@ class NoiseTheory:
         """v of each characteristic on each level: characteristics x levels. ``sets`` is characteristics x cells, and
         the first is the total."""
         columns = []
-        for (asked, _), known in zip(self._problem.levels(), self._known, strict=True):
-            v = within_unit(self._problem, asked, sets, total_known=known)
-            if known and self._together is not None:
-                v[:1] = within_unit(self._problem, asked, sets[:1], total_known=False)
+        for (level_strategy, _), total_known in zip(self._problem.levels(), self._known, strict=True):
+            v = within_unit(self._problem, level_strategy, sets, total_known=total_known)
+            if total_known and self._together is not None:
+                v[:1] = within_unit(self._problem, level_strategy, sets[:1], total_known=False)
             columns.append(v)
         return np.stack(columns, axis=1)
 
@@ -145,28 +145,31 @@ def contributions(
             np.add.at(result[:, 0], area, part * part * scale[unit])
             break
         group = together[1] if together is not None and stops else level.parent
-        whole = np.bincount(group, scale)
+        group_scale = np.bincount(group, scale)
         key, pair = np.unique(group[unit] * areas + area, return_inverse=True)
         first = np.bincount(pair, part * scale[unit])
         second = np.bincount(pair, part * part * scale[unit])
         unit, area = np.divmod(key, areas)
-        np.add.at(result[:, position], area, second - first * first / whole[unit])
+        np.add.at(result[:, position], area, second - first * first / group_scale[unit])
         if stops:
             break
-        part = first / whole[unit]
+        part = first / group_scale[unit]
     # What is left of a difference of equal numbers is nothing.
     result[result < ROUNDING] = 0
     return result
 
 
-def within_unit(problem: TopDownProblem, asked: LevelStrategy, sets: NDArray[np.bool_], *, total_known: bool) -> Floats:
+def within_unit(
+    problem: TopDownProblem, level_strategy: LevelStrategy, sets: NDArray[np.bool_], *, total_known: bool
+) -> Floats:
     """v of each characteristic (a row of ``sets``) in a unit with the share of its level; NaN where not determined."""
-    if not asked.share:
+    if not level_strategy.share:
         return np.full(len(sets), np.nan)
     variances = {
-        query.name: max(law_of(problem.strategy, asked, query).variance(), SMALLEST) for query in asked.queries
+        query.name: max(law_of(problem.strategy, level_strategy, query).variance(), SMALLEST)
+        for query in level_strategy.queries
     }
-    own_pass = asked.estimation.least_squares[0]
+    own_pass = level_strategy.estimation.least_squares[0]
     alone = own_pass.queries == own_pass.constrain == ("total",) and "total" in variances
     of_total = variances.pop("total") if alone else None
     possible = ~problem.strategy.constraints.zero_cells(problem.strategy.schema)
@@ -226,9 +229,11 @@ def _inverse_variance_means(
         return np.where(weights > 0, 1 / weights, np.nan)
 
 
-def _scales(asked: LevelStrategy, level: TopDownLevel) -> Floats:
+def _scales(level_strategy: LevelStrategy, level: TopDownLevel) -> Floats:
     """λ of each unit: the share of the level by the unit's. An only child without a share follows its parent."""
-    table = [float(asked.share / share) if share and asked.share else 1.0 for share in level.shares.table]
+    table = [
+        float(level_strategy.share / share) if share and level_strategy.share else 1.0 for share in level.shares.table
+    ]
     return np.array(table)[level.shares.index]
 
 
@@ -292,11 +297,11 @@ class _Counts:
     truth: NDArray[np.int32]
     released: NDArray[np.int32]
 
-    def cells_of(self, asked: Characteristic) -> Iterator[tuple[Integers, Integers]]:
+    def cells_of(self, characteristic: Characteristic) -> Iterator[tuple[Integers, Integers]]:
         """For each cell of a query its true and its released count in every area."""
-        group = asked.groups.astype(np.int32)[self.cell]
+        group = characteristic.groups.astype(np.int32)[self.cell]
         order = np.argsort(group, kind="stable")
-        ends = np.searchsorted(group[order], np.arange(asked.cells + 1))
+        ends = np.searchsorted(group[order], np.arange(characteristic.cells + 1))
         for first, last in pairwise(ends):
             rows = order[first:last]
             yield self._summed(rows, self.truth), self._summed(rows, self.released)
@@ -349,7 +354,7 @@ def evaluate(
     histogram = workspace.counts / "histogram.parquet"
     if not histogram.exists():
         raise no_truth(histogram)
-    measures, asked = comparison.measures, comparison.characteristics
+    measures, looked_at = comparison.measures, comparison.characteristics
     folder = private_folder(workspace.scratch / "evaluation")
     places = _write_places(comparison, folder)
     pairs = _write_pairs(comparison.problem, workspace, engine, histogram, folder)
@@ -359,26 +364,26 @@ def evaluate(
     for number, geography in enumerate(comparison.geographies):
         counts = _counts(engine, pairs, places, number, geography)
         noise = comparison.noise(geography)
-        ((true_total, total),) = counts.cells_of(asked[0])
+        ((true_total, total),) = counts.cells_of(looked_at[0])
         if geography.name in totals_of:
             totals[geography.name] = AreaTotals(geography.codes, true_total, total)
         population = bin_of(POPULATION_BINS, true_total)
-        for one in asked:
+        for one in looked_at:
             of_cells, of_levels = comparison.variances[one.name], noise[one.name == "total"]
-            found, largest = _look_at(one, geography, counts, population, of_cells, of_levels)
-            rows += found
+            accuracies, largest = _look_at(one, geography, counts, population, of_cells, of_levels)
+            rows += accuracies
             shares += _shares(one, geography, largest, measures)
         advance(1)
     shares.sort(key=lambda share: measures.largest_group.index(share.query))
     return Confidential(
         TopDownEvaluation(
-            measures.noun, tuple(comparison.geographies), tuple(asked), tuple(rows), tuple(shares), totals
+            measures.noun, tuple(comparison.geographies), tuple(looked_at), tuple(rows), tuple(shares), totals
         )
     )
 
 
 def _look_at(
-    asked: Characteristic,
+    characteristic: Characteristic,
     geography: EvaluationGeography,
     counts: _Counts,
     population: Integers,
@@ -387,20 +392,25 @@ def _look_at(
 ) -> tuple[list[AreaAccuracy], LargestGroups]:
     """All cells of a query, as a whole and, if they are not many, each of them; and the largest groups."""
     parts, largest = [], LargestGroups(counts.areas)
-    for label, variance, (truth, released) in zip(asked.labels, variances, counts.cells_of(asked), strict=True):
+    for label, variance, (truth, released) in zip(
+        characteristic.labels, variances, counts.cells_of(characteristic), strict=True
+    ):
         largest.add(truth, released)
-        named = (geography.name, asked.name, label)
+        named = (geography.name, characteristic.name, label)
         parts.append(accuracy(named, truth, released, population, _noise(contributions, variance)))
-    shown = parts if asked.cells <= MOST_SHOWN else []
-    return ([pooled(parts, ALL_CELLS), *shown] if asked.cells > 1 else shown), largest
+    single_cells = parts if characteristic.cells <= MOST_SHOWN else []
+    return ([pooled(parts, ALL_CELLS), *single_cells] if characteristic.cells > 1 else single_cells), largest
 
 
 def _shares(
-    asked: Characteristic, geography: EvaluationGeography, largest: LargestGroups, measures: EvaluationMeasures
+    characteristic: Characteristic, geography: EvaluationGeography, largest: LargestGroups, measures: EvaluationMeasures
 ) -> list[LargestGroupShare]:
-    if asked.name not in measures.largest_group:
+    if characteristic.name not in measures.largest_group:
         return []
-    return [LargestGroupShare(geography.name, asked.name, least, largest.result(least)) for least in (0, LEAST_PEOPLE)]
+    return [
+        LargestGroupShare(geography.name, characteristic.name, least, largest.result(least))
+        for least in (0, LEAST_PEOPLE)
+    ]
 
 
 def _noise(contributions: Floats, variances: Floats) -> Floats:

@@ -38,13 +38,13 @@ class TrueCounts:
 
 @dataclass(frozen=True, eq=False)
 class Children:
-    """The children of one parent as they are measured: units, class of shares of each, and the histogram cells ``kept``
-    that the parent's estimate leaves them."""
+    """The children of one parent as they are measured: units, class of shares of each, and the histogram cells
+    ``support`` that the parent's estimate leaves them."""
 
     truth: Confidential[TrueCounts]
     units: Integers
     share_class: Integers
-    kept: Integers
+    support: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +61,12 @@ class LevelQuery:
     laws: tuple[NoiseDistribution | None, ...]
 
 
-def measure(asked: Sequence[LevelQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
+def measure(queries: Sequence[LevelQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
     """The measurements of each parent's children. Groups of cells are numbered anew for what a parent keeps."""
     if not nodes:
         return []
     together = _PooledChildren(nodes)
-    return list(zip(*(together.measure(query) for query in asked), strict=True))
+    return list(zip(*(together.measure(query) for query in queries), strict=True))
 
 
 def weighting_variance(law: NoiseDistribution) -> float:
@@ -85,9 +85,9 @@ class _PooledChildren:
         self.units = np.concatenate([part.units for part in nodes])
         self.share_class = np.concatenate([part.share_class for part in nodes])
         numbers = np.arange(len(nodes))
-        self.kept = np.concatenate([part.kept for part in nodes])
-        self.kept_sizes = np.array([len(part.kept) for part in nodes])
-        self.node_of_kept = np.repeat(numbers, self.kept_sizes)
+        self.support = np.concatenate([part.support for part in nodes])
+        self.support_sizes = np.array([len(part.support) for part in nodes])
+        self.node_of_support = np.repeat(numbers, self.support_sizes)
         self.node_of_row = np.repeat(numbers, [len(rows.cell) for rows in truth])
         self.position = np.concatenate([rows.position for rows in truth])
         self.cell = np.concatenate([rows.cell for rows in truth])
@@ -95,7 +95,9 @@ class _PooledChildren:
 
     def measure(self, query: LevelQuery) -> list[MeasuredQuery]:
         """One query in all children. Its counts are laid out node by node, each as groups x children."""
-        measured, local = np.unique(self.node_of_kept * query.cells + query.groups[self.kept], return_inverse=True)
+        measured, local = np.unique(
+            self.node_of_support * query.cells + query.groups[self.support], return_inverse=True
+        )
         node, group = np.divmod(measured, query.cells)
         width = self.sizes[node]
         start = np.cumsum(width) - width
@@ -104,7 +106,7 @@ class _PooledChildren:
         weights = self._add_noise(query, values, np.repeat(group, width), child)
         groups = np.bincount(node, minlength=len(self.sizes))
         counts = np.split(values.astype(np.float64), np.cumsum(groups * self.sizes)[:-1])
-        numbers = np.split(local.reshape(-1), np.cumsum(self.kept_sizes)[:-1])
+        numbers = np.split(local.reshape(-1), np.cumsum(self.support_sizes)[:-1])
         before = np.cumsum(groups) - groups
         return [
             MeasuredQuery(query.name, own - offset, part.reshape(height, -1), weight)
@@ -139,14 +141,14 @@ class _PooledChildren:
         return weights
 
 
-def measure_fully(asked: Sequence[LevelQuery], units: Children) -> list[Integers]:
+def measure_fully(queries: Sequence[LevelQuery], units: Children) -> list[Integers]:
     """Every query in every cell of some measured units (units x cells): the full set, for publication.
 
     The stream and the coordinates are those of :func:`measure`, so whatever the estimate has looked at is here too, as
     the same number. That all of it is published is what the plan has priced, lazily measured or not.
     """
-    everything = replace(units, kept=np.arange(len(asked[0].groups)))
-    (measured,) = measure(asked, [everything])
+    everything = replace(units, support=np.arange(len(queries[0].groups)))
+    (measured,) = measure(queries, [everything])
     assert all((query.weights > 0).all() for query in measured), "only units with a share are measured"
     # Whole numbers far below 2**53: nothing is lost on the way back from floats.
     return [query.measured.T.astype(np.int64) for query in measured]

@@ -117,16 +117,16 @@ class TopDown(Mechanism[TopDownProblem]):
         """From the root down: each level is measured where its parents' estimates leave something to measure."""
         assert noise is not None
         job.plan.check_measured(
-            (level.name, asked.name)
+            (level.name, query_share.name)
             for level_strategy, level in problem.levels()
             if level.measured.any()
-            for asked in level_strategy.queries
+            for query_share in level_strategy.queries
         )
         drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
         descend(problem, job, drawn)
         if problem.spec.output.measurements:
             measure_everything(
-                problem, job, drawn.asked, lambda level: _counts_file(job.workspace, level), drawn.totals
+                problem, job, drawn.level_queries, lambda level: _counts_file(job.workspace, level), drawn.totals
             )
 
     def statistics(self, problem: TopDownProblem, job: Job) -> dict[str, Any]:
@@ -152,10 +152,10 @@ class TopDown(Mechanism[TopDownProblem]):
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"
 
-    def evaluate(self, asked: Evaluating) -> Evaluated:
+    def evaluate(self, request: Evaluating) -> Evaluated:
         from confide.mechanisms.topdown.dossier import evaluate_topdown
 
-        return evaluate_topdown(asked)
+        return evaluate_topdown(request)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.topdown.published import read_published
@@ -184,7 +184,7 @@ class DrawnEvidence:
         truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
         classes = root.shares.index.astype(np.int64)
         unit = Children(truth, np.zeros(1, np.int64), classes, np.arange(self.problem.cells))
-        (measured,) = measure(self.asked(level_strategy, root), [unit])
+        (measured,) = measure(self.level_queries(level_strategy, root), [unit])
         return measured, int(count.sum()) if self.problem.strategy.total_is_invariant else None
 
     def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
@@ -201,9 +201,9 @@ class DrawnEvidence:
         return known_totals(together, *(counted.column(name).to_numpy() for name in ("unit", "n")))
 
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
-        return EstimateChildren(rules, self.problem.cells, self.asked(level_strategy, level))
+        return EstimateChildren(rules, self.problem.cells, self.level_queries(level_strategy, level))
 
-    def asked(self, level_strategy: LevelStrategy, level: TopDownLevel) -> tuple[LevelQuery, ...]:
+    def level_queries(self, level_strategy: LevelStrategy, level: TopDownLevel) -> tuple[LevelQuery, ...]:
         """The queries of a level with the laws of the plan; units of a class without a share have none."""
 
         def laws(query: str) -> tuple[NoiseDistribution | None, ...]:
@@ -212,13 +212,13 @@ class DrawnEvidence:
 
         return tuple(
             LevelQuery(
-                asked.name,
-                self.problem.groups(asked.name),
-                asked.query.cells,
-                self.noise.stream(level.name, asked.name),
-                laws(asked.name),
+                query_share.name,
+                self.problem.groups(query_share.name),
+                query_share.query.cells,
+                self.noise.stream(level.name, query_share.name),
+                laws(query_share.name),
             )
-            for asked in level_strategy.queries
+            for query_share in level_strategy.queries
         )
 
 

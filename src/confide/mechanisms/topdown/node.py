@@ -81,13 +81,13 @@ class NodeTally:
 
 @dataclass(frozen=True, eq=False)
 class EstimationNode:
-    """One parent and its children (or the root: ``parent`` None and ``total`` given), on the cells ``kept``.
+    """One parent and its children (or the root: ``parent`` None and ``total`` given), on the cells ``support``.
 
     ``official_unit_of_child`` and ``official_totals`` are for children that are parts of official units with an
     invariant total.
     """
 
-    kept: Integers
+    support: Integers
     parent: Integers | None
     measured: tuple[MeasuredQuery, ...]
     limits: Mapping[str, Limits]
@@ -98,22 +98,22 @@ class EstimationNode:
 
 
 def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
-    """Whole counts of the children, cells ``kept`` x children, and how they came about."""
+    """Whole counts of the children, cells ``support`` x children, and how they came about."""
     problem = _problem(node, rules)
     tally = NodeTally(nodes=1)
     held: list[GroupBounds] = []
-    x = np.zeros((len(node.kept), node.children))
+    x = np.zeros((len(node.support), node.children))
     for number, step in enumerate(rules.passes):
         queries = tuple(query for query in node.measured if query.name in step.queries)
         current = replace(problem, queries=queries, bounds=(*problem.bounds, *held))
         last = number == len(rules.passes) - 1
         if not last and step.queries == step.constrain == ("total",) and node.parent is not None:
             totals, report = estimate_totals(current)
-            held.append(_within("total", np.zeros(len(node.kept), np.int64), totals[None, :], rules.slack))
+            held.append(_within("total", np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))
         else:
             x, report = solve(current)
             for name in () if last else step.constrain:
-                groups, local = np.unique(rules.groups[name][node.kept], return_inverse=True)
+                groups, local = np.unique(rules.groups[name][node.support], return_inverse=True)
                 answers = group_sums(local.reshape(-1), x, len(groups))
                 held.append(_within(name, local.reshape(-1), answers, rules.slack))
         outcome = {report.outcome.value: 1}
@@ -127,10 +127,10 @@ def _within(name: str, groups: Integers, answers: Floats, slack: float) -> Group
 
 
 def _problem(node: EstimationNode, rules: NodeRules) -> NodeProblem:
-    allowed = np.repeat(~rules.zero[node.kept][:, None], node.children, axis=1)
+    allowed = np.repeat(~rules.zero[node.support][:, None], node.children, axis=1)
     bounds = []
     for name, limits in node.limits.items():
-        groups = rules.limited[name][node.kept]
+        groups = rules.limited[name][node.support]
         allowed &= limits.largest[groups] > 0
         lower, upper = limits.least.astype(np.float64), limits.largest.astype(np.float64)
         bounds.append(GroupBounds(f"limits of {name}", groups, lower, upper))
@@ -149,7 +149,7 @@ def _rounding(node: EstimationNode, rules: NodeRules, allowed: Booleans, x: Floa
             if name in rules.finest:
                 cell_weight, cell_pass = cell_weight + 1, number
             else:
-                chain.append(Partition(name, rules.groups[name][node.kept], number))
+                chain.append(Partition(name, rules.groups[name][node.support], number))
     partitions = _with_limits(node, rules, chain)
     child_group, group_totals = node.official_unit_of_child, node.official_totals
     if node.total is not None:
@@ -162,14 +162,14 @@ def _rounding(node: EstimationNode, rules: NodeRules, allowed: Booleans, x: Floa
 def _with_limits(node: EstimationNode, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
     """The rounding queries with the limits of those that have any; a limited query that is not among them is put in
     where it belongs from coarse to fine, and carries its limits alone."""
-    known = dict(rules.groups) | dict(rules.limited)
+    groups_of_query = dict(rules.groups) | dict(rules.limited)
     partitions = list(chain)
     for name, limits in node.limits.items():
         groups = rules.limited[name]
-        place = sum(_count(known[partition.name]) < _count(groups) for partition in partitions)
-        if place == len(partitions) or not np.array_equal(known[partitions[place].name], groups):
+        place = sum(_count(groups_of_query[partition.name]) < _count(groups) for partition in partitions)
+        if place == len(partitions) or not np.array_equal(groups_of_query[partitions[place].name], groups):
             in_pass = partitions[place].in_pass if place < len(partitions) else len(rules.rounding) - 1
-            partitions.insert(place, Partition(name, groups[node.kept], in_pass, weight=0))
+            partitions.insert(place, Partition(name, groups[node.support], in_pass, weight=0))
         partitions[place] = replace(partitions[place], lower=limits.least, upper=limits.largest)
     return partitions
 
@@ -178,6 +178,6 @@ def _count(groups: Integers) -> int:
     return int(groups.max()) + 1
 
 
-def kept_cells(parent: Integers) -> Integers:
+def support_of(parent: Integers) -> Integers:
     """The histogram cells that a parent's children can have."""
     return np.flatnonzero(parent > 0)

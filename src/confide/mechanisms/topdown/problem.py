@@ -98,17 +98,17 @@ def plan_problem(problem: TopDownProblem) -> Plan:
             numbers[level.name, share_class] = []
             if not share:
                 continue
-            for asked in level_strategy.queries:
+            for query_share in level_strategy.queries:
                 numbers[level.name, share_class].append(len(measures))
                 measures.append(
                     PlannedMeasurement(
                         level.name,
-                        asked.name,
+                        query_share.name,
                         int(units[share_class]),
-                        asked.query.cells,
-                        law_of(strategy, level_strategy, asked, share),
-                        ZCDP(strategy.budget * share * asked.share),
-                        tuple(variable.attribute.name for variable in asked.query.variables),
+                        query_share.query.cells,
+                        law_of(strategy, level_strategy, query_share, share),
+                        ZCDP(strategy.budget * share * query_share.share),
+                        tuple(variable.attribute.name for variable in query_share.query.variables),
                     )
                 )
     paths = tuple(
@@ -242,8 +242,10 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
     names = [level.name for level in spec.geography.levels]
     place = loaded.place("geography", "levels")
     if spec.topdown.spine == "optimised":
-        for made in (name for name in (TRACT_GROUP, BLOCK_GROUP) if name in strategy.level_names and name not in names):
-            names.insert(strategy.level_names.index(made), made)
+        for level_name in (
+            name for name in (TRACT_GROUP, BLOCK_GROUP) if name in strategy.level_names and name not in names
+        ):
+            names.insert(strategy.level_names.index(level_name), level_name)
         if STATE not in names or BLOCK_GROUP not in names:
             return [
                 Finding(
@@ -297,18 +299,18 @@ def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
 
 
 def _presence(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
-    known = strategy.frame_columns
+    columns = strategy.frame_columns
     return [
         Finding(
             code="unknown-column",
             what=f"the strategy uses no column {name!r} of the block table",
             where=loaded.place("data", "presence", position),
             found=repr(name),
-            expected="one of " + ", ".join(known),
+            expected="one of " + ", ".join(columns),
             remedy="correct the name",
         )
         for position, name in enumerate(spec.data.presence)
-        if name not in known
+        if name not in columns
     ]
 
 

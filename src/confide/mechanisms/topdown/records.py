@@ -56,10 +56,10 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
     if findings:
         return findings
     read = _block(source, spec)
-    known = f"{read} IS NOT NULL AND {read} IN (SELECT code FROM frame)"
+    in_frame = f"{read} IS NOT NULL AND {read} IN (SELECT code FROM frame)"
     twice = f"{read} IN (SELECT {read} FROM records GROUP BY 1 HAVING count(*) > 1)"
     rules = {
-        f"NOT ({known})": ("counts are of a block that the frame lacks", block, "a block of the frame"),
+        f"NOT ({in_frame})": ("counts are of a block that the frame lacks", block, "a block of the frame"),
         twice: ("a block has more than one row", block, "one row for each block"),
     }
     for name in names:
@@ -90,8 +90,8 @@ def _whole(engine: Engine, source: Source, name: str) -> str:
 
 
 def _count(engine: Engine, source: Source, part: CountedPart) -> str:
-    whole = _whole(engine, source, part.column)
-    return whole if part.less is None else f"{whole} - {_whole(engine, source, part.less)}"
+    count = _whole(engine, source, part.column)
+    return count if part.less is None else f"{count} - {_whole(engine, source, part.less)}"
 
 
 def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[Finding]:
@@ -109,10 +109,10 @@ def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[F
 
 
 def _bad_rows(source: Source, name: str, what: str, expected: str, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+    row_list = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="bad-record",
-        what=f"{what} (the first such rows: {shown})",
+        what=f"{what} (the first such rows: {row_list})",
         where=Place(file=source.file, column=source.theirs(name), row=rows[0]),
         found=CONFIDENTIAL,
         expected=expected,
@@ -131,10 +131,10 @@ def contradictions(problem: TopDownProblem, engine: Engine, units: Path) -> list
     block = problem.spec.geography.block
     read = column_expressions(engine, problem.records, problem.strategy.schema.attributes, block)
     constraints = problem.strategy.constraints
-    asked = {zero.name: _impossible(zero, read) for zero in constraints.zeros}
-    asked |= {b.name: _without_units(b, read, block) for b in constraints.bounds if b.side is Side.UPPER}
+    conditions = {zero.name: _impossible(zero, read) for zero in constraints.zeros}
+    conditions |= {b.name: _without_units(b, read, block) for b in constraints.bounds if b.side is Side.UPPER}
     findings = []
-    for name, condition in asked.items():
+    for name, condition in conditions.items():
         rows = engine.first_rows(problem.records, condition, ROWS_NAMED, units=units)
         if rows:
             findings.append(_finding(problem, name, rows))
@@ -157,10 +157,10 @@ def _without_units(bound: FrameBound, read: dict[str, str], block: str) -> str:
 
 
 def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+    row_list = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="record-against-frame",
-        what=f"a record is of a kind that {name!r} rules out where it lies (the first such rows: {shown})",
+        what=f"a record is of a kind that {name!r} rules out where it lies (the first such rows: {row_list})",
         where=Place(file=problem.records.file, row=rows[0]),
         found=CONFIDENTIAL,
         expected="records that keep the constraints of the strategy",
@@ -220,10 +220,10 @@ def clashes_with_totals(problem: TopDownProblem, totals: Integers) -> Iterator[F
 
 def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str) -> Finding:
     rows = np.sort(problem.spine.rows[blocks]) + 1
-    shown = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
+    row_list = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
     return Finding(
         code="constraints-clash",
-        what=f"{names} cannot be kept in {len(blocks):,} blocks (the first such rows: {shown})",
+        what=f"{names} cannot be kept in {len(blocks):,} blocks (the first such rows: {row_list})",
         where=Place(file=problem.blocks_file, row=int(rows[0])),
         found="a count that must be larger than it may be",
         expected="constraints that some table keeps",
@@ -267,14 +267,14 @@ def write_histogram(problem: TopDownProblem, engine: Engine, into: Path) -> None
 
 def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Constraints that need counts of records: invariants that the frame tells, and known totals against limits."""
-    told = [i for i in problem.strategy.constraints.invariants if i.query is not None and i.frame]
+    frame_invariants = [i for i in problem.strategy.constraints.invariants if i.query is not None and i.frame]
     lowest = invariant_level(problem.strategy)
-    if not told and lowest is None:
+    if not frame_invariants and lowest is None:
         return []
     histogram = job.workspace.scratch / "histogram.parquet"
     write_histogram(problem, job.engine, histogram)
     findings = []
-    for invariant in told:
+    for invariant in frame_invariants:
         assert invariant.query is not None
         rows = job.engine.sql(
             "SELECT frame.unit_block AS unit, histogram.cell AS cell, histogram.n AS n "
@@ -283,10 +283,10 @@ def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Find
             frame=frame,
         ).reveal("records against the frame")
         unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
-        known = np.stack([problem.columns[name] for name in invariant.frame], axis=1)
-        found = np.zeros((len(known) + 1, known.shape[1]), np.int64)
-        np.add.at(found, (unit, problem.groups(invariant.query)[cell]), count)
-        broken = int((found[:-1] != known).any(axis=1).sum()) + int(found[-1].any())
+        frame_counts = np.stack([problem.columns[name] for name in invariant.frame], axis=1)
+        record_counts = np.zeros((len(frame_counts) + 1, frame_counts.shape[1]), np.int64)
+        np.add.at(record_counts, (unit, problem.groups(invariant.query)[cell]), count)
+        broken = int((record_counts[:-1] != frame_counts).any(axis=1).sum()) + int(record_counts[-1].any())
         if broken:
             findings.append(_broken_invariant(problem, invariant.name, invariant.frame, broken))
     if lowest is not None:
@@ -305,11 +305,11 @@ def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Find
 
 
 def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+    row_list = ", ".join(f"{row:,}" for row in rows)
     block = problem.spec.geography.block
     return Finding(
         code="bad-record",
-        what=f"a record lies in a block where the frame has no unit to live in (the first such rows: {shown})",
+        what=f"a record lies in a block where the frame has no unit to live in (the first such rows: {row_list})",
         where=Place(file=problem.records.file, column=problem.records.theirs(block), row=rows[0]),
         found=CONFIDENTIAL,
         expected="a block of the spine: with a housing unit or a group quarters facility",

@@ -87,21 +87,21 @@ class LevelStrategy:
 
     def query(self, name: str) -> QueryShare:
         """The measured query of that name."""
-        for asked in self.queries:
-            if asked.name == name:
-                return asked
+        for query_share in self.queries:
+            if query_share.name == name:
+                return query_share
         raise KeyError(name)
 
     @property
     def cells(self) -> int:
         """How many noisy counts one unit has."""
-        return sum(asked.query.cells for asked in self.queries)
+        return sum(query_share.query.cells for query_share in self.queries)
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "share": str(self.share),
-            "queries": {asked.name: str(asked.share) for asked in self.queries},
+            "queries": {query_share.name: str(query_share.share) for query_share in self.queries},
             "estimation": self.estimation.as_dict(),
         }
 
@@ -244,10 +244,10 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
     names = strategy.level_names[position:]
     kept_invariants = tuple(i for i in strategy.constraints.invariants if i.level in names)
     constraints = replace(strategy.constraints, invariants=kept_invariants)
-    known = invariant_queries(constraints, strategy.schema)
-    asked = [a for a in first.queries if not any(same_cells(a.query, query) for query in known)]
-    kept = sum((a.share for a in asked), Fraction(0))
-    if not kept:
+    invariants = invariant_queries(constraints, strategy.schema)
+    measured = [a for a in first.queries if not any(same_cells(a.query, query) for query in invariants)]
+    measured_share = sum((a.share for a in measured), Fraction(0))
+    if not measured_share:
         raise ParameterError(
             "nothing-measured",
             f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
@@ -255,12 +255,12 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
             expected="a query that no invariant answers",
             remedy=f"measure a finer query on {top!r}, or cut at another level",
         )
-    queries = tuple(replace(a, share=a.share / kept) for a in asked)
-    weights = [first.share * kept, *(level.share for level in below)]
-    whole = sum(weights, Fraction(0))
+    queries = tuple(replace(a, share=a.share / measured_share) for a in measured)
+    weights = [first.share * measured_share, *(level.share for level in below)]
+    total = sum(weights, Fraction(0))
     rooted = replace(first, queries=queries, estimation=estimation)
-    levels = (replace(level, share=w / whole) for level, w in zip((rooted, *below), weights, strict=True))
-    budget = strategy.budget if renormalise else strategy.budget * whole
+    levels = (replace(level, share=w / total) for level, w in zip((rooted, *below), weights, strict=True))
+    budget = strategy.budget if renormalise else strategy.budget * total
     return replace(strategy, root=name, levels=tuple(levels), budget=budget, constraints=constraints)
 
 
@@ -310,7 +310,7 @@ class StrategyAccount:
 
     strategy: Strategy
     delta: Fraction
-    whole: StrategyLoss
+    total: StrategyLoss
     by_attribute: Mapping[str, StrategyLoss]
     """For each attribute: if one record differs in it alone. A query of a recode looks at the attribute."""
     by_move_within: Mapping[str, StrategyLoss]
@@ -329,7 +329,7 @@ class StrategyAccount:
             "neighbours": strategy.neighbours.value,
             "budget": str(strategy.budget),
             "delta": str(self.delta),
-            **self.whole.as_dict(),
+            **self.total.as_dict(),
             "by_attribute": {name: stated.as_dict() for name, stated in self.by_attribute.items()},
             "by_move_within": {name: stated.as_dict() for name, stated in self.by_move_within.items()},
             "variance": self._table(lambda measure: measure.law.variance()),
@@ -346,10 +346,10 @@ class StrategyAccount:
 
 
 def law_of(
-    strategy: Strategy, level: LevelStrategy, asked: QueryShare, share: Fraction | None = None
+    strategy: Strategy, level: LevelStrategy, query_share: QueryShare, share: Fraction | None = None
 ) -> DiscreteGaussian:
     """The noise of a query in a unit of a level; ``share`` where the unit took over that of its only child."""
-    loss = ZCDP(strategy.budget * (level.share if share is None else share) * asked.share)
+    loss = ZCDP(strategy.budget * (level.share if share is None else share) * query_share.share)
     law = calibrate(loss, strategy.neighbours)
     assert isinstance(law, DiscreteGaussian)
     return law
@@ -363,23 +363,23 @@ def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> t
     return tuple(
         PlannedMeasurement(
             level.name,
-            asked.name,
+            query_share.name,
             1 if units is None else units[level.name],
-            asked.query.cells,
-            law_of(strategy, level, asked),
-            ZCDP(strategy.budget * level.share * asked.share),
-            tuple(variable.attribute.name for variable in asked.query.variables),
+            query_share.query.cells,
+            law_of(strategy, level, query_share),
+            ZCDP(strategy.budget * level.share * query_share.share),
+            tuple(variable.attribute.name for variable in query_share.query.variables),
         )
         for level in strategy.levels
-        for asked in level.queries
+        for query_share in level.queries
     )
 
 
 def plan_of(strategy: Strategy, units: Mapping[str, int] | None = None, **facts: Any) -> Plan:
     """The plan of a release whose units all have the share of their level; ``facts`` are what else decides it."""
-    asked = {"strategy": strategy.as_dict()} | facts
+    question = {"strategy": strategy.as_dict()} | facts
     measures = measures_of(strategy, units)
-    return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, asked)
+    return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, question)
 
 
 def account_of(strategy: Strategy, delta: Exact = DELTA) -> StrategyAccount:

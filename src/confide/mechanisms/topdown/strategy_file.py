@@ -187,12 +187,14 @@ def make_constraints(values: StrategyFile, notes: Notes) -> Constraints:
         for name, times in Counter(part.name for part in parts).items():
             if times > 1:
                 notes.wrong((key,), "repeated-name", f"two {key} have the name {name!r}", name, "names that differ")
-    made = Constraints(tuple(_invariants(values, notes)), tuple(_bounds(values, notes)), tuple(_zeros(values, notes)))
-    for finding in made.clashes(notes.schema) if len(notes.problems) == before else ():
+    constraints = Constraints(
+        tuple(_invariants(values, notes)), tuple(_bounds(values, notes)), tuple(_zeros(values, notes))
+    )
+    for finding in constraints.clashes(notes.schema) if len(notes.problems) == before else ():
         notes.wrong(
             ("bounds",), finding.code, finding.what, finding.found, finding.expected or "", finding.remedy or ""
         )
-    return made
+    return constraints
 
 
 def _invariants(values: StrategyFile, notes: Notes) -> Iterator[Invariant]:
@@ -303,7 +305,7 @@ class _Maker:
             query = self._notes.query((*path, "queries", text), text)
             if query is None:
                 continue
-            for other in (known for known in queries if same_cells(queries[known], query)):
+            for other in (text_before for text_before in queries if same_cells(queries[text_before], query)):
                 what = f"{text!r} and {other!r} are the same query"
                 self._notes.wrong((*path, "queries", text), "repeated-query", what, text, "each query once")
             queries[text] = query
@@ -315,14 +317,16 @@ class _Maker:
         levels = []
         for position, level in enumerate(part.levels):
             column = {text: row[position] for text, row in part.queries.items() if position < len(row)}
-            asked = {text: share for text, share in column.items() if share is not None}
-            self._check_sum((*path, "queries"), f"the shares of the queries on {level!r}", asked.values())
-            made = tuple(QueryShare(text, queries[text], share) for text, share in asked.items() if text in queries)
+            shares = {text: share for text, share in column.items() if share is not None}
+            self._check_sum((*path, "queries"), f"the shares of the queries on {level!r}", shares.values())
+            query_shares = tuple(
+                QueryShare(text, queries[text], share) for text, share in shares.items() if text in queries
+            )
             named = part.estimation[position] if position < len(part.estimation) else ""
             where: KeyPath = (*path, "estimation", position)
             share = part.shares[position] if position < len(part.shares) else Fraction(0)
-            measured = asked if len(queries) == len(part.queries) else None
-            levels.append(LevelStrategy(level, share, made, self._named(where, named, level, measured)))
+            measured = shares if len(queries) == len(part.queries) else None
+            levels.append(LevelStrategy(level, share, query_shares, self._named(where, named, level, measured)))
         return self._strategy(name, part.budget, tuple(levels))
 
     def derived(self, name: str, strategies: Mapping[str, Strategy], renormalise: bool) -> Strategy | None:
@@ -342,12 +346,12 @@ class _Maker:
         if self._notes.problems:
             return None  # a cut of something wrong would repeat what is wrong
         try:
-            made = cut(source, name, part.top, estimation, renormalise=renormalise)
+            strategy = cut(source, name, part.top, estimation, renormalise=renormalise)
         except ConfideError as error:
             self._notes.passed_on((*path, "top"), error)
             return None
-        self._named((*path, "estimation"), part.estimation, part.top, [a.name for a in made.levels[0].queries])
-        return made
+        self._named((*path, "estimation"), part.estimation, part.top, [a.name for a in strategy.levels[0].queries])
+        return strategy
 
     def check_invariants(self, name: str, strategy: Strategy) -> None:
         """The invariants against the levels of a root, and what is measured at its top."""
@@ -357,13 +361,13 @@ class _Maker:
                 at: KeyPath = ("invariants", position, "level")
                 self._notes.wrong(at, "unknown-level", what, invariant.level, strategy.level_names)
         top = strategy.levels[0]
-        known = invariant_queries(strategy.constraints, strategy.schema)
-        for asked in top.queries:
-            if any(same_cells(asked.query, query) for query in known):
-                what = f"{asked.name!r} is measured on {top.name!r}, where an invariant tells its answer"
-                at = ("roots", name, "queries", asked.name)
+        invariants = invariant_queries(strategy.constraints, strategy.schema)
+        for query_share in top.queries:
+            if any(same_cells(query_share.query, query) for query in invariants):
+                what = f"{query_share.name!r} is measured on {top.name!r}, where an invariant tells its answer"
+                at = ("roots", name, "queries", query_share.name)
                 self._notes.wrong(
-                    at, "invariant-measured", what, str(asked.share), 'not measured: "-"', 'write "-" there'
+                    at, "invariant-measured", what, str(query_share.share), 'not measured: "-"', 'write "-" there'
                 )
 
     def _strategy(self, name: str, budget: Fraction, levels: tuple[LevelStrategy, ...]) -> Strategy:
@@ -443,9 +447,9 @@ class _Maker:
             what = "answers are kept between passes, and it is not said how exactly"
             self._notes.wrong((*path, "slack"), "missing-key", what, "nothing", 'slack = "1/100"')
         rounding = tuple(tuple(names) for names in part.rounding)
-        made = Estimation(name, passes, rounding, part.slack or Fraction(0))
-        self._check_chain(path, made)
-        return made
+        estimation = Estimation(name, passes, rounding, part.slack or Fraction(0))
+        self._check_chain(path, estimation)
+        return estimation
 
     def _check_chain(self, path: KeyPath, estimation: Estimation) -> None:
         places: list[KeyPath] = [
@@ -472,9 +476,9 @@ class _Maker:
     def _check_limited(self) -> None:
         """Limits are of one query: with those of a second, a parent may keep the sums of both and yet have counts that
         no children add up to (``docs/proofs/topdown.md``, section 5)."""
-        (_, first, known), *others = [*self._limited()] or [((), "", Query(()))]
+        (_, first, first_query), *others = [*self._limited()] or [((), "", Query(()))]
         for at, name, query in others:
-            if not same_cells(query, known):
+            if not same_cells(query, first_query):
                 what = f"{first!r} and {name!r} limit the counts of different queries"
                 expected = "bounds and invariants of the frame on one query"
                 remedy = "put both on the same variable, or drop one"
@@ -580,8 +584,8 @@ def _form(problem: Any, text: str, file: str) -> Finding:
     if problem["type"] == "missing":
         return Finding("missing-key", f"{key!r} is missing", place, found, f"a value for {place.path}", "add it")
     if problem["type"] == "extra_forbidden":
-        known = [field.alias or name for name, field in StrategyFile.model_fields.items()] if len(path) == 1 else []
-        close = difflib.get_close_matches(key, known, 1)
+        keys = [field.alias or name for name, field in StrategyFile.model_fields.items()] if len(path) == 1 else []
+        close = difflib.get_close_matches(key, keys, 1)
         remedy = f'did you mean "{close[0]}"?' if close else "remove it"
         return Finding("unknown-key", f"unknown key {key!r}", place, found, "a key of a strategy file", remedy)
     context = problem.get("ctx", {})

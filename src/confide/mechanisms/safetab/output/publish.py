@@ -67,21 +67,21 @@ def unify(counts: Mapping[str, GroupCounts], sets: Sequence[CoterminousSet], ite
         )
         for region in counts
     }
-    own, rest = {}, dict(counts)
+    own, remaining = {}, dict(counts)
     for region, pairs in members.items():
         if len(pairs):
             inside = np.isin(counts[region].area, pairs[:, 1])
             own[region] = counts[region].take(np.flatnonzero(inside))
-            rest[region] = counts[region].take(np.flatnonzero(~inside))
+            remaining[region] = counts[region].take(np.flatnonzero(~inside))
     donors = _donors(own, members, iterations)
     for region, pairs in members.items():
-        pieces = [rest[region]]
+        pieces = [remaining[region]]
         for donor_set, figures in donors:
             place, there = _look_up(pairs, donor_set)
             if there.any():
                 pieces.append(figures.take(np.flatnonzero(there)).moved_to(place[there]))
-        rest[region] = merge(pieces)
-    return rest
+        remaining[region] = merge(pieces)
+    return remaining
 
 
 def _donors(
@@ -194,12 +194,12 @@ def read_counts(problem: SafeTabProblem, workspace: Workspace) -> Counts:
 def post_process(problem: SafeTabProblem, counts: Counts) -> Counts:
     """Everything that is done to noisy counts before they are summed and shown."""
     if not problem.settings.negative_counts:
-        counts = {key: each.without_negatives() for key, each in counts.items()}
+        counts = {key: group_counts.without_negatives() for key, group_counts in counts.items()}
     if problem.coterminous:
         counts = _coterminous(problem, counts)
     if problem.spec.output.tabulation_suppression:
         twins = {large: twins_of(problem.lists, large=large) for large in (True, False)}
-        counts = {key: suppress(each, twins[key[0] in LARGE_REGIONS]) for key, each in counts.items()}
+        counts = {key: suppress(group_counts, twins[key[0] in LARGE_REGIONS]) for key, group_counts in counts.items()}
     return counts
 
 
@@ -214,7 +214,7 @@ def _coterminous(problem: SafeTabProblem, counts: Counts) -> Counts:
                 if (region, number) in counts and (region in PR_REGIONS) == puerto_rico
             }
             alike = unify(among, problem.coterminous, len(problem.lists.iterations))
-            result |= {(region, number): each for region, each in alike.items()}
+            result |= {(region, number): group_counts for region, group_counts in alike.items()}
     return result
 
 

@@ -258,8 +258,8 @@ def read_table(name: str, copies: GroupTableCopies, *, margins: bool, left_out: 
         _note_names(names, keys, batch.column("ITERATION_NAME"))
         level = np.full(len(keys), number, np.int64)
         if number == 0:
-            found = pc.fill_null(pc.index_in(batch.column("MEASURED_AS"), words), -1)
-            level = found.to_numpy().astype(np.int64)
+            word = pc.fill_null(pc.index_in(batch.column("MEASURED_AS"), words), -1)
+            level = word.to_numpy().astype(np.int64)
         return [keys, _whole(batch, "TOTAL"), _wide(filled(batch), figures), level, _wide(batch, bands)]
 
     key, total, wide, level, margin = _joined(copies, parts, [(), (), (len(figures),), (), (len(bands),)])
@@ -270,9 +270,9 @@ def _joined(
     copies: GroupTableCopies, parts: Callable[[pa.Table], list[Integers]], shapes: Sequence[tuple[int, ...]]
 ) -> list[Integers]:
     """What ``parts`` makes of each batch, one after the other; ``shapes`` are those of one row."""
-    made = [[np.zeros((0, *shape), np.int64) for shape in shapes]]
-    made += [parts(batch) for batch in copies.batches()]
-    return [np.concatenate(column) for column in zip(*made, strict=True)]
+    columns = [[np.zeros((0, *shape), np.int64) for shape in shapes]]
+    columns += [parts(batch) for batch in copies.batches()]
+    return [np.concatenate(column) for column in zip(*columns, strict=True)]
 
 
 def _whole(batch: pa.Table, name: str) -> Integers:
@@ -300,8 +300,8 @@ def _cells(batch: pa.Table) -> Integers:
         pc.fill_null(pc.index_in(batch.column(name), pa.array(values)), -1).to_numpy().astype(np.int64)
         for name, values in (("SEX", SEXES), ("AGESTART", AGES), ("AGEEND", AGES))
     ]
-    known = np.logical_and.reduce([position >= 0 for position in positions])
-    return np.where(known, _cell(*positions), -1)
+    in_layout = np.logical_and.reduce([position >= 0 for position in positions])
+    return np.where(in_layout, _cell(*positions), -1)
 
 
 def _note_names(names: dict[int, frozenset[str]], keys: Integers, texts: pa.ChunkedArray) -> None:

@@ -253,8 +253,8 @@ def t2_rows(counts: GroupCounts, labels: Labels, *, negatives: bool) -> pa.Recor
             )
         )
     group, sex, age, count = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    shown = np.flatnonzero(count >= 0) if not negatives else np.arange(len(count))
-    order = shown[np.argsort(group[shown], kind="stable")]
+    published = np.flatnonzero(count >= 0) if not negatives else np.arange(len(count))
+    order = published[np.argsort(group[published], kind="stable")]
     group, sex, age, count = group[order], sex[order], age[order], count[order]
     starts, ends = _age_texts()
     of_group = [column.take(pa.array(group)) for column in labels.columns(counts)]

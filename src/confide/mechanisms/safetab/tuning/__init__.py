@@ -1,9 +1,9 @@
 """Choosing the budgets of a SafeTab-P release before any record is read.
 
 Budgets and noise margins determine each other; so do suppression, bias and the population that a table needs. Read
-:mod:`~confide.mechanisms.safetab.tuning.answer` first: :func:`tune` is a pure function of a :class:`TuningQuestion` with a
-:class:`TuningAnswer`. Reference: Haney et al., SafeTab-P (arXiv 2505.01472), sections 5.3.2 and 6. For users:
-``docs/concepts/safetab-tuning.md``.
+:mod:`~confide.mechanisms.safetab.tuning.answer` first: :func:`tune` gives a :class:`TuningQuestion` its
+:class:`TuningAnswer`, and depends on nothing else. Reference: Haney et al., SafeTab-P (arXiv 2505.01472), sections
+5.3.2 and 6. For users: ``docs/concepts/safetab-tuning.md``.
 """
 
 from confide.mechanisms.safetab.tuning.answer import LevelAnswer, TuningAnswer, tune

@@ -221,12 +221,12 @@ def production_tuning(*, puerto_rico: bool = False, by: str = "budget") -> Tunin
     """The production levels with their budgets and the published targets beside them (``by="budget"``), or with the
     targets alone (``by="target"``), from which budgets are then found."""
     targets = {key: target for key, (_, target, _) in _levels_production(load_shipped("safetab", PRODUCTION))}
-    asked = question_of(production_settings())
+    question = question_of(production_settings())
     return replace(
-        asked,
+        question,
         levels=tuple(
             _with_target(level, targets[level.region_type, level.iteration_level], by)
-            for level in asked.levels
+            for level in question.levels
             if puerto_rico or not level.of_puerto_rico
         ),
     )
@@ -240,12 +240,12 @@ def _levels_production(
     values: dict[str, Any],
 ) -> list[tuple[tuple[str, int], tuple[Fraction, int, tuple[int, int, int]]]]:
     """(region type, iteration level) with budget, target and thresholds, sorted as they are tabulated."""
-    found = [
+    rows = [
         ((region_type, row["iteration_level"]), (exact(row["budget"]), row["target"], tuple(row["thresholds"])))
         for row in values["levels"]
         for region_type in row["region_types"]
     ]
-    return sorted(found, key=lambda entry: (REGION_TYPES.index(entry[0][0]), entry[0][1]))
+    return sorted(rows, key=lambda entry: (REGION_TYPES.index(entry[0][0]), entry[0][1]))
 
 
 # What the levels cost together: every figure is priced by the accountant from the noise.

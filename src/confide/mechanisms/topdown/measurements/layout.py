@@ -242,10 +242,10 @@ class ConstraintRows:
 
 def _kinds(problem: TopDownProblem, level: TopDownLevel) -> Iterator[_Kind]:
     schema, constraints = problem.strategy.schema, problem.strategy.constraints
-    told = told_queries(constraints)
+    frame_queries = told_queries(constraints)
     for name, (least, largest) in problem.limits(level).items():
         layout = query_layout(schema, name, problem.strategy.query(name))
-        if name in told:
+        if name in frame_queries:
             yield _Kind(told_name(name), layout.attributes, layout.shape, EQUAL, largest[:, layout.order])
             continue
         lower, upper = limit_names(name)

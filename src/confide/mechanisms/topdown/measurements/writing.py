@@ -58,7 +58,7 @@ UNITS_PER_GROUP = 1_000
 class MeasureUnits:
     """Measures everything in a group of units. ``orders[k]`` brings the cells of query k into the order of the file."""
 
-    asked: tuple[LevelQuery, ...]
+    queries: tuple[LevelQuery, ...]
     orders: tuple[Integers, ...]
 
     def __call__(self, _: int, rows: pa.Table) -> pa.Table:
@@ -67,14 +67,14 @@ class MeasureUnits:
         child = child[np.argsort(unit[child])]
         units, true = unit[child], kind == RowKind.TRUTH
         truth = TrueCounts(np.searchsorted(units, unit[true]), cell[true], n[true])
-        measured = measure_fully(self.asked, Children(Confidential(truth), units, cell[child], cell[:0]))
+        measured = measure_fully(self.queries, Children(Confidential(truth), units, cell[child], cell[:0]))
         values = np.concatenate([m[:, order] for m, order in zip(measured, self.orders, strict=True)], axis=1)
         sizes = np.tile([len(order) for order in self.orders], len(units))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return pa.table(
             {
-                "unit": np.repeat(units, len(self.asked)),
-                "query": np.tile(np.arange(len(self.asked)), len(units)),
+                "unit": np.repeat(units, len(self.queries)),
+                "query": np.tile(np.arange(len(self.queries)), len(units)),
                 "value": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values.ravel())),
             }
         )
@@ -107,7 +107,10 @@ def measure_everything(
         rows = job.workspace.counts / f"{level.name}.units.parquet"
         if numbers and not rows.exists():
             _write_rows(job, level, counts_of(level), rows)
-        layouts = [query_layout(problem.strategy.schema, asked.name, asked.query) for asked in level_strategy.queries]
+        layouts = [
+            query_layout(problem.strategy.schema, query_share.name, query_share.query)
+            for query_share in level_strategy.queries
+        ]
         function = MeasureUnits(asked_of(level_strategy, level), tuple(layout.order for layout in layouts))
         with job.progress.stage(f"Measuring all of {level.name}", len(numbers)) as advance:
             job.engine.map_groups(
@@ -177,16 +180,16 @@ def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: Relea
 def partitions(spine: TopDownSpine, level: TopDownLevel, ids: Texts) -> list[tuple[str, slice]]:
     """The folders of a level's files, each with its units: ``State=ddd/`` below the root, where ids begin with the
     State (and its AIAN flag); otherwise one."""
-    whole = [("", slice(0, level.units))]
+    one_partition = [("", slice(0, level.units))]
     if STATE not in spine.names or level is spine.levels[0]:
-        return whole
+        return one_partition
     first = level.first_block[:-1]
     codes = np.array(spine.frame.level(STATE).codes)
     prefix = codes[spine.official_of_block(STATE)[first]]
     if spine.split is not None:
         prefix = np.strings.add(np.where(spine.split[first], "1", "0"), prefix)
     if not np.strings.startswith(ids, prefix).all():
-        return whole
+        return one_partition
     starts = np.flatnonzero(np.append(True, prefix[1:] != prefix[:-1]))
     ends = np.append(starts[1:], level.units)
     return [
@@ -209,7 +212,7 @@ class _MeasurementRows:
         """The rows of some units, by unit and query."""
         schema = self.problem.strategy.schema
         level_strategy = self.problem.strategy.level(self.level.name)
-        layouts = [query_layout(schema, asked.name, asked.query) for asked in level_strategy.queries]
+        layouts = [query_layout(schema, query_share.name, query_share.query) for query_share in level_strategy.queries]
         noise = [self._noise(layout.name) for layout in layouts]
         folder = measurements_folder(self.job.workspace, self.level)
         for group in groups_of_units(self.level):

@@ -111,9 +111,9 @@ def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWrite
         with job.progress.stage(f"Writing {layout.file.id}", len(files)) as advance:
             lines = _in_layout(problem, layout, _records(problem, files, advance))
             release.table(MDF, layout.schema, lines, formats, layout.file.title)
-    known = units_table(problem)
-    told = "What the frame says of every block: its units, its areas, and the counts that the records keep to"
-    release.table(UNITS, known.schema, known.to_batches(), formats, told)
+    units = units_table(problem)
+    description = "What the frame says of every block: its units, its areas, and the counts that the records keep to"
+    release.table(UNITS, units.schema, units.to_batches(), formats, description)
     if problem.output.tabulation is not None:
         _publish_tables(problem, files, job, release)
     if problem.spec.output.measurements:
@@ -134,9 +134,9 @@ def _in_layout(
         yield layout.encode(batch, problem.spec.geography.block, first)
         first += batch.num_rows
     if layout.file.appended is not None:
-        known = units_table(problem)
-        blocks = known.column(problem.spec.geography.block).combine_chunks()
-        times = np.sum([known.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
+        units = units_table(problem)
+        blocks = units.column(problem.spec.geography.block).combine_chunks()
+        times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
         yield from layout.appended(blocks, times, first)
 
 

@@ -62,11 +62,11 @@ class ColumnPart(Part):
         """For each code of the attribute, in order, the text that stands for it."""
         if self.plus is not None:
             return [str(code + self.plus).zfill(self.width) if isinstance(code, int) else None for code in codes]
-        whole = isinstance(codes[0], int)
+        integer_codes = isinstance(codes[0], int)
         meant: dict[Any, str] = {}
         for key, text in self.codes.items():
             for code in expand(codes, [key]):
-                meant[int(code) if whole else code] = text
+                meant[int(code) if integer_codes else code] = text
         return [meant.get(code) for code in codes]
 
 
@@ -131,18 +131,18 @@ class MicrodataLayout:
 
     def encode(self, records: pa.RecordBatch | pa.Table, block: str, first: int) -> pa.RecordBatch:
         """The same rows in this layout; ``first`` is the number of the first. Codes must be those of the attributes."""
-        whole = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
-        blocks = whole.column(block).combine_chunks().dictionary_encode()
+        table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+        blocks = table.column(block).combine_chunks().dictionary_encode()
         if isinstance(blocks, pa.ChunkedArray):
             blocks = blocks.combine_chunks()
         texts: dict[str, pa.Array] = {}
         for column in self.file.columns:
             if column.attribute is not None:
                 codes = self.axes[column.attribute]
-                index = pc.index_in(whole.column(column.attribute), value_set=pa.array(codes))
+                index = pc.index_in(table.column(column.attribute), value_set=pa.array(codes))
                 values = pa.array(column.texts(codes), pa.string()).take(index.combine_chunks())
                 texts[column.name] = values
-        return self._batch(blocks, texts, first, len(whole))
+        return self._batch(blocks, texts, first, len(table))
 
     def appended(self, blocks: pa.Array, times: NDArray[np.int64], first: int) -> Iterator[pa.RecordBatch]:
         """The rows that the frame tells: ``times`` for each block, in the order of the blocks."""
@@ -244,12 +244,12 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
     """The output that a spec asks for. Raises with all findings."""
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
-    asked, axes = spec.output, axes_of(strategy.schema)
+    choices, axes = spec.output, axes_of(strategy.schema)
     findings = list(_clashes(loaded, spine, strategy.constraints.frame_columns))
     layout = tabulation = None
-    if asked.microdata is None or MDF in asked.microdata:
-        must = asked.microdata is not None or asked.layout is not None
-        name = asked.layout or f"mdf-{strategy.id}"
+    if choices.microdata is None or MDF in choices.microdata:
+        must = choices.microdata is not None or choices.layout is not None
+        name = choices.layout or f"mdf-{strategy.id}"
         columns = strategy.constraints.frame_columns
         layout, wrong = _load(
             loaded, LAYOUTS, name, LayoutFile, lambda file: file.problems(axes, columns), "layout", must
@@ -258,25 +258,25 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
             wrong = [_digits(loaded, layout)] if must else []
             layout = None
         findings += wrong
-    if asked.tables is None or asked.tables:
-        must = asked.tabulation is not None or asked.tables is not None
-        name = asked.tabulation or strategy.id
+    if choices.tables is None or choices.tables:
+        must = choices.tabulation is not None or choices.tables is not None
+        name = choices.tabulation or strategy.id
         tabulation, wrong = _load(
             loaded, TABULATIONS, name, TabulationFile, lambda file: file.problems(axes), "tabulation", must
         )
         findings += wrong
-    if tabulation is not None and asked.tables is not None:
-        known = [table.name for table in tabulation.tables]
-        for position, table in enumerate(asked.tables):
-            if table not in known:
+    if tabulation is not None and choices.tables is not None:
+        names = [table.name for table in tabulation.tables]
+        for position, table in enumerate(choices.tables):
+            if table not in names:
                 place, what = loaded.place("output", "tables", position), f"there is no table {table!r}"
-                expected = "one of " + ", ".join(known)
+                expected = "one of " + ", ".join(names)
                 findings.append(Finding("unknown-table", what, place, repr(table), expected, "correct the name"))
         if not findings:
-            tabulation = tabulation.only(asked.tables)
+            tabulation = tabulation.only(choices.tables)
     if findings:
         raise SpecError(findings)
-    levels = [name for name in spine.names if asked.table_levels is None or name in asked.table_levels]
+    levels = [name for name in spine.names if choices.table_levels is None or name in choices.table_levels]
     return Output(axes, layout, tabulation, tuple(levels if tabulation else ()))
 
 

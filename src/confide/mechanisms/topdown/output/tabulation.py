@@ -124,12 +124,12 @@ def axes_of(schema: Schema) -> dict[str, list[Code]]:
 
 def expand(codes: Sequence[Code], listed: Sequence[Code]) -> list[Code]:
     """The codes that a list of codes and ranges stands for. ``codes`` are those of the attribute."""
-    whole = isinstance(codes[0], int)
+    integer_codes = isinstance(codes[0], int)
     result: list[Code] = []
     for code in listed:
-        if whole and isinstance(code, str) and ".." in code:
+        if integer_codes and isinstance(code, str) and ".." in code:
             first, last = (int(bound) for bound in code.split(".."))
-            inside = [known for known in codes if first <= int(known) <= last]
+            inside = [listed_code for listed_code in codes if first <= int(listed_code) <= last]
             result += inside if {first, last} <= set(inside) else [code]  # a range beyond the codes is a slip
         else:
             result.append(code)
@@ -140,11 +140,13 @@ def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArra
     """The cells of the histogram, in C order, that meet all conditions."""
     chosen = []
     for name, codes in axes.items():
-        kept = np.ones(len(codes), bool)
+        fulfils = np.ones(len(codes), bool)
         for condition in conditions:
             if name in condition:
-                kept &= np.isin(np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])])
-        chosen.append(np.flatnonzero(kept))
+                fulfils &= np.isin(
+                    np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])]
+                )
+        chosen.append(np.flatnonzero(fulfils))
     cells = np.zeros(1, np.int64)
     for codes, indices in zip(axes.values(), chosen, strict=True):
         cells = (cells[:, None] * len(codes) + indices).ravel()

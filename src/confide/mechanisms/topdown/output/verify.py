@@ -149,24 +149,24 @@ def _pass(table: TabulatedTable, tabulator: Tabulator, spine: Sequence[str], cop
     for level in tabulator.levels:
         nests = level.name in spine
         sums = _SumsOfChildren(level, *above) if nests and above is not None else None
-        kept = []
+        expected_rows = []
         for expected in tabulator.level_batches(table, level):
-            found = copies.take(expected.num_rows)
-            seen.rows += found.num_rows
-            seen.equal &= found.equals(pa.Table.from_batches([expected]).cast(found.schema))
-            if found.num_rows < expected.num_rows:
+            released = copies.take(expected.num_rows)
+            seen.rows += released.num_rows
+            seen.equal &= released.equals(pa.Table.from_batches([expected]).cast(released.schema))
+            if released.num_rows < expected.num_rows:
                 return seen
-            lines = np.stack([found.column(column).to_numpy() for column in table.columns], axis=1)
+            lines = np.stack([released.column(column).to_numpy() for column in table.columns], axis=1)
             seen.negative += int((lines < 0).sum())
             if sums is not None:
                 sums.add(lines)
             if nests and level.name != spine[-1]:  # the blocks are nobody's parents, and too many to keep
-                kept.append(lines)
+                expected_rows.append(lines)
         if sums is not None:
             seen.sums += sums.wanted.size
             seen.unequal_sums += sums.different
-        if kept:
-            above = level, np.concatenate(kept)
+        if expected_rows:
+            above = level, np.concatenate(expected_rows)
     return seen
 
 
@@ -278,30 +278,30 @@ class _Records:
             place, cell = self._place(batch), self._cell(batch)
             self._compare(batch, other)
             self.rows += batch.num_rows
-            known = (place >= 0) & (cell >= 0)
-            keys, times = np.unique(place[known] * cells + cell[known], return_counts=True)
+            in_domain = (place >= 0) & (cell >= 0)
+            keys, times = np.unique(place[in_domain] * cells + cell[in_domain], return_counts=True)
             yield keys // cells, keys % cells, times
 
     def _place(self, batch: pa.Table) -> Integers:
         """For each record the position of its block, or -1."""
         coded = batch.column(self.block).combine_chunks().dictionary_encode()
         used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
-        found = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
-        found = np.where(self.codes[found] == used, found, -1)
-        self.in_frame &= bool((found >= 0).all())
-        place: Integers = found[coded.indices.to_numpy()]
+        position = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
+        position = np.where(self.codes[position] == used, position, -1)
+        self.in_frame &= bool((position >= 0).all())
+        place: Integers = position[coded.indices.to_numpy()]
         return place
 
     def _cell(self, batch: pa.Table) -> Integers:
         """For each record its cell of the histogram, or a negative number."""
-        cell, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, bool)
+        cell, in_domain = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, bool)
         for name, codes in self.output.axes.items():
             index = pc.index_in(batch.column(name), value_set=pa.array(codes))
             index = pc.fill_null(index, -1).to_numpy().astype(np.int64)
-            known &= index >= 0
+            in_domain &= index >= 0
             cell = cell * len(codes) + index
-        self.in_schema &= bool(known.all())
-        return np.where(known, cell, -1)
+        self.in_schema &= bool(in_domain.all())
+        return np.where(in_domain, cell, -1)
 
     def _compare(self, batch: pa.Table, other: TableCopies | None) -> None:
         layout = self.output.microdata
@@ -318,9 +318,9 @@ class _Records:
         self.agree &= other.at_end()
 
     def _expect(self, batch: pa.RecordBatch, other: TableCopies) -> None:
-        found = other.take(batch.num_rows)
-        self.agree &= found.equals(pa.Table.from_batches([batch]).cast(found.schema))
-        self.lines += found.num_rows
+        position = other.take(batch.num_rows)
+        self.agree &= position.equals(pa.Table.from_batches([batch]).cast(position.schema))
+        self.lines += position.num_rows
 
 
 def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.Table) -> Iterator[Check]:
@@ -333,17 +333,19 @@ def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.T
         return dense
 
     for zero in facts["strategy"]["constraints"]["zeros"]:
-        found = int(of(zero["where"]).sum())
-        yield Check(f"structural zero {zero['name']}", not found, f"{found:,} records")
+        records = int(of(zero["where"]).sum())
+        yield Check(f"structural zero {zero['name']}", not records, f"{records:,} records")
     for bound in facts["bounds"]:
         found_in = of(*({bound["attribute"]: group["codes"]} for group in bound["groups"]))
         limit = bound["per_unit"] * _columns(units, [group["column"] for group in bound["groups"]])
         broken = int((found_in < limit if bound["side"] == Side.LOWER.value else found_in > limit).sum())
         yield Check(f"bound {bound['name']}", not broken, f"{broken:,} blocks out of bounds")
-    for told in facts["told"]:
-        found_in = of(*(cell["where"] for cell in told["cells"]))
-        broken = int((found_in != _columns(units, [cell["column"] for cell in told["cells"]])).sum())
-        yield Check(f"invariant {told['name']}", not broken, f"{broken:,} blocks with another count than the frame's")
+    for invariant in facts["told"]:
+        found_in = of(*(cell["where"] for cell in invariant["cells"]))
+        broken = int((found_in != _columns(units, [cell["column"] for cell in invariant["cells"]])).sum())
+        yield Check(
+            f"invariant {invariant['name']}", not broken, f"{broken:,} blocks with another count than the frame's"
+        )
 
 
 def _columns(units: pa.Table, names: Sequence[str]) -> Integers:
