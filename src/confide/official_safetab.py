@@ -76,7 +76,17 @@ def settings_of(path: Path) -> SafeTabSettings:
 
 
 def convert(parameters: Path, data: Path, folder: Path, *, ledger: Path | None = None) -> Path:
-    """A spec of ours for an official input, in ``folder``; with a ledger of its budget, unless one is named."""
+    """A spec of ours for an official input, in ``folder``; with a ledger of its budget, unless one is named.
+
+    Args:
+        parameters: The Bureau's folder of parameters, with ``config.json`` and the code lists.
+        data: The Bureau's folder of data: persons and geography.
+        folder: Where the spec goes; made if it is not there.
+        ledger: A ledger to charge instead of one of its own.
+
+    Returns:
+        The path of the spec.
+    """
     official, config = _read(parameters, data)
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +102,18 @@ def convert(parameters: Path, data: Path, folder: Path, *, ledger: Path | None =
 def validate(
     parameters: Path, data: Path, *, processes: int | None = None, memory: str, progress: Progress | None = None
 ) -> Validation:
-    """Every problem of the two folders. Nothing is kept."""
+    """Every problem of the two folders. Nothing is kept.
+
+    Args:
+        parameters: The Bureau's folder of parameters.
+        data: The Bureau's folder of data.
+        processes: How many processes read the records; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+        progress: What is told how far it got.
+
+    Returns:
+        All findings, warnings among them.
+    """
     try:
         official, config = _read(parameters, data)
     except ConfideError as error:
@@ -114,6 +135,18 @@ def execute(
 
     Without ``ledger`` the run is charged to a ledger of its own, which has exactly its budget: the account of the data
     set is then kept by nobody.
+
+    Args:
+        parameters: The Bureau's folder of parameters.
+        data: The Bureau's folder of data.
+        out: A new folder for the tables; key, counts and spec go to ``out-confidential`` beside it.
+        ledger: The ledger to charge.
+        processes: How many processes count; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+        progress: What is told how far it got.
+
+    Returns:
+        The folder of tables, the run behind it, and the warnings.
     """
     official, config = _read(parameters, data)
     out = out.resolve()

@@ -101,11 +101,14 @@ class MeasureGroups:
 
     def __call__(self, part: int, rows: pa.Table) -> pa.Table:
         level = self.level
+        # The groups of the part are numbered area by area; only those with anybody in them have rows.
         occupied = OccupiedGroups.read(rows)
         first = part * len(level.iterations)
         last = min(part + level.areas_per_part, level.areas) * len(level.iterations)
+        # Total-only groups are measured once, with the whole budget of their level.
         total_only = level.total_only[occupied.groups % len(level.iterations)]
         pieces = [self._total_only(first, last, occupied.groups[total_only], occupied.totals[total_only])]
+        # The others are measured twice. Empty ones too: drawn as survivors of suppression, or one by one.
         adaptive = occupied.take(~total_only)
         if self.empty:
             pieces += self._sparse(part, first, last, adaptive)
@@ -130,8 +133,10 @@ class MeasureGroups:
 
     def _stages(self, groups: Integers, totals: Integers, occupied: OccupiedGroups) -> list[pa.Table]:
         """Both stages for ``groups`` with true ``totals``; ``occupied`` are those with anybody."""
+        # Stage 1: a noisy total, which is not published, chooses the table of the group by the thresholds.
         noisy = totals + noise_at(self.level.first, self.streams[CHOICE], groups)
         chosen = np.searchsorted(np.array(self.level.settings.thresholds), noisy, side="right")
+        # Stage 2: fresh noise for the total, or for every cell of the table that was chosen.
         pieces = [self._totals(groups[chosen == 0], totals[chosen == 0])]
         for number in range(1, len(CELLS_OF_LEVEL)):
             pieces += self._grid(number, groups[chosen == number], occupied)

@@ -94,7 +94,13 @@ def counts_file(workspace: Workspace, level: GroupLevel) -> Path:
 
 
 def tabulate(problem: SafeTabProblem, job: Job) -> None:
-    """Counts the records for every level. What an earlier try has left whole is not counted again."""
+    """Counts the records for every level. What an earlier try has left whole is not counted again.
+
+    Args:
+        problem: Settings, code lists, geography and the file of persons.
+        job: Engine, workspace and progress of the run. The counts of a level go to :func:`counts_file`: one row for
+            each group and cell (sex by 23 ages) that anybody is in.
+    """
     private_folder(job.workspace.counts)
     missing = [level for level in problem.levels if not counts_file(job.workspace, level).exists()]
     with job.progress.stage("Counting records", 3 + len(problem.levels)) as advance:
@@ -105,13 +111,17 @@ def tabulate(problem: SafeTabProblem, job: Job) -> None:
         folder = job.workspace.counts / "between"
         shutil.rmtree(folder, ignore_errors=True)
         private_folder(folder)
+        # Zones: sets of blocks that lie in the same area of every type. Public, from the geography alone.
         blocks, zones = folder / "blocks.parquet", folder / "zones.parquet"
         write_zones(problem.regions, blocks, zones)
+        # The records are scanned once: each person becomes a zone, a cell (sex by 23 ages) and packed codes.
         persons, patterns, members = folder / "persons.parquet", folder / "patterns.parquet", folder / "members"
         _read_persons(problem, job.engine, blocks, persons)
         advance(1)
+        # Iterations depend on the codes alone, so they are found once for each combination that occurs.
         _find_patterns(problem, job.engine, persons, patterns, members)
         advance(1)
+        # A person counts in every iteration of their codes: counts by zone, iteration and cell.
         groups = folder / "groups.parquet"
         keys = key_expressions(problem.settings.max_race_codes)
         job.engine.write(_by_iteration(keys), groups, persons=persons, patterns=patterns, members=members)
@@ -125,10 +135,11 @@ def tabulate(problem: SafeTabProblem, job: Job) -> None:
                 by_area[region] = folder / f"{region}.parquet"
                 text, finer = _by_area(region, by_area)
                 job.engine.write(text, by_area[region], finer=finer or groups, zones=zones)
-            persons_file = folder / "kept.parquet"
-            _write_kept(level, persons_file)
+            # Last the groups of the level: area times iteration, of the iterations tabulated there.
+            iterations_file = folder / "kept.parquet"
+            _write_kept(level, iterations_file)
             job.engine.write(
-                _by_group(level), counts_file(job.workspace, level), counted=by_area[region], kept=persons_file
+                _by_group(level), counts_file(job.workspace, level), counted=by_area[region], kept=iterations_file
             )
             advance(1)
         shutil.rmtree(folder)

@@ -83,6 +83,7 @@ class EstimateGroup(ABC):
 
     def __call__(self, _: int, rows: pa.Table) -> pa.Table:
         columns = {name: rows.column(name).to_numpy() for name in ("kind", "parent", "unit", "cell", "n")}
+        # Engines give rows in any order; from here on it is parent, kind, unit, cell.
         order = np.lexsort([columns["cell"], columns["unit"], columns["kind"], columns["parent"]])
         columns = {name: values[order] for name, values in columns.items()}
         starts = np.flatnonzero(np.diff(columns["parent"], prepend=-1))
@@ -91,6 +92,7 @@ class EstimateGroup(ABC):
             NodeRows({name: values[start:end] for name, values in columns.items()}, self.cells)
             for start, end in zip(starts, ends, strict=True)
         ]
+        # Only children and children of empty parents are copies; the others are measured together, then estimated.
         shared = [node for node in nodes if not node.copied]
         measured = iter(self.measured(rows, shared))
         parts, tally = [np.empty((0, 3), np.int64)], NodeTally()
@@ -215,7 +217,15 @@ class Evidence(Protocol):
 
 
 def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
-    """Estimates of every level into the folders of the run, whole files only; what is there already stays."""
+    """Estimates of every level into the folders of the run, whole files only; what is there already stays.
+
+    Args:
+        problem: Strategy, frame and spine of the release.
+        job: Engine, workspace, plan and progress of the run. Estimates go to :func:`estimates_folder`: ``unit``,
+            ``cell`` and ``n``, where n is not zero.
+        evidence: Where measurements and known totals come from.
+    """
+    # The root has no parent: every cell may be positive, and its total may be an invariant.
     (asked_root, root), *below = problem.levels()
     into = estimates_folder(job.workspace, root)
     with job.progress.stage(f"Estimating {root.name}", 1) as advance:
@@ -224,11 +234,13 @@ def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
             write_parquet(_estimate_root(problem, evidence, asked_root, root), into / "00000000.parquet")
         advance(1)
     above = root
+    # Then level by level: the estimates above are final before anything below is measured.
     for level_strategy, level in below:
         rows = job.workspace.counts / f"{level.name}.nodes.parquet"
         groups = _groups(above)
         if not rows.exists():
             _write_nodes(problem, job, evidence, above, level, groups, rows)
+        # One function for the level, mapped over groups of parents by whatever engine there is.
         function = evidence.function(level_strategy, level, _rules(problem, level_strategy))
         numbers = np.unique(groups).tolist()
         with job.progress.stage(f"Estimating {level.name}", len(numbers)) as advance:

@@ -62,7 +62,16 @@ class LevelQuery:
 
 
 def measure(queries: Sequence[LevelQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
-    """The measurements of each parent's children. Groups of cells are numbered anew for what a parent keeps."""
+    """The measurements of each parent's children. Groups of cells are numbered anew for what a parent keeps.
+
+    Args:
+        queries: The queries of the level, with noise streams and distributions.
+        nodes: For each parent its children: true counts, units, classes of shares, and the support.
+
+    Returns:
+        For each parent one measured query for each of ``queries``: noisy counts (groups x children) and a weight for
+        each child, 0 where the child is not measured.
+    """
     if not nodes:
         return []
     together = _PooledChildren(nodes)
@@ -95,15 +104,19 @@ class _PooledChildren:
 
     def measure(self, query: LevelQuery) -> list[MeasuredQuery]:
         """One query in all children. Its counts are laid out node by node, each as groups x children."""
+        # The groups that are measured: those with a cell in the support, separately for each node.
         measured, local = np.unique(
             self.node_of_support * query.cells + query.groups[self.support], return_inverse=True
         )
         node, group = np.divmod(measured, query.cells)
+        # One row for each group of each node, one column for each of the node's children, end to end.
         width = self.sizes[node]
         start = np.cumsum(width) - width
         values = self._true_sums(query, measured, start, int(width.sum()))
+        # The coordinate of the noise is (unit, cell of the query), whatever else is measured with it.
         child = np.arange(len(values)) + np.repeat(self.first[node] - start, width)
         weights = self._add_noise(query, values, np.repeat(group, width), child)
+        # Back to one array for each node.
         groups = np.bincount(node, minlength=len(self.sizes))
         counts = np.split(values.astype(np.float64), np.cumsum(groups * self.sizes)[:-1])
         numbers = np.split(local.reshape(-1), np.cumsum(self.support_sizes)[:-1])

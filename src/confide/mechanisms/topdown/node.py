@@ -98,16 +98,27 @@ class EstimationNode:
 
 
 def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
-    """Whole counts of the children, cells ``support`` x children, and how they came about."""
+    """Whole counts of the children, and how they came about.
+
+    Args:
+        node: The parent's counts, the measurements of its children, and what limits them.
+        rules: Passes, slack, rounding chain and constraints of the level, on the cells of the whole histogram.
+
+    Returns:
+        Counts (cells ``support`` x children, whole and not negative, each row with the parent's sum) and the tally of
+        the solvers.
+    """
     problem = _problem(node, rules)
     tally = NodeTally(nodes=1)
     held: list[GroupBounds] = []
     x = np.zeros((len(node.support), node.children))
+    # Least squares, pass by pass: what a pass has settled, later ones keep within the slack.
     for number, step in enumerate(rules.passes):
         queries = tuple(query for query in node.measured if query.name in step.queries)
         current = replace(problem, queries=queries, bounds=(*problem.bounds, *held))
         last = number == len(rules.passes) - 1
         if not last and step.queries == step.constrain == ("total",) and node.parent is not None:
+            # A first pass on totals alone has one unknown for each child: it is solved exactly and fast.
             totals, report = estimate_totals(current)
             held.append(_within("total", np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))
         else:
@@ -118,6 +129,7 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
                 held.append(_within(name, local.reshape(-1), answers, rules.slack))
         outcome = {report.outcome.value: 1}
         tally += NodeTally(0, outcome, report.fallbacks, report.certificate.relative_gap, RoundingTally())
+    # Controlled rounding: the whole counts nearest to the solution that keep sums, limits and invariants.
     rounding = round_counts(_rounding(node, rules, problem.allowed, quantised(x)))
     return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
 

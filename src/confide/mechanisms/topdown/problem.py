@@ -195,7 +195,15 @@ STATE, TRACT_GROUP, BLOCK_GROUP = "state", "tract_group", "block_group"
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
-    """The problem of a spec. Raises with all findings of a stage."""
+    """The problem of a spec: strategy, frame, spine and output, without a look at the records.
+
+    Args:
+        loaded: A TopDown spec with its place in the file system.
+        engine: What reads the block table.
+
+    Returns:
+        Everything the release depends on but the records. Raises with all findings of a stage.
+    """
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
     sources, findings = find_sources(loaded)

@@ -509,8 +509,19 @@ def load_strategy(
 ) -> Strategy:
     """The strategy shipped under ``name``, or in the file ``name`` relative to ``base``, for one of its roots.
 
-    ``budget`` replaces the one of the file; the shares stay. ``renormalise`` replaces the setting of a derived root.
-    Raises a :class:`SpecError` with all findings.
+    Args:
+        name: A shipped strategy, such as ``pl94-persons``, or a TOML file.
+        base: The folder that a file is relative to.
+        root: The root to use; without it, the one the file names.
+        budget: The budget (rho) in place of the file's; the shares stay.
+        renormalise: Whether a derived root spends the whole budget, in place of the file's setting.
+
+    Returns:
+        The checked strategy. Raises a :class:`SpecError` with all findings.
+
+    >>> strategy = load_strategy("pl94-persons", root="state")
+    >>> strategy.level_names[0], strategy.level_names[-1]
+    ('state', 'block')
     """
     strategies, default = load_strategies(name, base, renormalise=renormalise)
     chosen = default if root is None else root

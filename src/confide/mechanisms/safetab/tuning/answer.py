@@ -294,7 +294,18 @@ class TuningAnswer:
 
 
 def tune(question: TuningQuestion) -> TuningAnswer:
-    """The answer to ``question``. It depends on nothing else: no record, no file, no chance."""
+    """The answer to ``question``. It depends on nothing else: no record, no file, no chance.
+
+    Args:
+        question: Population group levels, each with a budget, a target noise margin (persons, 95 %), or both.
+
+    Returns:
+        For each level its budget, noise and margins, and what all levels cost together.
+
+    >>> from confide.mechanisms.safetab.tuning import production_tuning
+    >>> tune(production_tuning()).levels[0].level_question.name
+    'USA-1'
+    """
     return TuningAnswer(
         question, tuple(LevelAnswer(level, question, _budget(level, question)) for level in question.levels)
     )
