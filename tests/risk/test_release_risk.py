@@ -24,9 +24,9 @@ from confide import api
 from confide.errors import ParameterError, ReleaseError
 from confide.estimation.exchangeable import Exchangeable
 from confide.estimation.spine_variances import SpineLevel, spine_variances
-from confide.mechanisms.topdown.strategies.constraints import Invariant
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of
+from confide.mechanisms.topdown.constraints import Invariant
+from confide.mechanisms.topdown.strategy import Strategy, groups_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, loss_by_attribute
