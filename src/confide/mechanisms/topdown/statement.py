@@ -128,12 +128,12 @@ class _Translator:
 
     def _named(self, name: str) -> Iterator[str]:
         """Every code of an attribute that a constraint names."""
-        problem = self._plan.question
-        for bound in problem.get("bounds", ()):
+        facts = self._plan.question
+        for bound in facts.get("bounds", ()):
             if bound["attribute"] == name:
                 yield from (str(code) for group in bound["groups"] for code in group["codes"])
         wheres = [zero["where"] for zero in self._constraints.get("zeros", ())]
-        wheres += [cell["where"] for item in problem.get("told", ()) for cell in item["cells"]]
+        wheres += [cell["where"] for item in facts.get("told", ()) for cell in item["cells"]]
         yield from (str(code) for where in wheres for code in where.get(name, ()))
 
     def _size(self, name: str) -> int | None:

@@ -378,9 +378,9 @@ def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> t
 
 def plan_of(strategy: Strategy, units: Mapping[str, int] | None = None, **facts: Any) -> Plan:
     """The plan of a release whose units all have the share of their level; ``facts`` are what else decides it."""
-    question = {"strategy": strategy.as_dict()} | facts
+    all_facts = {"strategy": strategy.as_dict()} | facts
     measures = measures_of(strategy, units)
-    return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, question)
+    return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, all_facts)
 
 
 def account_of(strategy: Strategy, delta: Exact = DELTA) -> StrategyAccount:
