@@ -30,7 +30,8 @@ from benchmarks.processes import Memory, processor_time
 from benchmarks.safetab_people import Size, write_country
 from benchmarks.safetab_plain import PlainTimes, run_plainly
 from confide.engines import Advance, LocalEngine, Source
-from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, read_code_lists
+from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
+from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.official import read_config
 from confide.mechanisms.safetab.problem import group_level
 from confide.mechanisms.safetab.regions import read_regions

@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.processes import Memory, processor_time
 from confide.engines import Advance, Engine, LocalEngine
 from confide.mechanisms.topdown.mechanism import TopDown
-from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.noise import ReleaseKey
 from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
@@ -121,9 +121,9 @@ class Timed:
 class Watched(TopDown):
     """The mechanism, which lets the benchmark see its spine."""
 
-    question: Question
+    question: TopDownProblem
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Question:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
         self.question = super().prepare(loaded, engine)
         return self.question
 
@@ -168,7 +168,7 @@ def measure(spec: Path, processes: int) -> dict[str, Any]:
     }
 
 
-def _level_rows(question: Question, stages: list[Stage]) -> list[LevelRow]:
+def _level_rows(question: TopDownProblem, stages: list[Stage]) -> list[LevelRow]:
     taken = {stage.title.removeprefix(ESTIMATING): stage for stage in stages if stage.title.startswith(ESTIMATING)}
     rows: list[LevelRow] = []
     above = None

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
     from confide.mechanisms.suppression import suppress_tables as suppress_tables
     from confide.mechanisms.swapping import swap_records as swap_records
-    from confide.mechanisms.topdown.strategies.accounting import account_strategy as account_strategy
+    from confide.mechanisms.topdown.strategy_file import account_strategy as account_strategy
     from confide.noise import DiscreteGaussian as DiscreteGaussian
     from confide.noise import NoiseStream as NoiseStream
     from confide.noise import ReleaseKey as ReleaseKey
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "account_release": "releases.loss_account",
-    "account_strategy": "mechanisms.topdown.strategies.accounting",
+    "account_strategy": "mechanisms.topdown.strategy_file",
     "audit_suppression": "attacks",
     "check": "api",
     "compare": "comparison",

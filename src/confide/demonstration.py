@@ -14,7 +14,7 @@ from confide.answers import TypedAnswer
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import cellkey_spec
-from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
+from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
 from confide.population.eu import write_eu
 from confide.population.eu_settings import EuAreas

@@ -19,7 +19,7 @@ from confide import api
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
-from confide.mechanisms.safetab.settings import Settings
+from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
@@ -36,7 +36,7 @@ NO_KEY = "00" * 32
 
 
 @dataclass(frozen=True)
-class Validated:
+class Validation:
     """What was found in the two folders."""
 
     findings: tuple[Finding, ...]
@@ -48,17 +48,17 @@ class Validated:
 
 
 @dataclass(frozen=True)
-class Executed:
+class Execution:
     """What an execution made: the tables, and the run behind them."""
 
     folder: Path
     run: RunResult
-    kept: Path
+    private: Path
     warnings: tuple[Finding, ...]
     infinite: bool
 
 
-def settings_of(path: Path) -> Settings:
+def settings_of(path: Path) -> SafeTabSettings:
     """The settings in a spec of ours, or in a ``config.json``."""
     if path.suffix == ".json":
         return read_config(path).settings
@@ -76,7 +76,17 @@ def settings_of(path: Path) -> Settings:
 
 
 def convert(parameters: Path, data: Path, folder: Path, *, ledger: Path | None = None) -> Path:
-    """A spec of ours for an official input, in ``folder``; with a ledger of its budget, unless one is named."""
+    """A spec of ours for an official input, in ``folder``; with a ledger of its budget, unless one is named.
+
+    Args:
+        parameters: The Bureau's folder of parameters, with ``config.json`` and the code lists.
+        data: The Bureau's folder of data: persons and geography.
+        folder: Where the spec goes; made if it is not there.
+        ledger: A ledger to charge instead of one of its own.
+
+    Returns:
+        The path of the spec.
+    """
     official, config = _read(parameters, data)
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,13 +101,24 @@ def convert(parameters: Path, data: Path, folder: Path, *, ledger: Path | None =
 
 def validate(
     parameters: Path, data: Path, *, processes: int | None = None, memory: str, progress: Progress | None = None
-) -> Validated:
-    """Every problem of the two folders. Nothing is kept."""
+) -> Validation:
+    """Every problem of the two folders. Nothing is kept.
+
+    Args:
+        parameters: The Bureau's folder of parameters.
+        data: The Bureau's folder of data.
+        processes: How many processes read the records; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+        progress: What is told how far it got.
+
+    Returns:
+        All findings, warnings among them.
+    """
     try:
         official, config = _read(parameters, data)
     except ConfideError as error:
-        return Validated(tuple(error.findings))
-    return Validated((*config.warnings, *_check(official, config, memory, processes, progress)))
+        return Validation(tuple(error.findings))
+    return Validation((*config.warnings, *_check(official, config, memory, processes, progress)))
 
 
 def execute(
@@ -109,36 +130,48 @@ def execute(
     processes: int | None = None,
     memory: str,
     progress: Progress | None = None,
-) -> Executed:
+) -> Execution:
     """The tables of an official input, in ``out``. On invalid input nothing is written.
 
     Without ``ledger`` the run is charged to a ledger of its own, which has exactly its budget: the account of the data
     set is then kept by nobody.
+
+    Args:
+        parameters: The Bureau's folder of parameters.
+        data: The Bureau's folder of data.
+        out: A new folder for the tables; key, counts and spec go to ``out-confidential`` beside it.
+        ledger: The ledger to charge.
+        processes: How many processes count; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+        progress: What is told how far it got.
+
+    Returns:
+        The folder of tables, the run behind it, and the warnings.
     """
     official, config = _read(parameters, data)
     out = out.resolve()
-    kept = out.with_name(out.name + KEPT) if out.name else out
-    _check_out(out, kept)
-    spec = _spec_of(kept, official, config, ledger)
+    private = out.with_name(out.name + KEPT) if out.name else out
+    _check_out(out, private)
+    spec = _spec_of(private, official, config, ledger)
     new = [folder for folder in out.parents if not folder.exists()]
     with no_room_is_an_error(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        ours = _made(kept)
+        ours = _made(private)
         try:
-            path = _resumable(kept, spec)
-            if ledger is None and not (kept / LEDGER).exists():
-                open_ledger(kept / LEDGER, config.settings, data.name)
+            path = _resumable(private, spec)
+            if ledger is None and not (private / LEDGER).exists():
+                open_ledger(private / LEDGER, config.settings, data.name)
             key = NO_KEY if config.infinite else None
             run = api.run(path, processes=processes, memory=memory, insecure_key=key, progress=progress)
         except ConfideError:
-            if ours and not (kept / RELEASE_NAME / "confidential" / "run.json").exists():
-                shutil.rmtree(kept, ignore_errors=True)
+            if ours and not (private / RELEASE_NAME / "confidential" / "run.json").exists():
+                shutil.rmtree(private, ignore_errors=True)
                 with suppress(OSError):
                     for folder in new:
                         folder.rmdir()
             raise
         _copy(run.release, out)
-    return Executed(out, run, kept, config.warnings, config.infinite)
+    return Execution(out, run, private, config.warnings, config.infinite)
 
 
 def _made(folder: Path) -> bool:
@@ -150,7 +183,7 @@ def _made(folder: Path) -> bool:
     return True
 
 
-def open_ledger(path: Path, settings: Settings, data_set: str) -> Path:
+def open_ledger(path: Path, settings: SafeTabSettings, data_set: str) -> Path:
     """A ledger with exactly the budget of one release."""
     Ledger.open_new(
         path,
@@ -174,8 +207,8 @@ def _read(parameters: Path, data: Path) -> tuple[OfficialFolder, OfficialConfig]
         passes = [name for name, runs in (("US", bool(states)), ("PR", puerto_rico)) if runs]
         levels = tuple(level for name in passes for level in settings.passes[name])
         stand_in = OfficialConfig(replace(settings, levels=levels), False, ())
-        found = _check(official, stand_in, api.DEFAULT_MEMORY, None, None)
-        raise InputError([*error.findings, *found]) from None
+        findings = _check(official, stand_in, api.DEFAULT_MEMORY, None, None)
+        raise InputError([*error.findings, *findings]) from None
 
 
 def _check(
@@ -205,9 +238,9 @@ def _write_spec(folder: Path, official: OfficialFolder, config: OfficialConfig, 
     write_text(folder / SPEC, _spec_of(folder, official, config, ledger), mode=0o644)
 
 
-def _resumable(kept: Path, spec: str) -> Path:
-    """The spec of the run in ``kept``, written if there is none; another one is another run."""
-    path = kept / SPEC
+def _resumable(private: Path, spec: str) -> Path:
+    """The spec of the run in ``private``, written if there is none; another one is another run."""
+    path = private / SPEC
     if not path.exists():
         write_text(path, spec, mode=0o644)
     elif path.read_text(encoding="utf-8") != spec:
@@ -222,11 +255,11 @@ def _resumable(kept: Path, spec: str) -> Path:
     return path
 
 
-def _check_out(out: Path, kept: Path) -> None:
+def _check_out(out: Path, private: Path) -> None:
     """The output must be new, unless it is that of the same run, which is then found as it is."""
     if not out.name or out.is_file():
         raise _there_already(out)
-    if out.is_dir() and any(out.iterdir()) and not _is_copy(kept / RELEASE_NAME / "release", out):
+    if out.is_dir() and any(out.iterdir()) and not _is_copy(private / RELEASE_NAME / "release", out):
         raise _there_already(out)
 
 

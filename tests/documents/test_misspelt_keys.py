@@ -25,7 +25,7 @@ from confide.geography import Geolevel, Spine
 from confide.mechanisms import swapping
 from confide.mechanisms.safetab.official import read_config
 from confide.mechanisms.topdown.output.settings import prepare_output
-from confide.mechanisms.topdown.strategies.file import load_strategies, load_strategy
+from confide.mechanisms.topdown.strategy_file import load_strategies, load_strategy
 from confide.population import load_settings
 from confide.risk.bayesian import load_tree
 from confide.risk.bounded_noise import load_programme

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from confide.errors import InputError, SpecError
 from confide.geography import OUTSIDE, Geolevel, build_spine
-from confide.mechanisms.topdown.spine.build import build_topdown_spine
-from confide.mechanisms.topdown.spine.off_spine import (
+from confide.mechanisms.topdown.build_spine import block_groups, build_topdown_spine, tract_groups
+from confide.mechanisms.topdown.off_spine import (
     AreaTypes,
     aian_flags,
     divisions_or_places,
@@ -24,7 +24,6 @@ from confide.mechanisms.topdown.spine.off_spine import (
     parse_strong_mcd_states,
     split_areas,
 )
-from confide.mechanisms.topdown.spine.optimised import block_groups, tract_groups
 
 
 def shipped(name: str) -> dict[str, object]:

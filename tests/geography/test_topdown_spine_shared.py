@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.geography import Spine, build_spine
-from confide.mechanisms.topdown.spine.build import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.spine.off_spine import (
+from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
+from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
     off_spine_entities,
@@ -21,7 +21,7 @@ from confide.mechanisms.topdown.spine.off_spine import (
     parse_strong_mcd_states,
     split_areas,
 )
-from confide.mechanisms.topdown.spine.tree import TopDownSpine
+from confide.mechanisms.topdown.spine import TopDownSpine
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT.parent / "shared" / "data" / "ri2010_pl94" / "ri2010_blocks_geo_units_gq.parquet"

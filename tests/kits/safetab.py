@@ -24,7 +24,7 @@ from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import LevelSettings
 from confide.noise import NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
-from confide.official_safetab import Executed
+from confide.official_safetab import Execution
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
 from confide.releases.mechanism import NoiseSource
 from tests.kits.safetab_codes import NAMES, TEXTS
@@ -142,7 +142,7 @@ def as_parquet(folder: Path) -> None:
         path.unlink()
 
 
-def execute(parameters: Path, data: Path, out: Path, **options: Any) -> Executed:
+def execute(parameters: Path, data: Path, out: Path, **options: Any) -> Execution:
     return official_safetab.execute(parameters, data, out, processes=1, memory=MEMORY, **options)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.mechanisms.safetab.codes import CodeFiles
+from confide.mechanisms.safetab.code_files import CodeFiles
 
 CODES = """RACE_ETH_CODE|RACE_ETH_NAME
 1000|Northern (box)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Source
-from confide.mechanisms.safetab.settings import Settings
+from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.privacy import Definition
 
 GRFC = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK", "PLACEFP", "AIANNHCE")
@@ -40,6 +40,6 @@ def parquet(path: Path, header: Sequence[str], rows: Iterable[str]) -> Source:
     return Source(path, "parquet")
 
 
-def settings_for(states: Sequence[str], *, puerto_rico: bool) -> Settings:
+def settings_for(states: Sequence[str], *, puerto_rico: bool) -> SafeTabSettings:
     """Settings of which only the state filter matters."""
-    return Settings(Definition.ZCDP, (), Fraction(1, 10), 8, Fraction(0), True, tuple(states), puerto_rico)
+    return SafeTabSettings(Definition.ZCDP, (), Fraction(1, 10), 8, Fraction(0), True, tuple(states), puerto_rico)

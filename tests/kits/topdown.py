@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 

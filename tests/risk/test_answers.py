@@ -17,7 +17,7 @@ from confide.answers import MOST_ROWS, TypedAnswer, html_tables
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.cellkey.cellkey_answers import give_record_keys, make_abs_table
 from confide.mechanisms.safetab.tuning import tune_safetab
-from confide.mechanisms.topdown.strategies.accounting import account_strategy
+from confide.mechanisms.topdown.strategy_file import account_strategy
 from confide.noise.fitting import NoiseKind, noise_law, noise_margin, noise_probabilities, noise_quantile
 from confide.noise.ptables.ptable_answer import perturbation_table
 from confide.privacy import Neighbours

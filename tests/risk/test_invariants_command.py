@@ -12,8 +12,8 @@ import pytest
 from tests.kits import commands
 
 from confide.mechanisms.topdown.statement import effective_privacy, translate
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy import plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
 from confide.privacy.invariants import Status, single_record

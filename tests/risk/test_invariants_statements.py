@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from confide.documents import parse_schema
 from confide.errors import ParameterError
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy import plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import TwoSidedGeometric
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, cks_delta
 from confide.privacy.invariants import (

@@ -13,8 +13,8 @@ import pytest
 from tests.kits import commands
 
 from confide.errors import ParameterError
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy import plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import Definition, Neighbours
 from confide.releases.plan import Plan
 from confide.report import charts

@@ -23,9 +23,9 @@ from tests.kits.topdown_strategy import strategy_text
 from confide import api
 from confide.errors import ParameterError, ReleaseError
 from confide.estimation.spine_variances import Exchangeable, SpineLevel, spine_variances
-from confide.mechanisms.topdown.strategies.constraints import Invariant
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of
+from confide.mechanisms.topdown.constraints import Invariant
+from confide.mechanisms.topdown.strategy import Strategy, groups_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, loss_by_attribute

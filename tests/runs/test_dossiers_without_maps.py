@@ -10,7 +10,7 @@ import pytest
 
 from confide.errors import Finding, ParameterError
 from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
-from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
+from confide.mechanisms.safetab.dossier import evaluate_safetab
 from confide.mechanisms.suppression.evaluate import evaluate_suppression
 from confide.mechanisms.swapping.evaluate import evaluate_swapping
 from confide.mechanisms.tables.evaluate import evaluate_tables

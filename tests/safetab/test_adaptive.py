@@ -20,11 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kits.safetab import counts, level_of, measured, noise_source, same_size, stream_of
 
-from confide.mechanisms.safetab import plan as empty_groups
+from confide.mechanisms.safetab import problem as empty_groups
 from confide.mechanisms.safetab import problem as question
 from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups, noise_at
-from confide.mechanisms.safetab.plan import CHOICE, TOTAL_ONLY, is_sparse
-from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.problem import CHOICE, TOTAL_ONLY, GroupLevel, is_sparse
 from confide.mechanisms.safetab.settings import AGE_23, CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw_at
 from confide.privacy import Definition

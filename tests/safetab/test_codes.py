@@ -12,7 +12,8 @@ import pytest
 from tests.kits.safetab_codes import TEXTS, Change, add, swap, write_lists, write_parquet_lists
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.codes import CodeLists, Iteration, read_code_lists
+from confide.mechanisms.safetab.code_files import read_code_lists
+from confide.mechanisms.safetab.codes import CodeLists, Iteration
 
 
 def numbers(lists: CodeLists, *codes: str) -> list[int]:
@@ -20,7 +21,7 @@ def numbers(lists: CodeLists, *codes: str) -> list[int]:
 
 
 def codes_of(lists: CodeLists, level: int, *, large: bool) -> str:
-    return " ".join(lists.iterations[number].code for number in lists.kept(level, large=large))
+    return " ".join(lists.iterations[number].code for number in lists.tabulated(level, large=large))
 
 
 def test_what_is_read(tmp_path: Path) -> None:

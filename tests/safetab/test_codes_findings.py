@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.kits.safetab_codes import TEXTS, Change, add, swap, write_lists, write_parquet_lists
 
 from confide.errors import Finding, InputError
-from confide.mechanisms.safetab.codes import CodeFiles, read_code_lists
+from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 
 CODES = "race-and-ethnicity-codes.txt"
 RACES = "race-characteristic-iterations.txt"

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.kits.safetab_codes import code_files
 
-from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, iterations_of, read_code_lists, stability, worst_case
+from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
+from confide.mechanisms.safetab.codes import CodeLists, iterations_of, stability, worst_case
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "safetab"
 PRODUCTION = FOLDER / "safetab_p_production_spec"
@@ -32,7 +33,7 @@ def production() -> CodeLists:
 def test_counts(production: CodeLists) -> None:
     """The paper's 2,996 iterations; below the states those that are not total-only."""
     assert (len(production.codes), len(production.iterations)) == (1_755, 2_996)
-    assert [len(production.kept(level, large=large)) for level, large in REGIONS] == [52, 48, 2_944, 2_150]
+    assert [len(production.tabulated(level, large=large)) for level, large in REGIONS] == [52, 48, 2_944, 2_150]
 
 
 def test_every_alone_iteration_has_a_partner(production: CodeLists) -> None:
@@ -76,7 +77,7 @@ def test_the_twelve_cases() -> None:
     assert len(rows) == 12
     for number, (_, _, *expected) in enumerate(cases()):
         for large, codes in zip((True, False), expected, strict=True):
-            kept = np.concatenate([lists.kept(level, large=large) for level in (1, 2)])
+            kept = np.concatenate([lists.tabulated(level, large=large) for level in (1, 2)])
             mine = np.intersect1d(iteration[pattern == number], kept)
             assert {lists.iterations[at].code for at in mine} == set(codes.split(","))
 

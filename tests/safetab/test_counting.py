@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confide.mechanisms.safetab.measure import DENSE, Occupied, noise_at
+from confide.mechanisms.safetab.measure import DENSE, OccupiedGroups, noise_at
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL
 from confide.mechanisms.safetab.settings import AGE_23, GRIDS, Grid
 from confide.mechanisms.safetab.tabulate import key_expressions, unpack
@@ -52,11 +52,11 @@ def counts(draw: st.DrawFn) -> dict[tuple[int, int], int]:
     return draw(st.dictionaries(keys, st.integers(1, 1 << 40), max_size=40))
 
 
-def occupied(truth: dict[tuple[int, int], int]) -> Occupied:
+def occupied(truth: dict[tuple[int, int], int]) -> OccupiedGroups:
     rows = sorted((group, cell, n) for (group, cell), n in truth.items())
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     names = ("group", "cell", "n")
-    return Occupied.read(
+    return OccupiedGroups.read(
         pa.table({name: pa.array(each, pa.int64()) for name, each in zip(names, columns, strict=True)})
     )
 

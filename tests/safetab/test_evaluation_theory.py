@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from confide.mechanisms.safetab.evaluation.compare import Spread
-from confide.mechanisms.safetab.evaluation.tallies import Errors
+from confide.mechanisms.safetab.evaluate import NoiseMass
+from confide.mechanisms.safetab.tallies import Errors
 from confide.mechanisms.safetab.tuning.answer import release_bias
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 
@@ -15,7 +15,7 @@ LAWS = [DiscreteGaussian("31.447"), DiscreteGaussian("2.343"), DiscreteGaussian(
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_probabilities_are_those_of_the_law(law: NoiseDistribution) -> None:
-    spread = Spread(law)
+    spread = NoiseMass(law)
     x = np.arange(-40, 41)
     assert spread.at_most(x) == pytest.approx([law.cdf(int(each)) for each in x], rel=1e-12, abs=1e-100)
     assert spread.above(x) == pytest.approx([law.tail(int(each)) for each in x], rel=1e-11, abs=1e-100)
@@ -26,14 +26,14 @@ def test_probabilities_are_those_of_the_law(law: NoiseDistribution) -> None:
 def test_the_bias_of_what_is_released(law: NoiseDistribution) -> None:
     """E[X | n + X > T], as the tuning has it, for T = 21 and n from 0 to 60."""
     sizes = np.arange(61)
-    mean, _ = Spread(law).given_above(21 - sizes)
+    mean, _ = NoiseMass(law).given_above(21 - sizes)
     assert mean == pytest.approx([release_bias(law, 21, int(n)) for n in sizes], rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("above", [-200, -4, 0, 2])
 def test_mean_and_variance_with_counts_that_become_zero(law: NoiseDistribution, above: int) -> None:
-    spread = Spread(law)
+    spread = NoiseMass(law)
     values = [x for x in range(-300, 301) if x > above]
     weights = np.array([law.pmf(x) for x in values])
     for size in (0, 1, 3, 50):
@@ -49,7 +49,7 @@ def test_mean_and_variance_with_counts_that_become_zero(law: NoiseDistribution, 
 def test_the_mean_absolute_value_of_a_sum(law: NoiseDistribution) -> None:
     reach = 120
     one = np.array([law.pmf(x) for x in range(-reach, reach + 1)])
-    summed, spread = one, Spread(law)
+    summed, spread = one, NoiseMass(law)
     for cells in (1, 2, 3):
         x = np.arange(-cells * reach, cells * reach + 1)
         assert spread.mean_absolute(cells) == pytest.approx(float(np.abs(x) @ summed), rel=1e-9)

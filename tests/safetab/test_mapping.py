@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from tests.kits.safetab_codes import write_lists
 
 from confide.errors import InputError, ParameterError
-from confide.mechanisms.safetab.codes import CodeLists, Iteration, iterations_of, read_code_lists, stability, worst_case
-from confide.mechanisms.safetab.codes.lists import KINDS, published_rule
+from confide.mechanisms.safetab.code_files import read_code_lists
+from confide.mechanisms.safetab.codes import (
+    KINDS,
+    CodeLists,
+    Iteration,
+    iterations_of,
+    published_rule,
+    stability,
+    worst_case,
+)
 
 COLUMNS = [*(f"QRACE{number}" for number in range(1, 9)), "QSPAN"]
 Pattern = tuple[tuple[str, ...], str]
@@ -142,9 +150,11 @@ def test_against_sets(made: tuple[CodeLists, Links], data: st.DataObject, most: 
     patterns = data.draw(st.lists(st.tuples(race, st.sampled_from(lists.codes)), min_size=1, max_size=6))
     for pattern, found in zip(patterns, mapped(lists, patterns, most), strict=True):
         for level, large in REGIONS:
-            kept = set(lists.kept(level, large=large).tolist())
+            kept = set(lists.tabulated(level, large=large).tolist())
             assert found & kept == by_sets(lists, links, pattern, most, kept)
-        assert found == {n for level, large in REGIONS for n in found & set(lists.kept(level, large=large).tolist())}
+        assert found == {
+            n for level, large in REGIONS for n in found & set(lists.tabulated(level, large=large).tolist())
+        }
 
 
 @settings(max_examples=80, deadline=None)
@@ -158,7 +168,7 @@ def test_no_tuple_of_codes_is_in_more_groups(made: tuple[CodeLists, Links], most
     ]
     found = mapped(lists, tuples, most)
     for level, large in REGIONS:
-        kept = set(lists.kept(level, large=large).tolist())
+        kept = set(lists.tabulated(level, large=large).tolist())
         largest = max(len(groups & kept) for groups in found)
         bound = worst_case(lists, level, large=large, max_race_codes=most)
         rule = published_rule(lists, level, large=large, max_race_codes=most)

@@ -425,7 +425,7 @@ def test_a_shared_ledger_counts_every_execution(tmp_path: Path) -> None:
     first = execute(parameters, data, tmp_path / "one", ledger=ledger)
     cost = first.run.plan.loss.parameters()["rho"]
     assert Ledger(ledger).account().spent == cost
-    assert not (first.kept / "data-set.ledger").exists()
+    assert not (first.private / "data-set.ledger").exists()
     execute(parameters, data, tmp_path / "two", ledger=ledger)
     assert Ledger(ledger).account().spent == 2 * cost
     before = tree(tmp_path)

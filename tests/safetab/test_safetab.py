@@ -47,7 +47,7 @@ from confide import api
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
 from confide.mechanisms.safetab.mechanism import SafeTab
-from confide.mechanisms.safetab.problem import SafeTabQuestion
+from confide.mechanisms.safetab.problem import SafeTabProblem
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 from confide.official_safetab import convert
 from confide.privacy import Definition, Neighbours, price
@@ -252,7 +252,7 @@ def test_negative_cells_become_zero_before_they_are_summed(tmp_path: Path) -> No
 # The plan.
 
 
-def question_of(folder: Path, values: dict[str, Any], lists: Path | None = None) -> tuple[SafeTabQuestion, Plan]:
+def question_of(folder: Path, values: dict[str, Any], lists: Path | None = None) -> tuple[SafeTabProblem, Plan]:
     parameters, data = write_input(folder, values)
     if lists is not None:
         for path in lists.glob("*.txt"):

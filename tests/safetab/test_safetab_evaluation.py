@@ -18,10 +18,10 @@ from confide import api, official_safetab
 from confide.cli.main import app
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, RunError
-from confide.mechanisms.safetab.evaluation import evaluate
-from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
+from confide.mechanisms.safetab.evaluate import evaluate
 from confide.mechanisms.safetab.mechanism import SafeTab
 from confide.mechanisms.safetab.settings import GRIDS
+from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS
 from confide.releases.check import throwaway_workspace
 from confide.releases.workspace import Workspace
 from confide.utility.metrics import bin_label

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pytest
 from tests.kits.safetab import level_of, measured
 
-from confide.mechanisms.safetab.plan import is_sparse
-from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.problem import GroupLevel, is_sparse
 from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.privacy import Definition
 

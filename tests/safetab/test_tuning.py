@@ -18,12 +18,13 @@ from confide.mechanisms.safetab.tuning import (
     BudgetRule,
     LevelQuestion,
     TuningQuestion,
-    production_question,
     production_settings,
+    production_tuning,
     question_of,
     tune,
 )
-from confide.mechanisms.safetab.tuning.accounting import (
+from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
+from confide.mechanisms.safetab.tuning.question import (
     floor_margin,
     formula_budget,
     law_of,
@@ -31,7 +32,6 @@ from confide.mechanisms.safetab.tuning.accounting import (
     margin_of,
     smallest_budget,
 )
-from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Neighbours, price
 
@@ -80,7 +80,7 @@ def test_corollary_2() -> None:
 
 
 def test_totals_come_from_the_accountant() -> None:
-    answer = tune(production_question(puerto_rico=True))
+    answer = tune(production_tuning(puerto_rico=True))
     assert [str(loss.amount) for loss in answer.totals_of("US").values()] == ["618/125", "1236/125"]
     assert [str(loss.amount) for loss in answer.totals_of("PR").values()] == ["2643/1000", "2643/500"]
     assert answer.totals() == answer.totals_of("US")  # nobody is in both
@@ -110,8 +110,8 @@ def test_total_only_groups_cost_what_the_others_do() -> None:
 
 
 def test_targets_give_the_budgets_of_table_7_and_back() -> None:
-    answer = tune(production_question(by="target"))
-    assert [level.budget for level in answer.levels] == [level.budget for level in tune(production_question()).levels]
+    answer = tune(production_tuning(by="target"))
+    assert [level.budget for level in answer.levels] == [level.budget for level in tune(production_tuning()).levels]
     assert all(level.target_holds for level in answer.levels)
     assert answer.totals()["unbounded"].amount == Fraction("4.944")
 
@@ -129,14 +129,14 @@ def test_the_smallest_budget_is_the_smallest(target: int, stability: int, defini
 
 
 def test_rule_smallest_spends_less_than_the_formula_for_small_margins() -> None:
-    asked = replace(production_question(by="target"), rule=BudgetRule.smallest)
-    budgets = {level.asked.target: level.budget for level in tune(asked).levels}
+    asked = replace(production_tuning(by="target"), rule=BudgetRule.smallest)
+    budgets = {level.level_question.target: level.budget for level in tune(asked).levels}
     assert budgets == {3: Fraction("1.529"), 11: Fraction("0.145"), 50: Fraction("0.008")}
 
 
 @pytest.mark.parametrize(("codes", "stability"), [(1, 3), (2, 3), (3, 4), (8, 9)])
 def test_race_codes(codes: int, stability: int) -> None:
-    asked = replace(production_question(), max_race_codes=codes)
+    asked = replace(production_tuning(), max_race_codes=codes)
     assert asked.groups_per_person == stability
     assert replace(asked, stability=5).groups_per_person == 5
     assert tune(asked).totals()["unbounded"].amount == Fraction("4.944")  # the noise changes, not the cost
@@ -174,8 +174,8 @@ def test_margin_of_a_wide_sum() -> None:
 
 
 def test_which_table_a_group_gets() -> None:
-    level = tune(production_question()).levels[1]
-    assert level.asked.name == "USA-2"
+    level = tune(production_tuning()).levels[1]
+    assert level.level_question.name == "USA-2"
     found = level.group_of(971)["table_probability"]
     assert sum(found.values()) == pytest.approx(1)
     # A noisy total equal to a threshold reaches it, so the upper side has the probability of a zero more.
@@ -197,7 +197,7 @@ def test_more_budget_never_makes_anything_worse() -> None:
 
 
 def question(**changes: object) -> TuningQuestion:
-    return replace(production_question(), **changes)  # type: ignore[arg-type]
+    return replace(production_tuning(), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_budget_that_rounds_to_nothing() -> None:
 def test_settings_of_a_release_ask_the_same() -> None:
     asked = question_of(production_settings())
     assert [level.name for level in asked.levels] == [
-        level.name for level in production_question(puerto_rico=True).levels
+        level.name for level in production_tuning(puerto_rico=True).levels
     ]
     assert tune(asked).totals()["bounded"].amount == Fraction("9.888")
 

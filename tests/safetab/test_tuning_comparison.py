@@ -14,7 +14,7 @@ from confide.mechanisms.safetab.tuning import (
     LevelQuestion,
     TuningQuestion,
     compare_noise_costs,
-    production_question,
+    production_tuning,
     tune,
 )
 from confide.mechanisms.safetab.tuning.comparison import geometric_bracket
@@ -60,7 +60,7 @@ def test_one_cell_is_a_randomised_response() -> None:
 
 def test_production_at_equal_margins() -> None:
     """The figures of docs/concepts/safetab-tuning.md at delta = 1e-10."""
-    rows = {(row.stage_1, row.accounting): row for row in compare_noise_costs(tune(production_question()))}
+    rows = {(row.stage_1, row.accounting): row for row in compare_noise_costs(tune(production_tuning()))}
     converted = rows["share", "converted"]
     assert converted.gaussian == cks_epsilon("4.944", "1e-10")
     assert converted.geometric == pytest.approx(29.994, abs=1e-3)

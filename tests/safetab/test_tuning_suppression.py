@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.kits.small import KEY
 
-from confide.mechanisms.safetab.tuning import production_question, tune
-from confide.mechanisms.safetab.tuning.accounting import law_of
+from confide.mechanisms.safetab.tuning import production_tuning, tune
 from confide.mechanisms.safetab.tuning.answer import (
     by_budget,
     by_size,
@@ -22,6 +21,7 @@ from confide.mechanisms.safetab.tuning.answer import (
     suppression_probability,
     suppression_threshold,
 )
+from confide.mechanisms.safetab.tuning.question import law_of
 from confide.noise import DiscreteGaussian, NoiseDistribution, ReleaseKey, TwoSidedGeometric, derive_stream, draw
 from confide.privacy import Definition
 
@@ -117,7 +117,7 @@ def test_simulated_groups(definition: Definition, budget: str) -> None:
 
 
 def test_curves_are_those_of_figures_1_and_2() -> None:
-    answer = tune(production_question())
+    answer = tune(production_tuning())
     rows = by_size(answer)
     assert {row["threshold"] for row in rows} == {6, 21, 93}
     for threshold in (6, 21, 93):
@@ -134,7 +134,7 @@ def test_curves_are_those_of_figures_1_and_2() -> None:
 
 
 def test_margins_by_budget_go_through_those_of_the_levels() -> None:
-    rows = by_budget(tune(production_question()))
+    rows = by_budget(tune(production_tuning()))
     own = {(row["budget"], row["what"]): row["persons"] for row in rows if row["own"]}
     assert own[0.159, "95 % noise margin"] == 11
     assert own[0.008, "suppression threshold"] == 93

@@ -27,8 +27,8 @@ from confide.estimation.rounding import RoundingTally
 from confide.mechanisms.topdown.descent import OUTCOMES, TALLY, power_of_ten, read_statistics, solver_check
 from confide.mechanisms.topdown.node import NodeTally
 from confide.mechanisms.topdown.statement import documents, invariants, invariants_note
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
+from confide.mechanisms.topdown.strategy import plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.population import Population, write_population
 from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event_epsilon_bracket, noisy_cells

@@ -21,10 +21,10 @@ from confide import api
 from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure, measure_fully
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import groups_of, resolve
+from confide.mechanisms.topdown.strategy import groups_of, resolve
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger
@@ -101,7 +101,7 @@ def test_every_number_of_the_estimate_is_a_number_of_the_full_set() -> None:
     groups = {"total": np.zeros(cells, np.int64), "pairs": np.arange(cells) // 2, "detailed": np.arange(cells)}
     key = ReleaseKey.choose(KEY)
     asked = [
-        AskedQuery(
+        LevelQuery(
             name,
             own,
             int(own.max()) + 1,
@@ -115,7 +115,7 @@ def test_every_number_of_the_estimate_is_a_number_of_the_full_set() -> None:
     (lazy,) = measure(asked, [of])
     for query, everything in zip(lazy, full, strict=True):
         own = groups[query.name]
-        used = np.unique(own[of.kept])
+        used = np.unique(own[of.support])
         assert everything.shape == (units, int(own.max()) + 1)
         assert (query.measured == everything.T[used]).all()
     assert (full[2] != counts).any()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.confidential import Confidential
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, derive_stream, draw
 
 CELLS, UNITS = 12, 40
@@ -41,9 +41,9 @@ def stream(query: str) -> NoiseStream:
     return derive_stream(key, records_fingerprint=b"r", plan_hash=b"p", mechanism="topdown", level="block", query=query)
 
 
-def asked(streams: dict[str, Any] | None = None) -> list[AskedQuery]:
+def asked(streams: dict[str, Any] | None = None) -> list[LevelQuery]:
     return [
-        AskedQuery(name, groups, int(groups.max()) + 1, (streams or {}).get(name) or stream(name), LAWS)
+        LevelQuery(name, groups, int(groups.max()) + 1, (streams or {}).get(name) or stream(name), LAWS)
         for name, groups in QUERIES.items()
     ]
 

@@ -23,9 +23,9 @@ from confide.geography import Geolevel
 from confide.inputs.pl94.layout import table_layout
 from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
 from confide.mechanisms.topdown.mechanism import TopDown
-from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
+from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout
 from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulator, axes_of, histograms
-from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.releases.folder import sha256_of
 from confide.releases.run import RunResult
@@ -68,7 +68,7 @@ def sealed_units(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResu
     return run(spec)
 
 
-def question(spec: Path) -> Question:
+def question(spec: Path) -> TopDownProblem:
     with LocalEngine(spec.parent / "scratch", processes=1) as engine:
         return TopDown().prepare(load_spec(spec, {"topdown": TopDownSpec}), engine)
 
@@ -121,7 +121,7 @@ def test_areas_may_leave_blocks_out_and_empty_units_are_zero() -> None:
 
 
 def test_a_person_in_the_layout_of_the_microdata_detail_file() -> None:
-    layout = Layout(LayoutFile.model_validate(load_shipped("layouts", "mdf-pl94-persons")), PERSONS)
+    layout = MicrodataLayout(LayoutFile.model_validate(load_shipped("layouts", "mdf-pl94-persons")), PERSONS)
     codes = {"geocode": ["440070101022003"] * 2, "hhgq": [0, 7], "votingage": [0, 1], "hispanic": [0, 1]}
     lines = layout.encode(pa.table({**codes, "cenrace": [0, 62]}), "geocode", 41).to_pylist()
     where = {"TABBLKST": "44", "TABBLKCOU": "007", "TABTRACTCE": "010102", "TABBLKGRPCE": "2", "TABBLK": "2003"}
@@ -135,7 +135,7 @@ def test_a_person_in_the_layout_of_the_microdata_detail_file() -> None:
 
 
 def test_units_and_the_facilities_after_them() -> None:
-    layout = Layout(LayoutFile.model_validate(load_shipped("layouts", "mdf-pl94-units")), UNITS)
+    layout = MicrodataLayout(LayoutFile.model_validate(load_shipped("layouts", "mdf-pl94-units")), UNITS)
     lines = layout.encode(pa.table({"geocode": ["440070101022003"] * 2, "h1": [0, 1]}), "geocode", 1).to_pylist()
     assert [(line["RTYPE"], line["HH_STATUS"]) for line in lines] == [("2", "2"), ("2", "1")]
     blocks = pa.array(["440070101022003", "440070101022004", "440070101022005"])

@@ -14,7 +14,7 @@ from confide.documents import load_schema, load_shipped
 from confide.inputs.pl94.layout import table_layout
 from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
 from confide.mechanisms.topdown.mechanism import TopDown
-from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
+from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout
 from confide.mechanisms.topdown.output.tabulation import axes_of
 from confide.releases.verify import verify
 
@@ -75,7 +75,7 @@ def test_without_noise_the_tables_are_those_that_were_published(tmp_path: Path) 
 
 def test_a_published_detail_file_fits_the_layout() -> None:
     axes = axes_of(load_schema("pl94-persons", Path()))
-    layout = Layout(LayoutFile.model_validate(load_shipped("layouts", "mdf-pl94-persons")), axes)
+    layout = MicrodataLayout(LayoutFile.model_validate(load_shipped("layouts", "mdf-pl94-persons")), axes)
     rows = pq.read_table(PERRY)
     lines = layout.encode(rows, "geocode", 1)
     assert not any(column.null_count for column in lines.columns)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from confide.confidential import Confidential
 from confide.engines import LocalEngine
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
-from confide.mechanisms.topdown.mechanism import TopDown, _Drawn
-from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
+from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey
 from confide.releases.mechanism import NoiseSource
@@ -110,7 +110,7 @@ Place = tuple[str, str, int]
 class Small:
     """A question with the true histogram of every unit: units x cells, by level."""
 
-    question: Question
+    question: TopDownProblem
     plan: Plan
     truth: dict[str, NDArray[np.int64]]
 
@@ -118,8 +118,8 @@ class Small:
     def answers(self) -> dict[tuple[str, str], Numbers]:
         """The true answers to every query: units x cells of the query, by level and query."""
         found = {}
-        for asked_level, level in self.question.levels():
-            for asked in asked_level.queries:
+        for level_strategy, level in self.question.levels():
+            for asked in level_strategy.queries:
                 answers = np.zeros((level.units, asked.query.cells))
                 np.add.at(answers.T, self.question.groups(asked.name), self.truth[level.name].T)
                 found[level.name, asked.name] = answers
@@ -158,7 +158,7 @@ def key(number: int) -> ReleaseKey:
     return ReleaseKey.choose(hashlib.sha256(f"repetition {number}".encode()).hexdigest())
 
 
-Change = Callable[[AskedQuery], AskedQuery]
+Change = Callable[[LevelQuery], LevelQuery]
 
 
 def noise_of(
@@ -171,15 +171,15 @@ def noise_of(
     found: dict[Place, list[Numbers]] = {}
     for number in range(repetitions):
         noise = source(key(number), "ab" * 32, small.plan.hash, "topdown")
-        drawn = _Drawn(small.question, small.plan, noise, Workspace(Path("nowhere")))
-        for asked_level, level in small.question.levels():
-            asked = [change(query) for query in drawn.asked(asked_level, level)]
+        drawn = DrawnEvidence(small.question, small.plan, noise, Workspace(Path("nowhere")))
+        for level_strategy, level in small.question.levels():
+            asked = [change(query) for query in drawn.level_queries(level_strategy, level)]
             for query, share_class, differences in _measured(small, level.name, asked):
                 found.setdefault((level.name, query, share_class), []).append(differences)
     return {place: np.stack(parts) for place, parts in found.items()}
 
 
-def _measured(small: Small, name: str, asked: list[AskedQuery]) -> Iterator[tuple[str, int, Numbers]]:
+def _measured(small: Small, name: str, asked: list[LevelQuery]) -> Iterator[tuple[str, int, Numbers]]:
     level, truth = small.question.spine.level(name), small.truth[name]
     position, cell = np.nonzero(truth)
     counts = Confidential(TrueCounts(position, cell, truth[position, cell]))
@@ -196,9 +196,9 @@ def planned(small: Small) -> dict[Place, float]:
     """The variance of every measurement, from the shares: the law with σ² = 1/(ρ·s·q)."""
     return {
         (level.name, asked.name, share_class): DiscreteGaussian(1 / (Fraction(2) * share * asked.share)).variance()
-        for asked_level, level in small.question.levels()
+        for level_strategy, level in small.question.levels()
         for share_class, share in enumerate(level.shares.table)
-        for asked in asked_level.queries
+        for asked in level_strategy.queries
         if share
     }
 
@@ -234,7 +234,7 @@ def test_every_measured_query_has_the_planned_variance(small: Small, noise: dict
 
 @pytest.mark.parametrize("wrong", [Fraction(9, 10), Fraction(11, 10)])
 def test_a_scale_that_is_a_tenth_off_would_be_seen_in_every_query(small: Small, wrong: Fraction) -> None:
-    def off(asked: AskedQuery) -> AskedQuery:
+    def off(asked: LevelQuery) -> LevelQuery:
         laws = (None if law is None else DiscreteGaussian(law.parameter * wrong**2) for law in asked.laws)
         return replace(asked, laws=tuple(laws))
 

@@ -19,22 +19,22 @@ from tests.kits.topdown import KEY, released, rows_of, sql
 
 from confide import api
 from confide.engines import LocalEngine
-from confide.mechanisms.topdown.evaluation.theory import Theory
+from confide.mechanisms.topdown.evaluate import NoiseTheory
 from confide.mechanisms.topdown.mechanism import TopDown
-from confide.mechanisms.topdown.problem import Question
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.releases.spec import load_spec
 
 pytestmark = [*NEEDED, pytest.mark.process]
 
 
-def prepared(folder: Path, around: list[str] | None) -> Question:
+def prepared(folder: Path, around: list[str] | None) -> TopDownProblem:
     loaded = load_spec(lay_out_as_published(folder, around), {"topdown": TopDownSpec})
     with LocalEngine(folder / "scratch", processes=1) as engine:
         return TopDown().prepare(loaded, engine)
 
 
-def write_areas(question: Question, into: Path) -> Path:
+def write_areas(question: TopDownProblem, into: Path) -> Path:
     """For each block the place, the county subdivision and the made block group that it lies in."""
     spine = question.spine
     group = dict(zip(spine.block_codes.tolist(), spine.unit_of_block("block_group").tolist(), strict=True))
@@ -99,7 +99,7 @@ def figures(areas: Path, release: Path) -> dict[str, Any]:
 
 def over_keys(
     tmp_path_factory: pytest.TempPathFactory, around: list[str] | None
-) -> tuple[Question, list[dict[str, Any]]]:
+) -> tuple[TopDownProblem, list[dict[str, Any]]]:
     """The figures of ten releases of the same question."""
     question = prepared(tmp_path_factory.mktemp("question"), around)
     file = write_areas(question, tmp_path_factory.mktemp("areas") / "areas.parquet")
@@ -117,15 +117,15 @@ def mean_error(found: list[dict[str, Any]], kind: str, among: set[str] | None = 
     return float(np.mean([e for one in found for area, e in one[kind].items() if among is None or area in among]))
 
 
-def noise_alone(question: Question, kind: str) -> dict[str, float]:
+def noise_alone(question: TopDownProblem, kind: str) -> dict[str, float]:
     """The mean absolute error of the total of each area that the noise alone would make (of a normal: σ·√(2/π))."""
-    theory, level = Theory(question), question.frame.spine.level(kind)
+    theory, level = NoiseTheory(question), question.frame.spine.level(kind)
     shares = theory.contributions(level.unit_of_block, level.units, total=True)
     variance = np.nansum(shares * theory.variances(np.ones((1, question.cells), np.bool_))[0], axis=1)
     return dict(zip(level.codes, np.sqrt(2 * variance / np.pi).tolist(), strict=True))
 
 
-def cut(question: Question, kind: str) -> set[str]:
+def cut(question: TopDownProblem, kind: str) -> set[str]:
     """The areas that some made block group lies in with a part of its blocks."""
     level = question.frame.spine.level(kind)
     group = question.spine.unit_of_block("block_group")

@@ -15,7 +15,7 @@ from confide import api
 from confide.inputs.frame import _shared
 from confide.mechanisms.tables.mechanism import BYTES_PER_COUNT
 from confide.mechanisms.topdown.mechanism import BYTES_PER_BLOCK
-from confide.mechanisms.topdown.spine.tree import TopDownSpine
+from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.population import Population, write_population
 
 

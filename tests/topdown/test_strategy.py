@@ -12,9 +12,9 @@ import pytest
 
 from confide.documents import FOLDER, load_schema, shipped
 from confide.errors import ParameterError, SpecError
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT
-from confide.mechanisms.topdown.strategies.file import KIND, load_strategies, load_strategy, parse_strategies
-from confide.mechanisms.topdown.strategies.strategy import check_levels, cut, groups_of, refines, resolve
+from confide.mechanisms.topdown.constraints import NO_LIMIT
+from confide.mechanisms.topdown.strategy import check_levels, cut, groups_of, refines, resolve
+from confide.mechanisms.topdown.strategy_file import KIND, load_strategies, load_strategy, parse_strategies
 
 PERSONS = (FOLDER / KIND / "pl94-persons.toml").read_text(encoding="utf-8")
 UNITS = (FOLDER / KIND / "pl94-units.toml").read_text(encoding="utf-8")

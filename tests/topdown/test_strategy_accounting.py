@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ParameterError
-from confide.mechanisms.topdown.strategies.accounting import account_of, law_of, plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy, parse_strategies
+from confide.mechanisms.topdown.strategy import account_of, law_of, plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours
 from confide.releases.plan import read_plan
@@ -71,8 +71,8 @@ def command(*arguments: str) -> str:
 def test_the_account_is_that_of_the_certificate(name: str, root: str) -> None:
     expected = CERTIFICATES[name, root]
     account = account_of(load_strategy(name, root=root))
-    assert account.whole.rho == Fraction(expected["rho"])
-    assert round(account.whole.epsilon["canonne_kamath_steinke"], 2) == expected["epsilon"]
+    assert account.total.rho == Fraction(expected["rho"])
+    assert round(account.total.epsilon["canonne_kamath_steinke"], 2) == expected["epsilon"]
     for part in ("by_attribute", "by_move_within"):
         stated = getattr(account, part)
         epsilons = {key: round(value.epsilon["canonne_kamath_steinke"], 2) for key, value in stated.items()}

@@ -12,11 +12,10 @@ import pytest
 from tests.kits.topdown_evaluation import STRATEGY
 
 from confide.geography import build_spine
-from confide.mechanisms.topdown.evaluation.theory import Theory, within_unit
-from confide.mechanisms.topdown.spine.build import build_topdown_spine
-from confide.mechanisms.topdown.strategies.accounting import law_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import groups_of
+from confide.mechanisms.topdown.build_spine import build_topdown_spine
+from confide.mechanisms.topdown.evaluate import NoiseTheory, within_unit
+from confide.mechanisms.topdown.strategy import groups_of, law_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 
 BLOCKS = ["01a", "01b", "01c", "02a", "03a", "03b"]
 """Three counties; the second has one block, so that its share passes to the county."""
@@ -135,7 +134,7 @@ AREAS = {"a county": [0, 1, 2], "a block": [1], "the lone block": [3], "across":
 def test_the_variance_is_that_of_the_descent(effects: Any, name: str, area: str) -> None:
     """Σ over all measured counts of (effect on the area's count)² · variance."""
     question, measured = effects
-    theory = Theory(question)
+    theory = NoiseTheory(question)
     assert question.spine.rows.tolist() == list(range(6))
     chosen, units = np.zeros(6, bool), np.full(6, -1)
     chosen[SETS[name]], units[AREAS[area]] = True, 0
@@ -146,7 +145,7 @@ def test_the_variance_is_that_of_the_descent(effects: Any, name: str, area: str)
 
 
 def test_what_is_known_has_no_noise(tmp_path: Path) -> None:
-    theory = Theory(question_of(tmp_path / "small.toml"))
+    theory = NoiseTheory(question_of(tmp_path / "small.toml"))
     k = theory.contributions(np.zeros(6, np.int64), 1, total=True)
     assert float(k[0] @ theory.variances(np.ones((1, 6), bool))[0]) == 0
 
@@ -178,7 +177,7 @@ def test_a_histogram_too_large_to_invert_has_a_variance_no_smaller(
     for number, cells in enumerate(SETS.values()):
         sets[number, cells] = True
     best = within_unit(question, block, sets, total_known=False)
-    monkeypatch.setattr("confide.mechanisms.topdown.evaluation.theory.MOST_CELLS", 1)
+    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
     simple = within_unit(question, block, sets, total_known=False)
     assert (simple >= best * (1 - 1e-12)).all()
     variance = {query.name: law_of(question.strategy, block, query).variance() for query in block.queries}
@@ -193,7 +192,7 @@ def test_a_unit_that_took_over_a_share_has_less_noise(tmp_path: Path) -> None:
     question = question_of(tmp_path / "small.toml")
     county = question.spine.level("county")
     assert [county.shares[unit] for unit in range(3)] == [Fraction(2, 5), Fraction(4, 5), Fraction(2, 5)]
-    k = Theory(question).contributions(np.array([0, 0, 0, 1, 2, 2]), 3, total=False)
+    k = NoiseTheory(question).contributions(np.array([0, 0, 0, 1, 2, 2]), 3, total=False)
     assert k[1, 1] < k[0, 1]
     assert (k[:, 2] == 0).all(), "no county is cut, so blocks add nothing"
 
@@ -206,7 +205,7 @@ def test_totals_that_are_known_together_are_exact_together_and_noisy_apart(tmp_p
     together = question.spine.level("county").official
     assert sorted(together.tolist()) == [0, 0, 1, 2]
     measured = effects_of(question, together)
-    theory = Theory(question)
+    theory = NoiseTheory(question)
     v = theory.variances(np.ones((1, 6), bool))[0]
     rows = question.spine.rows.tolist()
     for area in AREAS.values():

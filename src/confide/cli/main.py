@@ -105,7 +105,7 @@ class Commands(LazyGroup):
         ),
         Later(
             "ptable",
-            "confide.cli.ptable:ptable",
+            "confide.cli.perturbation:ptable",
             "A perturbation table: for each count the noise of maximum entropy, and its certificate; "
             "refused if infeasible.",
         ),
@@ -116,7 +116,7 @@ class Commands(LazyGroup):
         ),
         Later("import", "confide.cli.start:imports", "Make person and block files out of published ones."),
         Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open, show, reconcile."),
-        Later("account", "confide.cli.account:app", "Privacy accounting: convert budgets, compare definitions."),
+        Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets, compare definitions."),
         Later("noise", "confide.cli.noise:app", "The noise laws: probabilities, quantiles, noise margins, promises."),
         Later("tune", "confide.cli.tune:app", "Choose budgets: what they buy and what they cost. No records are read."),
         Later("risk", "confide.cli.risk:app", "What a release lets others learn. No records are read."),

@@ -32,11 +32,11 @@ def validate(
 ) -> None:
     """Find every problem of an official input at once. Nothing is written and nothing spent; exits 1 on findings."""
     display = Display(quiet=as_json)
-    found = official_safetab.validate(parameters, data, processes=processes, memory=memory, progress=display)
-    show_findings(found.findings, as_json=as_json)
-    if found.ok and not as_json:
+    validation = official_safetab.validate(parameters, data, processes=processes, memory=memory, progress=display)
+    show_findings(validation.findings, as_json=as_json)
+    if validation.ok and not as_json:
         out.print("[bold green]No problems found.[/] Nothing was spent.")
-    raise typer.Exit(0 if found.ok else 1)
+    raise typer.Exit(0 if validation.ok else 1)
 
 
 @app.command()
@@ -54,7 +54,7 @@ def execute(
     OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
     After a crash, run the same command again: it goes on and costs nothing more.
     """
-    made = official_safetab.execute(
+    execution = official_safetab.execute(
         parameters,
         data,
         folder,
@@ -63,36 +63,36 @@ def execute(
         memory=memory,
         progress=Display(quiet=as_json),
     )
-    loss = made.run.plan.loss
+    loss = execution.run.plan.loss
     if as_json:
         print_json(
             {
                 "ok": True,
-                "folder": str(made.folder),
-                "kept": str(made.kept),
-                "not_for_release": made.infinite,
+                "folder": str(execution.folder),
+                "kept": str(execution.private),
+                "not_for_release": execution.infinite,
                 "cost": loss.as_dict(),
-                "was_sealed_before": made.run.was_sealed_before,
-                "findings": [warning.as_dict() for warning in made.warnings],
+                "was_sealed_before": execution.run.was_sealed_before,
+                "findings": [warning.as_dict() for warning in execution.warnings],
             }
         )
         return
-    show_findings(made.warnings)
-    if made.run.was_sealed_before:
+    show_findings(execution.warnings)
+    if execution.run.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")
-    if made.infinite:
+    if execution.infinite:
         err.print(
             "[bold yellow]NOT FOR RELEASE[/]: a budget is infinite, so counts are published as they are. "
             "Every file says so."
         )
     (number,) = loss.parameters().values()
     name = next(iter(loss.parameters()))
-    if not made.infinite:
-        out.print(f"cost      {name} = {fraction_up(number)} ({made.run.plan.neighbours.value})")
+    if not execution.infinite:
+        out.print(f"cost      {name} = {fraction_up(number)} ({execution.run.plan.neighbours.value})")
     if ledger is None:
         out.print("ledger    one of its own: name the data set's with --ledger, to keep account of what is spent")
-    out.print(f"tables    {escape(str(made.folder))}")
-    out.print(f"kept      {escape(str(made.kept))}  (confidential: key, counts and spec)")
+    out.print(f"tables    {escape(str(execution.folder))}")
+    out.print(f"kept      {escape(str(execution.private))}  (confidential: key, counts and spec)")
 
 
 @app.command()

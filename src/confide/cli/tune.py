@@ -21,9 +21,9 @@ from confide.mechanisms.safetab.tuning import (
     ReleaseTuning,
     TuningQuestion,
 )
-from confide.mechanisms.safetab.tuning.accounting import floor_margin
 from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
 from confide.mechanisms.safetab.tuning.comparison import ACCOUNTINGS, STAGE_1
+from confide.mechanisms.safetab.tuning.question import floor_margin
 from confide.mechanisms.safetab.tuning.safetab_tuning import LevelKey, SafeTabTuning, tune_safetab
 from confide.official_safetab import settings_of
 from confide.privacy import Definition
@@ -69,9 +69,11 @@ def show_release(answer: ReleaseTuning) -> None:
 def _show_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
     rows = []
     for title, level in alike.items():
-        target, floor = level.asked.target, floor_margin(level.stage_2)
+        target, floor = level.level_question.target, floor_margin(level.stage_2)
         holds = "" if target is None else f"±{target:,} {'holds' if level.target_holds else 'DOES NOT HOLD'}"
-        threshold = "nothing" if level.asked.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        threshold = (
+            "nothing" if level.level_question.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        )
         rows.append(
             (
                 title,
@@ -96,7 +98,7 @@ def _show_sizes(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None
 
 
 def _show_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
-    small = {title: level for title, level in alike.items() if not level.asked.is_large}
+    small = {title: level for title, level in alike.items() if not level.level_question.is_large}
     if not small or not question.zero_suppression or not question.sizes:
         return
     rows = []
@@ -163,20 +165,24 @@ def _alike(levels: Iterable[LevelTuning]) -> dict[str, LevelTuning]:
     """One level for all that differ in their name alone, under a title that names them all; largest budgets first."""
     groups: dict[object, list[LevelTuning]] = {}
     for level in levels:
-        asked = level.asked
+        asked = level.level_question
         key = (asked.of_puerto_rico, asked.iteration_level, level.budget, asked.target, asked.is_large)
         groups.setdefault(key, []).append(level)
     ordered = sorted(
         groups.values(),
-        key=lambda members: (members[0].asked.of_puerto_rico, -members[0].budget, not members[0].asked.is_large),
+        key=lambda members: (
+            members[0].level_question.of_puerto_rico,
+            -members[0].budget,
+            not members[0].level_question.is_large,
+        ),
     )
     return {_title(members): members[0] for members in ordered}
 
 
 def _title(levels: list[LevelTuning]) -> str:
-    names = [NAMES.get(level.asked.region_type, level.asked.region_type.lower()) for level in levels]
+    names = [NAMES.get(level.level_question.region_type, level.level_question.region_type.lower()) for level in levels]
     names = [name.replace("pr-", "PR ") for name in names]
-    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].asked.iteration_level]})"
+    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].level_question.iteration_level]})"
 
 
 def _percent(share: float) -> str:

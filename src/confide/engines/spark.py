@@ -379,7 +379,7 @@ Outcome = bytes | None
 """None for a group that is done; or its error, pickled."""
 
 
-class Part:
+class SparkPart:
     """What a task does with each of its groups: a function that Spark sends to where the task runs.
 
     The function to be mapped is pickled by itself, and unpickled after the path for modules has been taken over, as a
@@ -424,12 +424,12 @@ def map_groups_on_spark(
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
     if missing:
-        part = Part(cloudpickle.dumps(function), str(rows.absolute()), key)
+        part = SparkPart(cloudpickle.dumps(function), str(rows.absolute()), key)
         _run(context, part, missing, rows, report)
     return [into / file.name for file in files]
 
 
-def _run(context: Any, part: Part, missing: list[tuple[int, str]], rows: Path, report: Advance) -> None:
+def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Path, report: Advance) -> None:
     """Runs the tasks, and tells of files as they appear."""
     name = f"confide-{uuid.uuid4()}"
 

@@ -23,26 +23,26 @@ from numpy.typing import NDArray
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
-from confide.mechanisms.postprocess.problem import MeasuredQuestion, PostprocessSpec, prepare_measured
+from confide.mechanisms.postprocess.problem import PostprocessProblem, PostprocessSpec, prepare_measured
+from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.descent import (
     EstimateGroup,
-    Kind,
     NodeRows,
+    RowKind,
     descend,
     estimates_folder,
     read_statistics,
     solver_check,
     solver_words,
 )
-from confide.mechanisms.topdown.invariant_totals import invariant_level
 from confide.mechanisms.topdown.measurements.reading import LevelReader
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
@@ -62,7 +62,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class KnownQuery:
+class LookedUpQuery:
     """A query of one geolevel and its groups of histogram cells."""
 
     name: str
@@ -73,20 +73,20 @@ class KnownQuery:
 class EstimateMeasured(EstimateGroup):
     """Looks the measurements of the children up and estimates them."""
 
-    queries: tuple[KnownQuery, ...]
+    queries: tuple[LookedUpQuery, ...]
 
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
-        chosen = rows.filter(pc.equal(rows.column("kind"), int(Kind.MEASURED)))
-        found = LookUp(self.queries, *(chosen.column(name) for name in ("unit", "cell", "n", "value")))
-        return (found.of(node.units, node.kept) for node in nodes)
+        chosen = rows.filter(pc.equal(rows.column("kind"), int(RowKind.MEASURED)))
+        lookup = MeasurementLookUp(self.queries, *(chosen.column(name) for name in ("unit", "cell", "n", "value")))
+        return (lookup.of(node.units, node.support) for node in nodes)
 
 
-class LookUp:
+class MeasurementLookUp:
     """Measured values by unit and query."""
 
     def __init__(
         self,
-        queries: Sequence[KnownQuery],
+        queries: Sequence[LookedUpQuery],
         unit: pa.ChunkedArray,
         query: pa.ChunkedArray,
         bits: pa.ChunkedArray,
@@ -102,12 +102,12 @@ class LookUp:
         self._weight = 1 / bits.to_numpy()[order].view(np.float64)
         self._flat = listed.flatten().to_numpy()
 
-    def of(self, units: Integers, kept: Integers) -> tuple[MeasuredQuery, ...]:
+    def of(self, units: Integers, support: Integers) -> tuple[MeasuredQuery, ...]:
         """Every query in these units, on the cells kept; a unit that was not measured has weight zero."""
-        return tuple(self._one(number, query, units, kept) for number, query in enumerate(self._queries))
+        return tuple(self._one(number, query, units, support) for number, query in enumerate(self._queries))
 
-    def _one(self, number: int, query: KnownQuery, units: Integers, kept: Integers) -> MeasuredQuery:
-        measured, local = np.unique(query.groups[kept], return_inverse=True)
+    def _one(self, number: int, query: LookedUpQuery, units: Integers, support: Integers) -> MeasuredQuery:
+        measured, local = np.unique(query.groups[support], return_inverse=True)
         values, weights = np.zeros((len(measured), len(units))), np.zeros(len(units))
         keys = units * len(self._queries) + number
         place = np.searchsorted(self._keys, keys)
@@ -122,7 +122,7 @@ BYTES_PER_MEASURED_BYTE = 6
 """A generous guess of what a run takes on the disk: the measurements again twice, and what is made of them."""
 
 
-class Postprocess(Mechanism[MeasuredQuestion]):
+class Postprocess(Mechanism[PostprocessProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "postprocess"
@@ -131,20 +131,20 @@ class Postprocess(Mechanism[MeasuredQuestion]):
     has_truth = False
     without_key = "this release was made from measurements: there is no truth and no key"
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         return prepare_measured(loaded, engine)
 
-    def plan(self, problem: MeasuredQuestion) -> Plan:
+    def plan(self, problem: PostprocessProblem) -> Plan:
         """No measurement, no cost; the problem binds the measurements that it starts from."""
         strategy = problem.strategy
         facts = facts_of(problem) | {"source": problem.source, "totals": problem.known}
         names = tuple(problem.spine.names)
         return Plan(self.name, strategy.neighbours, strategy.definition, (), names, facts)
 
-    def fingerprint(self, problem: MeasuredQuestion) -> str:
+    def fingerprint(self, problem: PostprocessProblem) -> str:
         return problem.folder.fingerprint()
 
-    def guarantee(self, problem: MeasuredQuestion, job: Job) -> Mapping[str, Any]:
+    def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:
         """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
         stamped = problem.source.get("stamp") == STAMP
         return {
@@ -158,10 +158,10 @@ class Postprocess(Mechanism[MeasuredQuestion]):
             "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
         }
 
-    def bytes_needed(self, problem: MeasuredQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: PostprocessProblem, plan: Plan) -> int:  # noqa: ARG002
         return sum(file.stat().st_size for file in problem.folder.all_files) * BYTES_PER_MEASURED_BYTE
 
-    def check(self, problem: MeasuredQuestion, job: Job) -> list[Finding]:  # noqa: ARG002
+    def check(self, problem: PostprocessProblem, job: Job) -> list[Finding]:  # noqa: ARG002
         """Measurements that are not whole, not complete or not the strategy's, and constraints that clash."""
         findings = list(clashes_in_blocks(problem))
         for reader in problem.readers:
@@ -169,7 +169,7 @@ class Postprocess(Mechanism[MeasuredQuestion]):
             findings += _left_out(reader)
         return findings + _unknown_totals(problem)
 
-    def count(self, problem: MeasuredQuestion, job: Job) -> None:
+    def count(self, problem: PostprocessProblem, job: Job) -> None:
         """The measurements in order: they stand where other mechanisms have true counts."""
         with job.progress.stage("Reading measurements", len(problem.readers)) as advance:
             for reader in problem.readers:
@@ -178,15 +178,15 @@ class Postprocess(Mechanism[MeasuredQuestion]):
                     reader.write(into)
                 advance(1)
 
-    def measure(self, problem: MeasuredQuestion, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
+    def measure(self, problem: PostprocessProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """The descent; nothing is drawn."""
-        descend(problem, job, _Found(problem, job))
+        descend(problem, job, LookedUpEvidence(problem, job))
 
-    def statistics(self, problem: MeasuredQuestion, job: Job) -> dict[str, Any]:
+    def statistics(self, problem: PostprocessProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
         return read_statistics({level.name: estimates_folder(job.workspace, level) for level in problem.spine.levels})
 
-    def publish(self, problem: MeasuredQuestion, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: PostprocessProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -225,34 +225,39 @@ def _measurements(job: Job, level: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Found:
+class LookedUpEvidence:
     """Measurements that are looked up: see :class:`confide.mechanisms.topdown.descent.Evidence`."""
 
-    question: MeasuredQuestion
+    problem: PostprocessProblem
     job: Job
 
     listed = True
 
-    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+    def root(self, level_strategy: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
         rows = pq.read_table(_measurements(self.job, root.name))
-        found = LookUp(self._queries(asked_level), *(rows.column(name) for name in ("unit", "query", "n", "value")))
-        return found.of(np.zeros(1, np.int64), np.arange(self.question.cells)), self.question.total
+        lookup = MeasurementLookUp(
+            self._queries(level_strategy), *(rows.column(name) for name in ("unit", "query", "n", "value"))
+        )
+        return lookup.of(np.zeros(1, np.int64), np.arange(self.problem.cells)), self.problem.total
 
     def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
         rows = (
-            f"SELECT part, {Kind.MEASURED:d}, parent, found.unit, found.query, found.n, found.value FROM found "
+            f"SELECT part, {RowKind.MEASURED:d}, parent, found.unit, found.query, found.n, found.value FROM found "
             "JOIN children USING (unit)"
         )
         return {"found": _measurements(self.job, level.name)}, rows
 
     def totals(self, level: TopDownLevel) -> pa.Table | None:
-        return self.question.totals.get(level.name)
+        return self.problem.totals.get(level.name)
 
-    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateMeasured:  # noqa: ARG002
-        return EstimateMeasured(rules, self.question.cells, self._queries(asked_level))
+    def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateMeasured:  # noqa: ARG002
+        return EstimateMeasured(rules, self.problem.cells, self._queries(level_strategy))
 
-    def _queries(self, asked_level: LevelStrategy) -> tuple[KnownQuery, ...]:
-        return tuple(KnownQuery(asked.name, self.question.groups(asked.name)) for asked in asked_level.queries)
+    def _queries(self, level_strategy: LevelStrategy) -> tuple[LookedUpQuery, ...]:
+        return tuple(
+            LookedUpQuery(query_share.name, self.problem.groups(query_share.name))
+            for query_share in level_strategy.queries
+        )
 
 
 def _left_out(reader: LevelReader) -> Iterator[Finding]:
@@ -267,15 +272,15 @@ def _left_out(reader: LevelReader) -> Iterator[Finding]:
         )
 
 
-def _unknown_totals(question: MeasuredQuestion) -> list[Finding]:
-    lowest = invariant_level(question.strategy)
-    if lowest is None or lowest in question.totals:
+def _unknown_totals(problem: PostprocessProblem) -> list[Finding]:
+    lowest = invariant_level(problem.strategy)
+    if lowest is None or lowest in problem.totals:
         return []
     return [
         Finding(
             code="totals-not-known",
             what=f"the numbers of records are an invariant on {lowest!r}, and the constraints do not have them",
-            where=question.place,
+            where=problem.place,
             found="no totals",
             expected=f"a total for each unit of {lowest!r}",
             remedy="give them under [data.totals], or go on: they will not be kept",

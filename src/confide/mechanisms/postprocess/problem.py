@@ -1,4 +1,4 @@
-"""From a spec for post-processing to its question: strategy, measurements, and the spine and frame that they tell."""
+"""From a spec for post-processing to its problem: strategy, measurements, and the spine and frame that they tell."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from confide.mechanisms.topdown.measurements.reading import (
     root_total,
 )
 from confide.mechanisms.topdown.output.settings import prepare_output
-from confide.mechanisms.topdown.problem import Integers, Question
+from confide.mechanisms.topdown.problem import Integers, TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.releases.spec import LoadedSpec, PrivacyPart, Problem, find_source
 
 # The spec of a release that is made from published measurements: no records, no budget, no ledger.
@@ -83,25 +83,25 @@ class PostprocessSpec(TopDownSpec):
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
+        problems = super().problems()
         if self.output.measurements:
             what, expected = "the measurements are there already, and are not written again", "false, or nothing"
-            found.append(Problem(("output", "measurements"), "measured-before", what, expected, "true"))
+            problems.append(Problem(("output", "measurements"), "measured-before", what, expected, "true"))
         texts: dict[str, Any] = {"measurements": self.data.measurements}
-        found += [
+        problems += [
             Problem(
                 ("data", key), "bad-path", f"{key} is no path of a folder", "a path, relative to the spec", repr(text)
             )
             for key, text in texts.items()
             if not text.strip() or "\0" in text
         ]
-        found += [
+        problems += [
             Problem(("data", "totals", code), "bad-total", "a number of records is negative", "0, 1, 2, ...", str(n))
             for code, n in self.data.totals.items()
             if n < 0
         ]
         if self.data.blocks is None:
-            found += [
+            problems += [
                 Problem(
                     ("geography", "areas", position),
                     "no-block-table",
@@ -113,7 +113,7 @@ class PostprocessSpec(TopDownSpec):
                 for position, area in enumerate(self.geography.areas)
                 if not area.optional
             ]
-            found += [
+            problems += [
                 Problem(
                     ("geography", "levels", position),
                     "no-block-table",
@@ -125,11 +125,11 @@ class PostprocessSpec(TopDownSpec):
                 for position, level in enumerate(self.geography.levels)
                 if level.column is not None
             ]
-        return found
+        return problems
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredQuestion(Question):
+class PostprocessProblem(TopDownProblem):
     """Everything that a release from measurements depends on."""
 
     folder: MeasurementFolder
@@ -146,8 +146,8 @@ class MeasuredQuestion(Question):
     """Where the spec names them."""
 
 
-def prepare_measured(loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
-    """The question of a spec. Raises with all findings of a stage."""
+def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
+    """The problem of a spec. Raises with all findings of a stage."""
     spec = loaded.spec
     assert isinstance(spec, PostprocessSpec)
     place = loaded.place("data", "measurements")
@@ -171,7 +171,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> MeasuredQuestion:
         total = root_total(strategy, totals, columns, strategy.level_names[0])
     except (pa.ArrowException, KeyError) as error:
         raise InputError(_unreadable(place, error)) from None
-    return MeasuredQuestion(
+    return PostprocessProblem(
         spec,
         strategy,
         frame,
@@ -201,10 +201,10 @@ def _strategy(loaded: LoadedSpec, spec: PostprocessSpec) -> Strategy:
 def _blocks(loaded: LoadedSpec, spec: PostprocessSpec) -> Source | None:
     if spec.data.blocks is None:
         return None
-    found = find_source(loaded, "blocks")
-    if isinstance(found, Finding):
-        raise SpecError(found)
-    return found
+    source = find_source(loaded, "blocks")
+    if isinstance(source, Finding):
+        raise SpecError(source)
+    return source
 
 
 def _frame(spec: PostprocessSpec, engine: Engine, blocks: Source | None, codes: NDArray[np.str_]) -> Frame:
@@ -226,17 +226,17 @@ def _frame(spec: PostprocessSpec, engine: Engine, blocks: Source | None, codes: 
 
 def _rows(frame: Spine, codes: NDArray[np.str_], place: Place) -> Integers:
     """For each block of the measurements its row in the frame."""
-    known = np.array(frame.blocks.codes)
-    found = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    missing = np.flatnonzero(known[found] != codes)
+    frame_codes = np.array(frame.blocks.codes)
+    position = np.minimum(np.searchsorted(frame_codes, codes), len(frame_codes) - 1)
+    missing = np.flatnonzero(frame_codes[position] != codes)
     if len(missing):
         what = f"{len(missing):,} blocks of the measurements are not in the block table"
-        shown = repr(str(codes[missing[0]]))
+        code = repr(str(codes[missing[0]]))
         remedy = "give the block table of the same territory, with codes of the same form"
-        raise InputError("unknown-block", what, place, shown, "a row for each block", remedy)
-    row_of = np.empty(len(known), np.int64)
-    row_of[frame.blocks.unit_of_block] = np.arange(len(known))
-    return row_of[found]
+        raise InputError("unknown-block", what, place, code, "a row for each block", remedy)
+    row_of = np.empty(len(frame_codes), np.int64)
+    row_of[frame.blocks.unit_of_block] = np.arange(len(frame_codes))
+    return row_of[position]
 
 
 def _counts(engine: Engine, blocks: Source | None, names: list[str], rows: Integers) -> dict[str, Integers]:

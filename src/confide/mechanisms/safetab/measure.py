@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from confide.mechanisms.safetab.plan import CHOICE, TABLE, TOTAL_ONLY, empty_rule, is_sparse, query_key
-from confide.mechanisms.safetab.problem import GroupLevel
+from confide.mechanisms.safetab.problem import CHOICE, TABLE, TOTAL_ONLY, GroupLevel, empty_rule, is_sparse, query_key
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE, Grid
 from confide.noise import NoiseDistribution, NoiseStream, draw, draw_at, draw_survivors, fits_table, rank_to_place
 from confide.releases.mechanism import NoiseSource
@@ -35,7 +34,7 @@ from confide.releases.mechanism import NoiseSource
 
 
 @dataclass(frozen=True, eq=False)
-class Occupied:
+class OccupiedGroups:
     """Groups in ascending order; those of group i have the counts ``n[starts[i] : starts[i + 1]]`` in the cells of sex
     by 23 ages that ``cell`` gives. A table of cells is made only for groups that get one: most have a few persons."""
 
@@ -58,14 +57,14 @@ class Occupied:
         totals: Integers = np.diff(until[self.starts])
         return totals
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Occupied:
+    def take(self, chosen: npt.NDArray[np.bool_]) -> OccupiedGroups:
         """Some of the groups."""
         if chosen.all():
             return self
         lengths = np.diff(self.starts)
         rows = np.repeat(chosen, lengths)
         starts = np.concatenate([[0], np.cumsum(lengths[chosen])])
-        return Occupied(self.groups[chosen], starts, self.cell[rows], self.n[rows])
+        return OccupiedGroups(self.groups[chosen], starts, self.cell[rows], self.n[rows])
 
     def cells_of(self, groups: Integers, grid: Grid) -> Integers:
         """The true counts in the cells of a grid, a row for each of ``groups``, whether anybody is in it or not."""
@@ -102,11 +101,14 @@ class MeasureGroups:
 
     def __call__(self, part: int, rows: pa.Table) -> pa.Table:
         level = self.level
-        occupied = Occupied.read(rows)
+        # The groups of the part are numbered area by area; only those with anybody in them have rows.
+        occupied = OccupiedGroups.read(rows)
         first = part * len(level.iterations)
         last = min(part + level.areas_per_part, level.areas) * len(level.iterations)
+        # Total-only groups are measured once, with the whole budget of their level.
         total_only = level.total_only[occupied.groups % len(level.iterations)]
         pieces = [self._total_only(first, last, occupied.groups[total_only], occupied.totals[total_only])]
+        # The others are measured twice. Empty ones too: drawn as survivors of suppression, or one by one.
         adaptive = occupied.take(~total_only)
         if self.empty:
             pieces += self._sparse(part, first, last, adaptive)
@@ -129,10 +131,12 @@ class MeasureGroups:
             totals += noise_at(self.level.total, self.streams[TOTAL_ONLY], universe)
         return _rows(universe, 0, np.zeros_like(universe), totals)
 
-    def _stages(self, groups: Integers, totals: Integers, occupied: Occupied) -> list[pa.Table]:
+    def _stages(self, groups: Integers, totals: Integers, occupied: OccupiedGroups) -> list[pa.Table]:
         """Both stages for ``groups`` with true ``totals``; ``occupied`` are those with anybody."""
+        # Stage 1: a noisy total, which is not published, chooses the table of the group by the thresholds.
         noisy = totals + noise_at(self.level.first, self.streams[CHOICE], groups)
         chosen = np.searchsorted(np.array(self.level.settings.thresholds), noisy, side="right")
+        # Stage 2: fresh noise for the total, or for every cell of the table that was chosen.
         pieces = [self._totals(groups[chosen == 0], totals[chosen == 0])]
         for number in range(1, len(CELLS_OF_LEVEL)):
             pieces += self._grid(number, groups[chosen == number], occupied)
@@ -142,11 +146,11 @@ class MeasureGroups:
         """Statistics level 0: a total, published if it is above the suppression number."""
         counts = totals + noise_at(self.level.second, self.streams[TOTAL_TABLE], groups)
         if self.level.suppressed_up_to is not None:
-            shown = counts > self.level.suppressed_up_to
-            groups, counts = groups[shown], counts[shown]
+            published = counts > self.level.suppressed_up_to
+            groups, counts = groups[published], counts[published]
         return _rows(groups, 0, np.zeros_like(groups), counts)
 
-    def _grid(self, number: int, groups: Integers, occupied: Occupied) -> list[pa.Table]:
+    def _grid(self, number: int, groups: Integers, occupied: OccupiedGroups) -> list[pa.Table]:
         """Statistics levels 1 to 3: every cell of the grid, zeros included."""
         grid = GRIDS[number - 1]
         pieces = []
@@ -158,15 +162,15 @@ class MeasureGroups:
             pieces.append(_rows(np.repeat(some, grid.cells), number, np.tile(np.arange(grid.cells), len(some)), noisy))
         return pieces
 
-    def _sparse(self, part: int, first: int, last: int, occupied: Occupied) -> list[pa.Table]:
+    def _sparse(self, part: int, first: int, last: int, occupied: OccupiedGroups) -> list[pa.Table]:
         """Groups with anybody in them one by one; of the empty ones only those that are published."""
         pieces = self._stages(occupied.groups, occupied.totals, occupied)
-        found = draw_survivors(empty_rule(self.level), self.empty[part], last - first - len(occupied.groups))
-        places = first + rank_to_place(found.places, occupied.groups - first, last - first)
-        at_zero = found.levels == 0
-        pieces.append(_rows(places[at_zero], 0, np.zeros(int(at_zero.sum()), np.int64), found.values[at_zero]))
+        survivors = draw_survivors(empty_rule(self.level), self.empty[part], last - first - len(occupied.groups))
+        places = first + rank_to_place(survivors.places, occupied.groups - first, last - first)
+        at_zero = survivors.levels == 0
+        pieces.append(_rows(places[at_zero], 0, np.zeros(int(at_zero.sum()), np.int64), survivors.values[at_zero]))
         for number in range(1, len(CELLS_OF_LEVEL)):
-            pieces += self._grid(number, places[found.levels == number], occupied)
+            pieces += self._grid(number, places[survivors.levels == number], occupied)
         return pieces
 
 

@@ -18,11 +18,20 @@ from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.measure import measure_groups
-from confide.mechanisms.safetab.official.folder import DATA, PARAMETERS
+from confide.mechanisms.safetab.official import DATA, PARAMETERS
 from confide.mechanisms.safetab.output import verify as verification
 from confide.mechanisms.safetab.output.publish import measured_folder, publish
-from confide.mechanisms.safetab.plan import CHOICE, TABLE, TOTAL_ONLY, plan_safetab, query_key
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion, check_persons_of, prepare
+from confide.mechanisms.safetab.problem import (
+    CHOICE,
+    TABLE,
+    TOTAL_ONLY,
+    GroupLevel,
+    SafeTabProblem,
+    check_persons_of,
+    plan_safetab,
+    prepare,
+    query_key,
+)
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
@@ -39,7 +48,7 @@ BYTES_PER_BLOCK = 400
 """Generous guesses of what a run takes on the disk."""
 
 
-class SafeTab(Mechanism[SafeTabQuestion]):
+class SafeTab(Mechanism[SafeTabProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "safetab"
@@ -48,26 +57,26 @@ class SafeTab(Mechanism[SafeTabQuestion]):
     keyed = True
     on_spark = True
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
         return prepare(loaded, engine)
 
-    def plan(self, problem: SafeTabQuestion) -> Plan:
+    def plan(self, problem: SafeTabProblem) -> Plan:
         return plan_safetab(self.name, problem)
 
-    def bytes_needed(self, problem: SafeTabQuestion, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: SafeTabProblem, plan: Plan) -> int:  # noqa: ARG002
         groups = sum(level.groups for level in problem.levels)
         return groups * BYTES_PER_GROUP + int(problem.regions.blocks.num_rows) * BYTES_PER_BLOCK
 
-    def fingerprint(self, problem: SafeTabQuestion) -> str:
+    def fingerprint(self, problem: SafeTabProblem) -> str:
         return records_fingerprint(problem.records.path)
 
-    def check(self, problem: SafeTabQuestion, job: Job) -> list[Finding]:
+    def check(self, problem: SafeTabProblem, job: Job) -> list[Finding]:
         return check_persons_of(problem, job)
 
-    def count(self, problem: SafeTabQuestion, job: Job) -> None:
+    def count(self, problem: SafeTabProblem, job: Job) -> None:
         tabulate(problem, job)
 
-    def measure(self, problem: SafeTabQuestion, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: SafeTabProblem, job: Job, noise: NoiseSource | None) -> None:
         assert noise is not None
         job.plan.check_measured(
             (level.settings.region_type, query_key(level, query))
@@ -85,7 +94,7 @@ class SafeTab(Mechanism[SafeTabQuestion]):
                     advance=advance,
                 )
 
-    def publish(self, problem: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job, release)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -106,10 +115,10 @@ class SafeTab(Mechanism[SafeTabQuestion]):
     def summary(self, plan: Plan) -> Summary:
         return statement.summary(plan)
 
-    def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.safetab.evaluation.dossier import evaluate_safetab
+    def evaluate(self, request: Evaluating) -> Evaluated:
+        from confide.mechanisms.safetab.dossier import evaluate_safetab
 
-        return evaluate_safetab(asked)
+        return evaluate_safetab(request)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.safetab.published import read_published

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,16 @@ import pyarrow as pa
 from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
-from confide.mechanisms.safetab.codes import CodeFiles, CodeLists, read_code_lists, stability
+from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
+from confide.mechanisms.safetab.codes import CodeLists, stability
 from confide.mechanisms.safetab.records import check_persons
 from confide.mechanisms.safetab.regions import CoterminousSet, Regions, coterminous_from_file, read_regions
-from confide.mechanisms.safetab.settings import LevelSettings, Settings
+from confide.mechanisms.safetab.settings import AGE_23, ITERATION_LEVELS, LevelSettings, SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec
-from confide.noise import NoiseDistribution
+from confide.noise import SPARSE_LAYOUT, NoiseDistribution, TwoStageRule, fits_table
 from confide.privacy import Neighbours, budget_of, calibrate
 from confide.releases.mechanism import Job
+from confide.releases.plan import Family, Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, find_sources
 
 GROUPS_PER_PART = 1 << 22
@@ -83,11 +85,11 @@ class GroupLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class SafeTabQuestion:
+class SafeTabProblem:
     """A spec with everything public that it refers to."""
 
     spec: SafeTabSpec
-    settings: Settings
+    settings: SafeTabSettings
     lists: CodeLists
     regions: Regions
     records: Source
@@ -96,9 +98,11 @@ class SafeTabQuestion:
     """Sets of areas that get the same figures, if that was asked for."""
 
 
-def group_level(level: LevelSettings, settings: Settings, lists: CodeLists, regions: Regions) -> GroupLevel | None:
+def group_level(
+    level: LevelSettings, settings: SafeTabSettings, lists: CodeLists, regions: Regions
+) -> GroupLevel | None:
     """The universe and the noise of a level; None if it has no area or no iteration: nothing is then measured."""
-    iterations = lists.kept(level.iteration_level, large=level.is_large)
+    iterations = lists.tabulated(level.iteration_level, large=level.is_large)
     areas = len(regions.areas[level.region_type])
     if not areas or not len(iterations):
         return None
@@ -118,19 +122,19 @@ def group_level(level: LevelSettings, settings: Settings, lists: CodeLists, regi
     )
 
 
-def _law(settings: Settings, budget: Fraction, degree: int) -> NoiseDistribution:
+def _law(settings: SafeTabSettings, budget: Fraction, degree: int) -> NoiseDistribution:
     """The noise of one group: each gets the same part of the budget, and a record is in at most ``degree`` groups."""
     return calibrate(budget_of(settings.definition, budget / degree), Neighbours.ADD_REMOVE)
 
 
-# From a spec to its question: code lists, geography and universe, with every problem of them at once.
+# From a spec to its problem: code lists, geography and universe, with every problem of them at once.
 
 
 DERIVED = "derived"
 T = TypeVar("T")
 
 
-def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
+def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SafeTabSpec)
@@ -154,25 +158,25 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabQuestion:
             codes = None if lists is None else lists.codes
             findings += check_persons(engine, sources["records"], codes, None, settings)
         raise SpecError(findings)
-    return _question(loaded, settings, lists, regions, sources["records"], sets)
+    return _problem(loaded, settings, lists, regions, sources["records"], sets)
 
 
-def check_persons_of(question: SafeTabQuestion, job: Job) -> list[Finding]:
+def check_persons_of(problem: SafeTabProblem, job: Job) -> list[Finding]:
     """Every problem of the person records, and what is odd about the geography."""
     blocks = private_folder(job.workspace.scratch) / "known-blocks.parquet"
-    write_parquet(pa.table({"code": question.regions.blocks.column("code")}), blocks)
-    findings = check_persons(job.engine, question.records, question.lists.codes, blocks, question.settings)
-    return [*question.regions.warnings, *findings]
+    write_parquet(pa.table({"code": problem.regions.blocks.column("code")}), blocks)
+    findings = check_persons(job.engine, problem.records, problem.lists.codes, blocks, problem.settings)
+    return [*problem.regions.warnings, *findings]
 
 
-def _question(
+def _problem(
     loaded: LoadedSpec,
-    settings: Settings,
+    settings: SafeTabSettings,
     lists: CodeLists,
     regions: Regions,
     records: Source,
     sets: tuple[CoterminousSet, ...],
-) -> SafeTabQuestion:
+) -> SafeTabProblem:
     spec = loaded.spec
     assert isinstance(spec, SafeTabSpec)
     levels = [group_level(level, settings, lists, regions) for level in settings.levels]
@@ -186,7 +190,7 @@ def _question(
             expected="a level with areas in the geography and iterations in the code lists",
             remedy="correct the levels, the geography or the code lists",
         )
-    return SafeTabQuestion(spec, settings, lists, regions, records, present, sets)
+    return SafeTabProblem(spec, settings, lists, regions, records, present, sets)
 
 
 def _coterminous(loaded: LoadedSpec, spec: SafeTabSpec, regions: Regions) -> tuple[CoterminousSet, ...]:
@@ -203,3 +207,156 @@ def _noting(findings: list[Finding], read: Callable[[], T]) -> T | None:
     except ConfideError as error:
         findings += error.findings
         return None
+
+
+# The plan of a SafeTab-P release: generalised parallel composition, level by level.
+#
+# A level has two kinds of groups. Those with a total alone are measured once; the others twice, first for the choice of
+# a table and then for the table. Either way a group costs ``budget / s``, and a record is in at most s groups of the
+# level, so the level costs its budget (Lemma 2). Levels compose one after the other; no record is in both passes. Under
+# changed records everything costs twice as much (Theorem 2). Proof: ``docs/proofs/safetab.md``.
+
+
+# Empty groups: what happens to a group that nobody is in, and whether such groups are drawn one by one.
+#
+# Where suppression makes it rare that an empty group is published, only the published ones are drawn
+# (:mod:`confide.noise.sparse`): the law is the same. Which way is taken follows from public settings alone, and
+# stands in the plan.
+
+
+MOST_SURVIVORS = 1 / 16
+"""If an empty group is published more often than this, all groups are drawn one by one."""
+
+ONE_BY_ONE = "one by one"
+
+
+def empty_rule(level: GroupLevel) -> TwoStageRule:
+    """What happens to a group of the level that has nobody in it."""
+    assert level.suppressed_up_to is not None
+    return TwoStageRule(level.first, level.settings.thresholds, level.second, level.suppressed_up_to)
+
+
+def is_sparse(level: GroupLevel) -> bool:
+    """Whether empty groups of the level are drawn by the sparse method: they are suppressed, and rarely published.
+
+    Noise that is too wide for a table is drawn group by group.
+    """
+    if level.suppressed_up_to is None or level.total_only.any() or not fits_table(level.second):
+        return False
+    return empty_rule(level).survival() < MOST_SURVIVORS
+
+
+def way(level: GroupLevel) -> str:
+    """How the empty groups of a level are drawn, for the plan."""
+    return SPARSE_LAYOUT if is_sparse(level) else ONE_BY_ONE
+
+
+CHOICE, TABLE, TOTAL_ONLY = "choice of table", "table", "total-only groups"
+"""The measurements of a level: stage 1, stage 2, and the total of groups that get nothing else."""
+
+CODES = "race and ethnicity"
+SPINES = {False: ("USA", "STATE", "COUNTY", "TRACT", "block"), True: ("PR-STATE", "PR-COUNTY", "PR-TRACT", "block")}
+
+
+def query_key(level: GroupLevel, query: str) -> str:
+    """The name of a measurement in the plan and in its noise stream, such as ``detailed: table``."""
+    return f"{ITERATION_LEVELS[level.settings.iteration_level]}: {query}"
+
+
+def plan_safetab(name: str, problem: SafeTabProblem) -> Plan:
+    """Every measurement with its noise and its price."""
+    measures: list[PlannedMeasurement] = []
+    families: list[Family] = []
+    paths: dict[bool, list[int]] = {}
+    for level in problem.levels:
+        added, family = _level(level, problem, len(measures))
+        paths.setdefault(level.settings.of_puerto_rico, []).extend(range(len(measures), len(measures) + len(added)))
+        measures += added
+        families.append(family)
+    return Plan(
+        mechanism=name,
+        neighbours=Neighbours.ADD_REMOVE,
+        definition=problem.settings.definition,
+        measures=tuple(measures),
+        spine=SPINES[next(iter(paths))] if len(paths) == 1 else (),
+        question=_facts(problem),
+        paths=tuple(tuple(path) for path in paths.values()) if len(paths) > 1 else (),
+        families=tuple(families),
+    )
+
+
+def _level(level: GroupLevel, problem: SafeTabProblem, number: int) -> tuple[list[PlannedMeasurement], Family]:
+    """The measurements of a level, the first of which gets ``number``, and how they share records."""
+    definition, region = problem.settings.definition, level.settings.region_type
+    budget, first = level.settings.budget, problem.settings.stage_1_fraction
+    adaptive, total_only = level.adaptive, level.groups - level.adaptive
+    measures: list[PlannedMeasurement] = []
+    members: list[tuple[int, ...]] = []
+    copies: list[int] = []
+    if adaptive:
+        measures += [
+            PlannedMeasurement(
+                region,
+                query_key(level, CHOICE),
+                adaptive,
+                1,
+                level.first,
+                budget_of(definition, budget * first),
+                (CODES,),
+            ),
+            PlannedMeasurement(
+                region,
+                query_key(level, TABLE),
+                adaptive,
+                AGE_23.cells,
+                level.second,
+                budget_of(definition, budget * (1 - first)),
+                ("age", "sex", CODES),
+            ),
+        ]
+        members.append((number, number + 1))
+        copies.append(adaptive)
+    if total_only:
+        key, loss = query_key(level, TOTAL_ONLY), budget_of(definition, budget)
+        members.append((number + len(measures),))
+        copies.append(total_only)
+        measures.append(PlannedMeasurement(region, key, total_only, 1, level.total, loss, (CODES,)))
+    return measures, Family(level.stability, tuple(members), tuple(copies))
+
+
+def _facts(problem: SafeTabProblem) -> dict[str, Any]:
+    """What else decides the output. All of it is public."""
+    settings, output = problem.settings, problem.spec.output
+    return {
+        "record": "person",
+        "attributes": {CODES: "race and ethnicity codes"},
+        "codes": problem.lists.fingerprint,
+        "geography": problem.regions.fingerprint,
+        "states": list(settings.states),
+        "puerto_rico": settings.puerto_rico,
+        "max_race_codes": settings.max_race_codes,
+        "stage_1_fraction": str(settings.stage_1_fraction),
+        "zero_suppression": str(settings.zero_suppression),
+        "negative_counts": settings.negative_counts,
+        "coterminous": [
+            [[kind, problem.regions.areas[kind][number]] for kind, number in areas] for areas in problem.coterminous
+        ],
+        "tabulation_suppression": output.tabulation_suppression,
+        "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
+        "levels": {level.name: _level_facts(level) for level in problem.levels},
+    }
+
+
+def _level_facts(level: GroupLevel) -> dict[str, Any]:
+    return {
+        "region_type": level.settings.region_type,
+        "iteration_level": level.settings.iteration_level,
+        "areas": level.areas,
+        "iterations": len(level.iterations),
+        "total_only_iterations": int(level.total_only.sum()),
+        "budget": str(level.settings.budget),
+        "stability": level.stability,
+        "thresholds": list(level.settings.thresholds),
+        "suppressed_up_to": level.suppressed_up_to,
+        "empty_groups": way(level),
+    }

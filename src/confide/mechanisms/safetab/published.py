@@ -40,7 +40,7 @@ from confide.mechanisms.safetab.output.reading import (
     region_of,
 )
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
-from confide.mechanisms.safetab.output.verify import KINDS, Fits, Planned, read_planned
+from confide.mechanisms.safetab.output.verify import KINDS, Fits, PlannedLevel, read_planned
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_release import NOISE, release_title
@@ -117,11 +117,11 @@ class GroupAreas:
         columns = np.arange(len(depth))
         numbers = [above[np.clip(level, depth, together), columns] for level in range(len(levels))]
         blocks, first = np.unique(numbers[0], return_index=True)
-        found = [np.unique(each[first], return_inverse=True) for each in numbers]
+        uniques = [np.unique(column[first], return_inverse=True) for column in numbers]
         return cls(
             levels,
-            (blocks, *(units for units, _ in found[1:])),
-            tuple(np.asarray(inverse, np.int64) for _, inverse in found),
+            (blocks, *(units for units, _ in uniques[1:])),
+            tuple(np.asarray(inverse, np.int64) for _, inverse in uniques),
             int(left_out.sum()),
         )
 
@@ -314,7 +314,7 @@ def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) ->
     return np.array(left_out, np.int64), sources
 
 
-def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
+def _left(planned: list[PlannedLevel], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
     """For each kind and iteration code whether no figure of the release speaks against it."""
     shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
     fits = Fits(planned, shared, tables)
@@ -324,7 +324,7 @@ def _left(planned: list[Planned], tables: list[TableForPeople], facts: Mapping[s
         fits.of_margins(Fraction(facts["noise_margin"]))
     if fits.impossible:
         raise _unlike(TOTAL_TABLE, "groups have figures that no run of the plan gives")
-    return fits.left
+    return fits.remaining
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,15 +337,15 @@ class GroupNoise:
     """For areas whose figures can be those of another one: the region types they can come from."""
 
     @classmethod
-    def of(cls, planned: list[Planned], left: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
+    def of(cls, planned: list[PlannedLevel], truths: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
         """The widest noise of those that a group's figures can have."""
         total, cell = np.zeros((2, len(REGION_TYPES), CODES))
         for number, (iteration_level, total_only) in enumerate(KINDS):
-            for level in (each for each in planned if each.iteration_level == iteration_level):
+            for level in (column for column in planned if column.iteration_level == iteration_level):
                 law = level.total_law if total_only else level.law
                 if law is None:
                     continue
-                widest = np.where(left[number], law.variance(), 0.0)
+                widest = np.where(truths[number], law.variance(), 0.0)
                 total[level.region] = np.maximum(total[level.region], widest)
                 if not total_only:
                     cell[level.region] = np.maximum(cell[level.region], widest)

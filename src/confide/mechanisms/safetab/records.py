@@ -12,7 +12,7 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
-from confide.mechanisms.safetab.settings import AGE_23, MOST_RACE_CODES, OLDEST, PUERTO_RICO, SEXES, Settings
+from confide.mechanisms.safetab.settings import AGE_23, MOST_RACE_CODES, OLDEST, PUERTO_RICO, SEXES, SafeTabSettings
 
 __all__ = ["CODE_COLUMNS", "PERSON_COLUMNS", "check_person_columns", "check_persons", "in_states", "person_expressions"]
 
@@ -42,7 +42,7 @@ _CORRECT = "correct the records"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RecordRule:
     """What must hold of every record. ``broken`` is SQL over the columns and the marks. ``asks`` says what has to
     be known for it: the code lists, the geography, or nothing."""
 
@@ -60,7 +60,7 @@ def columns_of(source: Source) -> dict[str, str]:
 
 
 def marks_of(
-    source: Source, codes: Sequence[str] | None, settings: Settings, *, integer_age: bool, blocks: bool
+    source: Source, codes: Sequence[str] | None, settings: SafeTabSettings, *, integer_age: bool, blocks: bool
 ) -> dict[str, str]:
     """What is looked up once for each row: whether its state is ``within`` the filter, whether its block is in the view
     ``blocks``, and whether its age, CENRACE and codes are such as there are. The rules ask for the form of a value only
@@ -80,7 +80,7 @@ def marks_of(
     }
 
 
-def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> list[Rule]:
+def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> list[RecordRule]:
     """Every rule, in the order of columns. ``marks`` gives SQL for each mark: its name, or all of it.
 
     Rows of states outside the filter are not looked at, but that a state has two digits is asked of every row.
@@ -91,12 +91,12 @@ def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> 
     rules = [
         *_plain_rules(column, marks["is_qage"], integer_age),
         *(
-            Rule(
+            RecordRule(
                 name, "a code has another form", f"{DIGITS[name]} digits", _unless(marks["in_block"], _not(form[name]))
             )
             for name in BLOCK_COLUMNS[1:]
         ),
-        Rule(
+        RecordRule(
             BLOCK_COLUMNS[-1],
             "a record lies in a block that the geographic file lacks",
             "state, county, tract and block of a row of that file",
@@ -108,7 +108,7 @@ def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> 
         *(rule for name in CODE_COLUMNS for rule in _listed_rules(column, name, marks[f"is_{name.lower()}"])),
         _after_null(column),
     ]
-    everywhere = Rule(
+    everywhere = RecordRule(
         "TABBLKST",
         "a state has another form",
         "2 digits, also where the state is not in the filter",
@@ -119,39 +119,39 @@ def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> 
     return sorted([everywhere, *looked_at], key=lambda rule: PERSON_COLUMNS.index(rule.column))
 
 
-def _plain_rules(column: Mapping[str, str], is_age: str, integer_age: bool) -> Iterator[Rule]:
+def _plain_rules(column: Mapping[str, str], is_age: str, integer_age: bool) -> Iterator[RecordRule]:
     number = f"TRY_CAST({column['QAGE']} AS BIGINT)"
     # Only of digits: the cast alone would take 1.6 for 2.
     age = number if integer_age else f"CASE WHEN {_all_digits(column['QAGE'])} THEN {number} END"
     broken = _unless(is_age, _not(f"{age} BETWEEN 0 AND {OLDEST}"))
-    yield Rule("QAGE", "an age is wrong", f"a whole number from 0 to {OLDEST}", broken)
+    yield RecordRule("QAGE", "an age is wrong", f"a whole number from 0 to {OLDEST}", broken)
     for name, what, allowed in (("QSEX", "a sex", SEXES), ("HOUSEHOLDER", "a value", ("True", "False"))):
         among = f"{column[name]} IN ({', '.join(literal(value) for value in allowed)})"
-        yield Rule(name, f"{what} is wrong", " or ".join(allowed), _not(among))
+        yield RecordRule(name, f"{what} is wrong", " or ".join(allowed), _not(among))
 
 
-def _listed_rules(column: Mapping[str, str], name: str, listed: str) -> Iterator[Rule]:
+def _listed_rules(column: Mapping[str, str], name: str, listed: str) -> Iterator[RecordRule]:
     """Two rules: the value has the form of a code, and there is such a code."""
     if name == "CENRACE":
-        form, expected, known = _digits(column[name], 2), "2 digits", f"01 to {LAST_CENRACE}"
+        form, expected, range_text = _digits(column[name], 2), "2 digits", f"01 to {LAST_CENRACE}"
     else:
         form = f"{_digits(column[name], 4)} AND substr({column[name]}, 1, 1) <> '0'"
-        expected, known = "4 digits, the first of them not 0", "a code of the race and ethnicity code list"
+        expected, range_text = "4 digits, the first of them not 0", "a code of the race and ethnicity code list"
         if name in RACE_COLUMNS[1:]:
             listed = f"({listed} OR coalesce({column[name]} = {literal(NULL)}, FALSE))"
-            expected, known = f"{expected}, or {NULL}", f"{known}, or {NULL}"
-    yield Rule(name, "a code has another form", expected, _unless(listed, _not(form)))
+            expected, range_text = f"{expected}, or {NULL}", f"{range_text}, or {NULL}"
+    yield RecordRule(name, "a code has another form", expected, _unless(listed, _not(form)))
     remedy = _CORRECT if name == "CENRACE" else "correct the records, or add the code to the lists"
     asks: Literal["", "codes"] = "" if name == "CENRACE" else "codes"
-    yield Rule(name, "there is no such code", known, _unless(listed, f"NOT {_not(form)}"), remedy, asks)
+    yield RecordRule(name, "there is no such code", range_text, _unless(listed, f"NOT {_not(form)}"), remedy, asks)
 
 
-def _after_null(column: Mapping[str, str]) -> Rule:
+def _after_null(column: Mapping[str, str]) -> RecordRule:
     broken = " OR ".join(
         f"({column[a]} = {literal(NULL)} AND {column[b]} <> {literal(NULL)})" for a, b in pairwise(RACE_COLUMNS[1:])
     )
     expected = f"codes without a gap, and {NULL} in every column after the last of them"
-    return Rule(RACE_COLUMNS[1], f"a race code stands after a {NULL!r}", expected, f"({broken})")
+    return RecordRule(RACE_COLUMNS[1], f"a race code stands after a {NULL!r}", expected, f"({broken})")
 
 
 def _listed(column: str, values: Sequence[str]) -> str:
@@ -182,7 +182,7 @@ _ORDER = "column-order"
 
 
 def check_persons(
-    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: Settings
+    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: SafeTabSettings
 ) -> list[Finding]:
     """Every problem of the records: row numbers and rules, never a value.
 
@@ -234,22 +234,22 @@ def person_expressions(engine: Engine, source: Source) -> dict[str, str]:
     }
 
 
-def in_states(settings: Settings, source: Source | None = None) -> str:
+def in_states(settings: SafeTabSettings, source: Source | None = None) -> str:
     """SQL that is true of records in a state of the filter, or in Puerto Rico if that pass runs."""
     column = "TABBLKST" if source is None else source.theirs("TABBLKST")
     return f"{identifier(column)} IN ({', '.join(literal(state) for state in settings.all_states)})"
 
 
 def _check_rows(
-    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: Settings
+    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: SafeTabSettings
 ) -> list[Finding]:
     integer_age = engine.kinds(source)[source.theirs("QAGE")] == "integer"
     marks = marks_of(source, codes, settings, integer_age=integer_age, blocks=blocks is not None)
-    known: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
+    tables: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
     unknown = {"codes"} if codes is None else set()
-    unknown |= {"blocks"} - set(known)
+    unknown |= {"blocks"} - set(tables)
 
-    def asked(marks: Mapping[str, str]) -> list[Rule]:
+    def asked(marks: Mapping[str, str]) -> list[RecordRule]:
         every = rules_of(source, integer_age=integer_age, marks=marks)
         return [rule for rule in every if rule.asks not in unknown]
 
@@ -262,12 +262,12 @@ def _check_rows(
     )
     marked = ", ".join(f"{expression} AS {name}" for name, expression in marks.items())
     text = f"SELECT {counted} FROM (SELECT *, {marked} FROM records) AS marked"
-    table = engine.sql(text, records=source, **known).reveal("to count rows that break a rule")
+    table = engine.sql(text, records=source, **tables).reveal("to count rows that break a rule")
     counts = {name: int(number) for name, number in table.to_pylist()[0].items()}
     findings = []
     for position, rule in enumerate(asked(marks)):
         if counts[f"rule_{position}"]:
-            rows = engine.first_rows(source, rule.broken, ROWS_NAMED, **known)
+            rows = engine.first_rows(source, rule.broken, ROWS_NAMED, **tables)
             findings.append(_bad_rows(source, rule, rows, counts[f"rule_{position}"]))
     if settings.states and not counts["us"]:
         listed = f"records in at least one of the {len(settings.states)} states of the filter"
@@ -281,12 +281,12 @@ def _fits(name: str, kind: str) -> bool:
     return kind == "text" or (name == "QAGE" and kind == "integer")
 
 
-def _bad_rows(source: Source, rule: Rule, rows: Sequence[int], number: int) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+def _bad_rows(source: Source, rule: RecordRule, rows: Sequence[int], number: int) -> Finding:
+    row_list = ", ".join(f"{row:,}" for row in rows)
     records = "1 record" if number == 1 else f"{number:,} records"
     return Finding(
         code="bad-record",
-        what=f"{rule.what} ({records}; the first such rows: {shown})",
+        what=f"{rule.what} ({records}; the first such rows: {row_list})",
         where=Place(file=source.file, row=rows[0] if rows else None, column=source.theirs(rule.column)),
         found=CONFIDENTIAL,
         expected=rule.expected,
@@ -317,10 +317,10 @@ def _missing(source: Source, name: str, present: int) -> Finding:
 
 
 def _unexpected(source: Source, positions: Sequence[int]) -> Finding:
-    shown = ", ".join(f"{position:,}" for position in positions[:ROWS_NAMED])
+    row_list = ", ".join(f"{position:,}" for position in positions[:ROWS_NAMED])
     return Finding(
         code="unexpected-column",
-        what=f"the file has columns that the layout has not (the first of them at position {shown})",
+        what=f"the file has columns that the layout has not (the first of them at position {row_list})",
         where=Place(file=source.file),
         found=f"{len(positions):,} such columns; their names are not shown, in case they are a record",
         expected=f"the {len(PERSON_COLUMNS)} columns of the layout and no other",

@@ -222,7 +222,7 @@ def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.ND
     if not len(bad):
         return []
     values = column.take(bad[:SHOWN]).to_pylist()
-    shown = [
+    examples = [
         f"row {rows[index] + 1:,}: {'no value' if value is None else repr(value[:40])}"
         for index, value in zip(bad.tolist(), values, strict=False)
     ]
@@ -231,7 +231,7 @@ def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.ND
             code="bad-geography",
             what=f"{_so_many(len(bad), 'value is not a code', 'values are not codes')}",
             where=Place(file=source.file, row=int(rows[bad[0]]) + 1, column=source.theirs(name)),
-            found="; ".join(shown) + (", ..." if len(bad) > SHOWN else ""),
+            found="; ".join(examples) + (", ..." if len(bad) > SHOWN else ""),
             expected=f"{DIGITS[name]} digits in every row",
             remedy="correct the values; codes are text, with their leading zeros",
         )
@@ -244,13 +244,13 @@ def _duplicates(source: Source, codes: pa.Array, rows: npt.NDArray[np.int64]) ->
     if not len(again):
         return []
     first = int(again[np.argmin(rows[again])])
-    shown = [f"rows {rows[i - 1] + 1:,} and {rows[i] + 1:,}: {codes[i].as_py()}" for i in again[:SHOWN].tolist()]
+    examples = [f"rows {rows[i - 1] + 1:,} and {rows[i] + 1:,}: {codes[i].as_py()}" for i in again[:SHOWN].tolist()]
     return [
         Finding(
             code="duplicate-block",
             what=f"{_so_many(len(again), 'row repeats', 'rows repeat')} a block of another row",
             where=Place(file=source.file, row=int(rows[first]) + 1),
-            found="; ".join(shown) + (", ..." if len(again) > SHOWN else ""),
+            found="; ".join(examples) + (", ..." if len(again) > SHOWN else ""),
             expected="one row for each block: " + ", ".join(source.theirs(name) for name in BLOCK_COLUMNS),
             remedy="take out the rows that are too many",
         )

@@ -74,7 +74,7 @@ class LevelSettings(LevelName):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SafeTabSettings:
     """What decides a SafeTab-P release, besides code lists, geography and records.
 
     ``zero_suppression`` is the probability with which a true zero below the states is suppressed; 0: nothing is.

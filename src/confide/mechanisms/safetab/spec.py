@@ -17,7 +17,7 @@ from confide.mechanisms.safetab.settings import (
     REGION_TYPES,
     STATES,
     LevelSettings,
-    Settings,
+    SafeTabSettings,
 )
 from confide.privacy import Definition
 from confide.releases.spec import DataPart, ExactNumber, KeyPath, OneNumberPrivacy, OutputPart, Part, Problem, Spec
@@ -100,10 +100,10 @@ class SafeTabSpec(Spec):
     output: SafeTabOutput = SafeTabOutput()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SafeTabSettings:
         """The settings of the algorithm as plain values."""
         part = self.safetab
-        return Settings(
+        return SafeTabSettings(
             definition=Definition(self.privacy.definition),
             levels=tuple(
                 LevelSettings(
@@ -123,47 +123,49 @@ class SafeTabSpec(Spec):
         )
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
+        problems = super().problems()
         if self.geography.model_fields_set:
             what = (
                 "a SafeTab spec has no [geography]: its areas follow from the columns of the geographic reference file"
             )
-            found.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
+            problems.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
         if self.privacy.neighbours != "add-remove":
             what = "the budgets of SafeTab's levels are stated for a record that is added or removed"
             remedy = 'write neighbours = "add-remove"; a ledger kept for changed records is charged twice as much'
             path: KeyPath = ("privacy", "neighbours")
-            found.append(Problem(path, "neighbours", what, '"add-remove"', repr(self.privacy.neighbours), remedy))
-        found += self._passes() + self._levels()
+            problems.append(Problem(path, "neighbours", what, '"add-remove"', repr(self.privacy.neighbours), remedy))
+        problems += self._passes() + self._levels()
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
                 what = f"{name} must be less than one"
-                found.append(Problem(("safetab", name), "probability", what, 'a number such as "0.1"', str(number)))
-        if not found and self.privacy.budget != self.settings.total:
+                problems.append(Problem(("safetab", name), "probability", what, 'a number such as "0.1"', str(number)))
+        if not problems and self.privacy.budget != self.settings.total:
             what = "the budget of the release is not what its levels add up to"
             remedy = f'write budget = "{self.settings.total}", or change the budgets of the levels'
             expected = f"{self.settings.total}: the larger of the sums of the two passes, as no person is in both"
-            found.append(Problem(("privacy", "budget"), "budget-sum", what, expected, str(self.privacy.budget), remedy))
-        return found
+            problems.append(
+                Problem(("privacy", "budget"), "budget-sum", what, expected, str(self.privacy.budget), remedy)
+            )
+        return problems
 
     def _passes(self) -> list[Problem]:
-        found = []
+        problems = []
         part = self.safetab
         if not part.states and not part.puerto_rico:
             what, expected = "neither pass is asked for", "states, or puerto_rico = true, or both"
-            found.append(Problem(("safetab",), "no-pass", what, expected, "no states and no Puerto Rico"))
+            problems.append(Problem(("safetab",), "no-pass", what, expected, "no states and no Puerto Rico"))
         for position, code in enumerate(part.states):
             where: KeyPath = ("safetab", "states", position)
             if code not in STATES:
                 what = "this is not the FIPS code of a state or of the District of Columbia"
-                found.append(Problem(where, "state-code", what, "two digits from 01 to 56, as text", repr(code)))
+                problems.append(Problem(where, "state-code", what, "two digits from 01 to 56, as text", repr(code)))
             elif code in part.states[:position]:
-                found.append(Problem(where, "state-twice", "the state is named twice", "each once", repr(code)))
-        return found
+                problems.append(Problem(where, "state-twice", "the state is named twice", "each once", repr(code)))
+        return problems
 
     def _levels(self) -> list[Problem]:
-        found = []
+        problems = []
         times = Counter((level.region, level.iterations) for level in self.levels)
         seen = set()
         for position, level in enumerate(self.levels):
@@ -171,27 +173,29 @@ class SafeTabSpec(Spec):
             where: KeyPath = ("levels", position)
             if times[key] > 1 and key in seen:
                 what = f"the level {level.region}, {level.iterations} is given twice"
-                found.append(Problem((*where, "region"), "duplicate-level", what, "each level once", repr(key)))
+                problems.append(Problem((*where, "region"), "duplicate-level", what, "each level once", repr(key)))
             seen.add(key)
             if sorted(level.thresholds) != level.thresholds:
                 what, text = "the thresholds are not in order", ", ".join(map(str, level.thresholds))
-                found.append(
+                problems.append(
                     Problem((*where, "thresholds"), "threshold-order", what, "no number less than before", text)
                 )
             if level.region in PR_REGIONS and not self.safetab.puerto_rico:
                 what = "the level is of Puerto Rico, and there is no pass for it"
-                found.append(Problem((*where, "region"), "no-pass", what, "puerto_rico = true", repr(level.region)))
+                problems.append(Problem((*where, "region"), "no-pass", what, "puerto_rico = true", repr(level.region)))
             if level.region not in PR_REGIONS and not self.safetab.states:
                 what = "the level is of the United States, and there is no pass for them"
-                found.append(Problem((*where, "region"), "no-pass", what, "states in [safetab]", repr(level.region)))
-        return found
+                problems.append(Problem((*where, "region"), "no-pass", what, "states in [safetab]", repr(level.region)))
+        return problems
 
 
 def _order(level: SafeTabLevel) -> tuple[int, int]:
     return REGION_TYPES.index(level.region), LEVEL_NUMBERS[level.iterations]
 
 
-def spec_text(settings: Settings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str) -> str:
+def spec_text(
+    settings: SafeTabSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
+) -> str:
     """The text of a spec of SafeTab-P.
 
     Args:

@@ -23,7 +23,7 @@ from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import identifier, literal
 from confide.mechanisms.safetab.codes import iterations_of
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, RACE_COLUMNS, in_states, person_expressions
 from confide.mechanisms.safetab.regions import Regions, area_column
 from confide.releases.mechanism import Job
@@ -58,11 +58,14 @@ def unpack(keys: pa.Table, max_race_codes: int) -> pa.Table:
     nothing = np.zeros(keys.num_rows, np.int64)
     codes = dict.fromkeys(CODE_COLUMNS, nothing)
     for position, names in enumerate(_packed(max_race_codes)):
-        left = keys.column(f"key_{position}").to_numpy()
+        quotient = keys.column(f"key_{position}").to_numpy()
         for name in names:
-            left, codes[name] = np.divmod(left, BASE)
+            quotient, codes[name] = np.divmod(quotient, BASE)
     return pa.table(
-        {name: pa.DictionaryArray.from_arrays(pa.array(each.astype(np.int32)), texts) for name, each in codes.items()}
+        {
+            name: pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), texts)
+            for name, numbers in codes.items()
+        }
     )
 
 
@@ -89,27 +92,37 @@ def counts_file(workspace: Workspace, level: GroupLevel) -> Path:
     return workspace.counts / f"{level.name}.parquet"
 
 
-def tabulate(question: SafeTabQuestion, job: Job) -> None:
-    """Counts the records for every level. What an earlier try has left whole is not counted again."""
+def tabulate(problem: SafeTabProblem, job: Job) -> None:
+    """Counts the records for every level. What an earlier try has left whole is not counted again.
+
+    Args:
+        problem: Settings, code lists, geography and the file of persons.
+        job: Engine, workspace and progress of the run. The counts of a level go to :func:`counts_file`: one row for
+            each group and cell (sex by 23 ages) that anybody is in.
+    """
     private_folder(job.workspace.counts)
-    missing = [level for level in question.levels if not counts_file(job.workspace, level).exists()]
-    with job.progress.stage("Counting records", 3 + len(question.levels)) as advance:
-        advance(len(question.levels) - len(missing))
+    missing = [level for level in problem.levels if not counts_file(job.workspace, level).exists()]
+    with job.progress.stage("Counting records", 3 + len(problem.levels)) as advance:
+        advance(len(problem.levels) - len(missing))
         if not missing:
             advance(3)
             return
         folder = job.workspace.counts / "between"
         shutil.rmtree(folder, ignore_errors=True)
         private_folder(folder)
+        # Zones: sets of blocks that lie in the same area of every type. Public, from the geography alone.
         blocks, zones = folder / "blocks.parquet", folder / "zones.parquet"
-        write_zones(question.regions, blocks, zones)
+        write_zones(problem.regions, blocks, zones)
+        # The records are scanned once: each person becomes a zone, a cell (sex by 23 ages) and packed codes.
         persons, patterns, members = folder / "persons.parquet", folder / "patterns.parquet", folder / "members"
-        _read_persons(question, job.engine, blocks, persons)
+        _read_persons(problem, job.engine, blocks, persons)
         advance(1)
-        _find_patterns(question, job.engine, persons, patterns, members)
+        # Iterations depend on the codes alone, so they are found once for each combination that occurs.
+        _find_patterns(problem, job.engine, persons, patterns, members)
         advance(1)
+        # A person counts in every iteration of their codes: counts by zone, iteration and cell.
         groups = folder / "groups.parquet"
-        keys = key_expressions(question.settings.max_race_codes)
+        keys = key_expressions(problem.settings.max_race_codes)
         job.engine.write(_by_iteration(keys), groups, persons=persons, patterns=patterns, members=members)
         persons.unlink()
         advance(1)
@@ -121,9 +134,12 @@ def tabulate(question: SafeTabQuestion, job: Job) -> None:
                 by_area[region] = folder / f"{region}.parquet"
                 text, finer = _by_area(region, by_area)
                 job.engine.write(text, by_area[region], finer=finer or groups, zones=zones)
-            kept = folder / "kept.parquet"
-            _write_kept(level, kept)
-            job.engine.write(_by_group(level), counts_file(job.workspace, level), counted=by_area[region], kept=kept)
+            # Last the groups of the level: area times iteration, of the iterations tabulated there.
+            iterations_file = folder / "kept.parquet"
+            _write_kept(level, iterations_file)
+            job.engine.write(
+                _by_group(level), counts_file(job.workspace, level), counted=by_area[region], kept=iterations_file
+            )
             advance(1)
         shutil.rmtree(folder)
 
@@ -141,31 +157,33 @@ def write_zones(regions: Regions, blocks: Path, zones: Path) -> None:
     write_parquet(pa.table({ZONE: np.arange(len(first), dtype=np.int32), **areas}), zones)
 
 
-def _read_persons(question: SafeTabQuestion, engine: Engine, blocks: Path, into: Path) -> None:
+def _read_persons(problem: SafeTabProblem, engine: Engine, blocks: Path, into: Path) -> None:
     """The one scan of the records: of each person the zone, the cell and the codes, packed into numbers."""
-    expressions = person_expressions(engine, question.records)
-    keys = key_expressions(question.settings.max_race_codes, expressions)
+    expressions = person_expressions(engine, problem.records)
+    keys = key_expressions(problem.settings.max_race_codes, expressions)
     selected = ", ".join(f"{expression} AS {name}" for name, expression in keys.items())
     text = (
         f"SELECT blocks.zone AS zone, person.cell AS cell, {', '.join(f'person.{name} AS {name}' for name in keys)} "
         f"FROM (SELECT {expressions['code']} AS code, "
         f"CAST({expressions['cell']} AS SMALLINT) AS cell, {selected} "
-        f"FROM records WHERE {in_states(question.settings, question.records)}) AS person "
+        f"FROM records WHERE {in_states(problem.settings, problem.records)}) AS person "
         "JOIN blocks ON blocks.code = person.code"
     )
-    engine.write(text, into, records=question.records, blocks=blocks)
+    engine.write(text, into, records=problem.records, blocks=blocks)
 
 
-def _find_patterns(question: SafeTabQuestion, engine: Engine, persons: Path, patterns: Path, members: Path) -> None:
+def _find_patterns(problem: SafeTabProblem, engine: Engine, persons: Path, patterns: Path, members: Path) -> None:
     """Every combination of codes that occurs, numbered, and the iterations of each, in a folder of files."""
-    most = question.settings.max_race_codes
+    most = problem.settings.max_race_codes
     names = ", ".join(key_expressions(most))
-    found = engine.sql(f"SELECT DISTINCT {names} FROM persons", persons=persons).reveal("to find iterations of codes")
-    numbers = np.arange(found.num_rows, dtype=np.int32)
-    write_parquet(found.append_column("pattern", pa.array(numbers)), patterns)
+    distinct = engine.sql(f"SELECT DISTINCT {names} FROM persons", persons=persons).reveal(
+        "to find iterations of codes"
+    )
+    numbers = np.arange(distinct.num_rows, dtype=np.int32)
+    write_parquet(distinct.append_column("pattern", pa.array(numbers)), patterns)
     private_folder(members)
-    for begin in range(0, max(found.num_rows, 1), PATTERNS_AT_ONCE):
-        some = iterations_of(question.lists, unpack(found.slice(begin, PATTERNS_AT_ONCE), most), most)
+    for begin in range(0, max(distinct.num_rows, 1), PATTERNS_AT_ONCE):
+        some = iterations_of(problem.lists, unpack(distinct.slice(begin, PATTERNS_AT_ONCE), most), most)
         pattern, iteration = (some.column(name).to_numpy() for name in ("pattern", "iteration"))
         columns = {"pattern": (pattern + begin).astype(np.int32), "iteration": iteration.astype(np.int32)}
         write_parquet(pa.table(columns), members / f"{begin:012d}.parquet")
@@ -183,12 +201,12 @@ def _equal(one: str, other: str, names: Sequence[str]) -> str:
     return " AND ".join(f"{one}.{name} = {other}.{name}" for name in names)
 
 
-def _by_area(region: str, made: Mapping[str, Path]) -> tuple[str, Path | None]:
+def _by_area(region: str, files: Mapping[str, Path]) -> tuple[str, Path | None]:
     """SQL that counts by area, iteration and cell, over the counts of the areas that those of this type are made of,
     if there are such counts, and over the counts of zones (None) if not."""
     finer = NESTED.get(region)
     area = identifier(area_column(region))
-    if finer is None or finer not in made:
+    if finer is None or finer not in files:
         within, key = f"SELECT zone AS part_of, {area} AS area FROM zones WHERE {area} >= 0", "zone"
     else:
         part = identifier(area_column(finer))
@@ -198,7 +216,7 @@ def _by_area(region: str, made: Mapping[str, Path]) -> tuple[str, Path | None]:
         f"CAST(sum(finer.n) AS BIGINT) AS n FROM finer JOIN ({within}) AS within ON within.part_of = finer.{key} "
         "GROUP BY 1, 2, 3"
     )
-    return text, None if key == "zone" or finer is None else made[finer]
+    return text, None if key == "zone" or finer is None else files[finer]
 
 
 def _write_kept(level: GroupLevel, path: Path) -> None:

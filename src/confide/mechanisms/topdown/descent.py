@@ -1,8 +1,8 @@
 """The descent: the root is estimated, then level by level the children of every parent.
 
 What a descent starts from is its :class:`Evidence`: measurements drawn as they are needed, from truth and noise
-(``pipeline``), or measurements that somebody published and that are looked up (``postprocess``). Everything else is the
-same code, so the same measurements give the same estimates, byte by byte.
+(``mechanism``), or measurements that somebody published and that are looked up (``postprocess``). Everything else is
+the same code, so the same measurements give the same estimates, byte by byte.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from confide.estimation.least_squares import SolveOutcome
 from confide.estimation.node_problem import MeasuredQuery
 from confide.estimation.optimality import GAP
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
-from confide.mechanisms.topdown.node import Limits, Node, NodeRules, NodeTally, estimate, kept_cells
-from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
+from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, estimate, support_of
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.releases.mechanism import Check, Job
 from confide.releases.workspace import Workspace
 
@@ -50,7 +50,7 @@ Integers = NDArray[np.int64]
 TALLY = b"confide.tally"
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What a row says. ``unit`` is a child, except for PARENT."""
 
     CHILD = 0
@@ -66,7 +66,7 @@ class Kind(IntEnum):
     INVARIANT = 5
     """cell and n: the official unit that the child is a part of, and the invariant total of that unit."""
     MEASURED = 6
-    """cell, n and value: the query, the bits of its variance, and what was measured (``looking_up``)."""
+    """cell, n and value: the query, the bits of its variance, and what was measured (``postprocess``)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,7 @@ class EstimateGroup(ABC):
 
     def __call__(self, _: int, rows: pa.Table) -> pa.Table:
         columns = {name: rows.column(name).to_numpy() for name in ("kind", "parent", "unit", "cell", "n")}
+        # Engines give rows in any order; from here on it is parent, kind, unit, cell.
         order = np.lexsort([columns["cell"], columns["unit"], columns["kind"], columns["parent"]])
         columns = {name: values[order] for name, values in columns.items()}
         starts = np.flatnonzero(np.diff(columns["parent"], prepend=-1))
@@ -90,6 +91,7 @@ class EstimateGroup(ABC):
             NodeRows({name: values[start:end] for name, values in columns.items()}, self.cells)
             for start, end in zip(starts, ends, strict=True)
         ]
+        # Only children and children of empty parents are copies; the others are measured together, then estimated.
         shared = [node for node in nodes if not node.copied]
         measured = iter(self.measured(rows, shared))
         parts, tally = [np.empty((0, 3), np.int64)], NodeTally()
@@ -101,20 +103,20 @@ class EstimateGroup(ABC):
 
     def _estimate(self, node: NodeRows, measured: tuple[MeasuredQuery, ...]) -> tuple[Integers, NodeTally]:
         """The non-zero estimates of one parent's children: unit, cell, count."""
-        units, kept = node.units, node.kept
-        part_of, totals = _invariant_totals(node.cell[Kind.INVARIANT], node.n[Kind.INVARIANT])
+        units, support = node.units, node.support
+        part_of, totals = _invariant_totals(node.cell[RowKind.INVARIANT], node.n[RowKind.INVARIANT])
         limits = self._limits(node, len(units))
-        problem = Node(kept, node.parent, measured, limits, len(units), None, part_of, totals)
+        problem = EstimationNode(support, node.parent, measured, limits, len(units), None, part_of, totals)
         counts, tally = estimate(problem, self.rules)
         cell, child = np.nonzero(counts)
-        return np.stack([units[child], kept[cell], counts[cell, child]], axis=1), tally
+        return np.stack([units[child], support[cell], counts[cell, child]], axis=1), tally
 
     def _limits(self, node: NodeRows, children: int) -> dict[str, Limits]:
         sizes = {name: int(groups.max()) + 1 for name, groups in self.rules.limited.items()}
         if not sizes:
             return {}
         shape = (children, sum(sizes.values()))
-        least, largest = (node.n[kind].reshape(shape).T for kind in (Kind.LEAST, Kind.LARGEST))
+        least, largest = (node.n[kind].reshape(shape).T for kind in (RowKind.LEAST, RowKind.LARGEST))
         ends = np.cumsum(list(sizes.values())).tolist()
         slices = {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
         return {
@@ -127,42 +129,42 @@ class EstimateGroup(ABC):
 class EstimateChildren(EstimateGroup):
     """Measures the children and estimates them."""
 
-    asked: tuple[AskedQuery, ...]
+    queries: tuple[LevelQuery, ...]
 
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:  # noqa: ARG002
-        return measure(self.asked, [node.to_measure() for node in nodes])
+        return measure(self.queries, [node.to_measure() for node in nodes])
 
 
 class NodeRows:
     """The rows of one parent, by kind. They come in the order of kind, unit and cell."""
 
     def __init__(self, rows: dict[str, Integers], cells: int):
-        ends = np.searchsorted(rows["kind"], [*Kind], side="right").tolist()
-        of = {kind: slice(begin, end) for kind, begin, end in zip(Kind, [0, *ends], ends, strict=False)}
+        ends = np.searchsorted(rows["kind"], [*RowKind], side="right").tolist()
+        of = {kind: slice(begin, end) for kind, begin, end in zip(RowKind, [0, *ends], ends, strict=False)}
         self.cell = {kind: rows["cell"][part] for kind, part in of.items()}
         self.n = {kind: rows["n"][part] for kind, part in of.items()}
-        self.units = rows["unit"][of[Kind.CHILD]]
-        self._unit_of_truth = rows["unit"][of[Kind.TRUTH]]
+        self.units = rows["unit"][of[RowKind.CHILD]]
+        self._unit_of_truth = rows["unit"][of[RowKind.TRUTH]]
         parent = np.zeros(cells, np.int64)
-        parent[self.cell[Kind.PARENT]] = self.n[Kind.PARENT]
-        self.kept = kept_cells(parent)
-        self.parent = parent[self.kept]
+        parent[self.cell[RowKind.PARENT]] = self.n[RowKind.PARENT]
+        self.support = support_of(parent)
+        self.parent = parent[self.support]
 
     @property
     def copied(self) -> bool:
         """Whether there is nothing to estimate: an only child, or an empty parent."""
-        return len(self.units) == 1 or not len(self.kept)
+        return len(self.units) == 1 or not len(self.support)
 
     def copy(self) -> tuple[Integers, NodeTally]:
         """The parent's counts as those of its first child."""
-        copied = np.stack([np.full(len(self.kept), self.units[0]), self.kept, self.parent], axis=1)
+        copied = np.stack([np.full(len(self.support), self.units[0]), self.support, self.parent], axis=1)
         return copied, NodeTally(nodes=1, outcomes={"copied": 1})
 
     def to_measure(self) -> Children:
         """The children with their true counts."""
         position = np.searchsorted(self.units, self._unit_of_truth)
-        truth = TrueCounts(position, self.cell[Kind.TRUTH], self.n[Kind.TRUTH])
-        return Children(Confidential(truth), self.units, self.cell[Kind.CHILD], self.kept)
+        truth = TrueCounts(position, self.cell[RowKind.TRUTH], self.n[RowKind.TRUTH])
+        return Children(Confidential(truth), self.units, self.cell[RowKind.CHILD], self.support)
 
 
 def _invariant_totals(official: Integers, total: Integers) -> tuple[Integers | None, Integers | None]:
@@ -200,7 +202,7 @@ class Evidence(Protocol):
     def listed(self) -> bool:
         """Whether rows have a column ``value`` with measured values."""
 
-    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+    def root(self, level_strategy: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
         """The measurements of the root on all cells, and its number of records where that is known."""
 
     def rows(self, level: TopDownLevel) -> tuple[Mapping[str, Path], str]:
@@ -209,26 +211,36 @@ class Evidence(Protocol):
     def totals(self, level: TopDownLevel) -> pa.Table | None:
         """For each unit that a known total is about: ``unit``, ``cell`` (what the total is of) and ``n``."""
 
-    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> GroupFunction:
+    def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> GroupFunction:
         """What estimates the children of a group of parents."""
 
 
-def descend(question: Question, job: Job, evidence: Evidence) -> None:
-    """Estimates of every level into the folders of the run, whole files only; what is there already stays."""
-    (asked_root, root), *below = question.levels()
+def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
+    """Estimates of every level into the folders of the run, whole files only; what is there already stays.
+
+    Args:
+        problem: Strategy, frame and spine of the release.
+        job: Engine, workspace, plan and progress of the run. Estimates go to :func:`estimates_folder`: ``unit``,
+            ``cell`` and ``n``, where n is not zero.
+        evidence: Where measurements and known totals come from.
+    """
+    # The root has no parent: every cell may be positive, and its total may be an invariant.
+    (asked_root, root), *below = problem.levels()
     into = estimates_folder(job.workspace, root)
     with job.progress.stage(f"Estimating {root.name}", 1) as advance:
         if not (into / "00000000.parquet").exists():
             private_folder(into)
-            write_parquet(_estimate_root(question, evidence, asked_root, root), into / "00000000.parquet")
+            write_parquet(_estimate_root(problem, evidence, asked_root, root), into / "00000000.parquet")
         advance(1)
     above = root
-    for asked_level, level in below:
+    # Then level by level: the estimates above are final before anything below is measured.
+    for level_strategy, level in below:
         rows = job.workspace.counts / f"{level.name}.nodes.parquet"
         groups = _groups(above)
         if not rows.exists():
-            _write_nodes(question, job, evidence, above, level, groups, rows)
-        function = evidence.function(asked_level, level, _rules(question, asked_level))
+            _write_nodes(problem, job, evidence, above, level, groups, rows)
+        # One function for the level, mapped over groups of parents by whatever engine there is.
+        function = evidence.function(level_strategy, level, _rules(problem, level_strategy))
         numbers = np.unique(groups).tolist()
         with job.progress.stage(f"Estimating {level.name}", len(numbers)) as advance:
             job.engine.map_groups(
@@ -242,30 +254,32 @@ def estimates_folder(workspace: Workspace, level: TopDownLevel) -> Path:
     return workspace.measured / level.name
 
 
-def _rules(question: Question, asked_level: LevelStrategy) -> NodeRules:
-    estimation = asked_level.estimation
+def _rules(problem: TopDownProblem, level_strategy: LevelStrategy) -> NodeRules:
+    estimation = level_strategy.estimation
     names = {name for step in estimation.least_squares for name in (*step.queries, *step.constrain)}
-    groups = {name: question.groups(name) for name in sorted(names | set(estimation.chain))}
-    constraints = question.strategy.constraints
+    groups = {name: problem.groups(name) for name in sorted(names | set(estimation.chain))}
+    constraints = problem.strategy.constraints
     return NodeRules(
         estimation.least_squares,
         float(estimation.slack),
         estimation.rounding,
         groups,
-        frozenset(name for name in estimation.chain if question.strategy.query(name).cells == question.cells),
-        {name: question.groups(name) for name in constraints.limited},
-        constraints.zero_cells(question.strategy.schema),
+        frozenset(name for name in estimation.chain if problem.strategy.query(name).cells == problem.cells),
+        {name: problem.groups(name) for name in constraints.limited},
+        constraints.zero_cells(problem.strategy.schema),
     )
 
 
-def _estimate_root(question: Question, evidence: Evidence, asked_level: LevelStrategy, root: TopDownLevel) -> pa.Table:
+def _estimate_root(
+    problem: TopDownProblem, evidence: Evidence, level_strategy: LevelStrategy, root: TopDownLevel
+) -> pa.Table:
     """The root: every cell may be positive, and the total is what the invariants say."""
-    kept = np.arange(question.cells)
-    measured, total = evidence.root(asked_level, root)
-    limits = {name: Limits(least.T, largest.T) for name, (least, largest) in question.limits(root).items()}
-    node = Node(kept, None, measured, limits, 1, total)
+    support = np.arange(problem.cells)
+    measured, total = evidence.root(level_strategy, root)
+    limits = {name: Limits(least.T, largest.T) for name, (least, largest) in problem.limits(root).items()}
+    node = EstimationNode(support, None, measured, limits, 1, total)
     with threadpool_limits(1):
-        counts, tally = estimate(node, _rules(question, asked_level))
+        counts, tally = estimate(node, _rules(problem, level_strategy))
     positive = np.flatnonzero(counts[:, 0])
     return estimates_table(np.stack([np.zeros(len(positive), np.int64), positive, counts[positive, 0]], axis=1), tally)
 
@@ -276,7 +290,7 @@ def _groups(parents: TopDownLevel) -> np.ndarray[Any, Any]:
 
 
 def _write_nodes(
-    question: Question,
+    problem: TopDownProblem,
     job: Job,
     evidence: Evidence,
     above: TopDownLevel,
@@ -293,21 +307,21 @@ def _write_nodes(
     sources = {"children": children, "estimates": estimates_folder(job.workspace, above), **of_evidence}
     blank = NO_VALUES if evidence.listed else ""
     selects = [
-        f"SELECT part, {Kind.CHILD:d} AS kind, parent, unit, cell, CAST(0 AS BIGINT) AS n{blank} FROM children",
+        f"SELECT part, {RowKind.CHILD:d} AS kind, parent, unit, cell, CAST(0 AS BIGINT) AS n{blank} FROM children",
         rows,
-        f"SELECT part, {Kind.PARENT:d}, parent, estimates.unit, estimates.cell, n{blank} FROM estimates JOIN "
+        f"SELECT part, {RowKind.PARENT:d}, parent, estimates.unit, estimates.cell, n{blank} FROM estimates JOIN "
         "(SELECT DISTINCT part, parent FROM children) AS parents ON estimates.unit = parents.parent",
     ]
 
-    def joined(name: str, kind: Kind, table: pa.Table) -> None:
+    def joined(name: str, kind: RowKind, table: pa.Table) -> None:
         sources[name] = job.workspace.counts / f"{level.name}.{name}.parquet"
         write_parquet(table, sources[name])
         selects.append(
             f"SELECT part, {kind:d}, parent, {name}.unit, {name}.cell, n{blank} FROM {name} JOIN children USING (unit)"
         )
 
-    limits = question.limits(level)
-    for kind, side in ((Kind.LEAST, 0), (Kind.LARGEST, 1)) if limits else ():
+    limits = problem.limits(level)
+    for kind, side in ((RowKind.LEAST, 0), (RowKind.LARGEST, 1)) if limits else ():
         values = np.concatenate([sides[side] for sides in limits.values()], axis=1)
         flat = {
             "unit": np.repeat(units, values.shape[1]),
@@ -317,14 +331,14 @@ def _write_nodes(
         joined(kind.name.lower(), kind, pa.table(flat))
     totals = evidence.totals(level)
     if totals is not None:
-        joined("invariant", Kind.INVARIANT, totals)
+        joined("invariant", RowKind.INVARIANT, totals)
     size = LISTED_ROWS if evidence.listed else None
     job.engine.write(" UNION ALL ".join(selects) + " ORDER BY part", into, rows_per_group=size, **sources)
 
 
 # How the estimates came about, level by level, for the manifest: what the solvers did, and what they could not prove.
 #
-# The tallies travel with the estimates (``levels.TALLY``). They follow from measurements, frame and strategy alone,
+# The tallies travel with the estimates (``TALLY``). They follow from measurements, frame and strategy alone,
 # as the estimates do, so publishing them is post-processing and costs nothing. Numbers are added and the largest of
 # several is taken; so neither groups, nor processes, nor an interruption shows. The gap is given as a power of ten,
 # because the last digits of a gap are rounding errors, which differ between machines.
@@ -348,32 +362,34 @@ def solver_check(statistics: Mapping[str, Any]) -> Check:
     An estimate whose optimality was not proved keeps every promise that is made exactly; it may be a little less
     accurate than it could be. So it is told, and the release is what it says all the same.
     """
-    levels, whole = statistics["levels"], statistics["whole"]
+    levels, overall = statistics["levels"], statistics["whole"]
     parts = [
         {outcome: level["least_squares"][outcome] for outcome in OUTCOMES} | {"nodes": level["nodes"]}
-        for level in (*levels.values(), whole)
+        for level in (*levels.values(), overall)
     ]
     adds_up = all(sum(part[key] for part in parts[:-1]) == parts[-1][key] for key in parts[-1])
-    return Check("least squares", adds_up, solver_words(whole) if adds_up else "the levels do not add up to the whole")
+    return Check(
+        "least squares", adds_up, solver_words(overall) if adds_up else "the levels do not add up to the whole"
+    )
 
 
-def solver_words(whole: Mapping[str, Any]) -> str:
+def solver_words(overall: Mapping[str, Any]) -> str:
     """One line on the proofs of optimality."""
     solved, inexact, gap = (
-        problems(whole),
-        whole["least_squares"][SolveOutcome.INEXACT.value],
-        whole["relative_gap_at_most"],
+        problems(overall),
+        overall["least_squares"][SolveOutcome.INEXACT.value],
+        overall["relative_gap_at_most"],
     )
-    shown = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
+    gap_text = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
     if not inexact:
-        return f"all {solved:,} problems proved to be within {shown} of the optimum"
-    proved = "for some nothing is proved" if gap is None else f"the largest gap is at most {shown} of the objective"
+        return f"all {solved:,} problems proved to be within {gap_text} of the optimum"
+    proved = "for some nothing is proved" if gap is None else f"the largest gap is at most {gap_text} of the objective"
     return f"{inexact:,} of {solved:,} problems not proved optimal; {proved}"
 
 
-def problems(whole: Mapping[str, Any]) -> int:
+def problems(overall: Mapping[str, Any]) -> int:
     """How many least-squares problems there were."""
-    return sum(int(number) for outcome, number in whole["least_squares"].items() if outcome != COPIED)
+    return sum(int(number) for outcome, number in overall["least_squares"].items() if outcome != COPIED)
 
 
 def _tally(file: Path) -> dict[str, Any]:

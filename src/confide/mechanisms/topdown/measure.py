@@ -38,17 +38,17 @@ class TrueCounts:
 
 @dataclass(frozen=True, eq=False)
 class Children:
-    """The children of one parent as they are measured: units, class of shares of each, and the histogram cells ``kept``
-    that the parent's estimate leaves them."""
+    """The children of one parent as they are measured: units, class of shares of each, and the histogram cells
+    ``support`` that the parent's estimate leaves them."""
 
     truth: Confidential[TrueCounts]
     units: Integers
     share_class: Integers
-    kept: Integers
+    support: Integers
 
 
 @dataclass(frozen=True, eq=False)
-class AskedQuery:
+class LevelQuery:
     """A query of one geolevel: its groups of histogram cells, its noise stream, and its law for each class of shares.
 
     ``laws[k]`` is the noise in units of share class k; None where such units are not measured.
@@ -61,21 +61,30 @@ class AskedQuery:
     laws: tuple[NoiseDistribution | None, ...]
 
 
-def measure(asked: Sequence[AskedQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
-    """The measurements of each parent's children. Groups of cells are numbered anew for what a parent keeps."""
+def measure(queries: Sequence[LevelQuery], nodes: Sequence[Children]) -> list[tuple[MeasuredQuery, ...]]:
+    """The measurements of each parent's children. Groups of cells are numbered anew for what a parent keeps.
+
+    Args:
+        queries: The queries of the level, with noise streams and distributions.
+        nodes: For each parent its children: true counts, units, classes of shares, and the support.
+
+    Returns:
+        For each parent one measured query for each of ``queries``: noisy counts (groups x children) and a weight for
+        each child, 0 where the child is not measured.
+    """
     if not nodes:
         return []
-    together = _Together(nodes)
-    return list(zip(*(together.measure(query) for query in asked), strict=True))
+    together = _PooledChildren(nodes)
+    return list(zip(*(together.measure(query) for query in queries), strict=True))
 
 
-def spread(law: NoiseDistribution) -> float:
+def weighting_variance(law: NoiseDistribution) -> float:
     """What a measurement is weighted by: the variance of its noise. Below 1 the variance falls off a cliff, to nothing
     at all for very small parameters, and the parameter itself orders the measurements just as well."""
     return law.variance() if law.parameter >= 1 else float(law.parameter)
 
 
-class _Together:
+class _PooledChildren:
     """The children of many nodes, end to end."""
 
     def __init__(self, nodes: Sequence[Children]):
@@ -85,26 +94,32 @@ class _Together:
         self.units = np.concatenate([part.units for part in nodes])
         self.share_class = np.concatenate([part.share_class for part in nodes])
         numbers = np.arange(len(nodes))
-        self.kept = np.concatenate([part.kept for part in nodes])
-        self.kept_sizes = np.array([len(part.kept) for part in nodes])
-        self.node_of_kept = np.repeat(numbers, self.kept_sizes)
+        self.support = np.concatenate([part.support for part in nodes])
+        self.support_sizes = np.array([len(part.support) for part in nodes])
+        self.node_of_support = np.repeat(numbers, self.support_sizes)
         self.node_of_row = np.repeat(numbers, [len(rows.cell) for rows in truth])
         self.position = np.concatenate([rows.position for rows in truth])
         self.cell = np.concatenate([rows.cell for rows in truth])
         self.count = np.concatenate([rows.count for rows in truth])
 
-    def measure(self, query: AskedQuery) -> list[MeasuredQuery]:
+    def measure(self, query: LevelQuery) -> list[MeasuredQuery]:
         """One query in all children. Its counts are laid out node by node, each as groups x children."""
-        measured, local = np.unique(self.node_of_kept * query.cells + query.groups[self.kept], return_inverse=True)
+        # The groups that are measured: those with a cell in the support, separately for each node.
+        measured, local = np.unique(
+            self.node_of_support * query.cells + query.groups[self.support], return_inverse=True
+        )
         node, group = np.divmod(measured, query.cells)
+        # One row for each group of each node, one column for each of the node's children, end to end.
         width = self.sizes[node]
         start = np.cumsum(width) - width
         values = self._true_sums(query, measured, start, int(width.sum()))
+        # The coordinate of the noise is (unit, cell of the query), whatever else is measured with it.
         child = np.arange(len(values)) + np.repeat(self.first[node] - start, width)
         weights = self._add_noise(query, values, np.repeat(group, width), child)
+        # Back to one array for each node.
         groups = np.bincount(node, minlength=len(self.sizes))
         counts = np.split(values.astype(np.float64), np.cumsum(groups * self.sizes)[:-1])
-        numbers = np.split(local.reshape(-1), np.cumsum(self.kept_sizes)[:-1])
+        numbers = np.split(local.reshape(-1), np.cumsum(self.support_sizes)[:-1])
         before = np.cumsum(groups) - groups
         return [
             MeasuredQuery(query.name, own - offset, part.reshape(height, -1), weight)
@@ -113,7 +128,7 @@ class _Together:
             )
         ]
 
-    def _true_sums(self, query: AskedQuery, measured: Integers, start: Integers, size: int) -> Integers:
+    def _true_sums(self, query: LevelQuery, measured: Integers, start: Integers, size: int) -> Integers:
         """The true count of every measured group in every child."""
         wanted = self.node_of_row * query.cells + query.groups[self.cell]
         place = np.searchsorted(measured, wanted)
@@ -123,7 +138,7 @@ class _Together:
         np.add.at(values, start[place[read]] + self.position[read], self.count[read])
         return values
 
-    def _add_noise(self, query: AskedQuery, values: Integers, group: Integers, child: Integers) -> Floats:
+    def _add_noise(self, query: LevelQuery, values: Integers, group: Integers, child: Integers) -> Floats:
         """Noise onto ``values``, in place; returns the weight of every child, 0 where it is not measured."""
         weights = np.zeros(len(self.units))
         coordinates = group + self.units[child] * query.cells
@@ -133,20 +148,20 @@ class _Together:
             if law is None or not len(chosen):
                 continue
             values[chosen] += draw_at(law, query.stream, coordinates[chosen])
-            weights[self.share_class == number] = 1 / spread(law)
+            weights[self.share_class == number] = 1 / weighting_variance(law)
         # What was not measured stays true and must not go on.
         values[weights[child] == 0] = 0
         return weights
 
 
-def measure_fully(asked: Sequence[AskedQuery], units: Children) -> list[Integers]:
+def measure_fully(queries: Sequence[LevelQuery], units: Children) -> list[Integers]:
     """Every query in every cell of some measured units (units x cells): the full set, for publication.
 
     The stream and the coordinates are those of :func:`measure`, so whatever the estimate has looked at is here too, as
     the same number. That all of it is published is what the plan has priced, lazily measured or not.
     """
-    everything = replace(units, kept=np.arange(len(asked[0].groups)))
-    (measured,) = measure(asked, [everything])
+    everything = replace(units, support=np.arange(len(queries[0].groups)))
+    (measured,) = measure(queries, [everything])
     assert all((query.weights > 0).all() for query in measured), "only units with a share are measured"
     # Whole numbers far below 2**53: nothing is lost on the way back from floats.
     return [query.measured.T.astype(np.int64) for query in measured]

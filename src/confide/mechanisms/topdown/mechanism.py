@@ -3,8 +3,8 @@
     records ─► histograms ─► the root: measure, estimate ─► every parent: measure its children, estimate ─► records
 
 The estimate of a parent is final before its children are measured; children add up to it, cell by cell, exactly.
-Measurements are lazy (``measuring``), estimates are pure functions of measurements (``node``), and one level of the
-descent (``descent``) is a map over parents (``levels``) that any engine can run.
+Measurements are lazy (``measure``), estimates are pure functions of measurements (``node``), and one level of the
+descent (``descent``) is a map over parents (``EstimateGroup``) that any engine can run.
 
 Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Algorithm, HDSR (2022).
 """
@@ -27,27 +27,27 @@ from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.topdown import statement
+from confide.mechanisms.topdown.constraints import known_together, known_totals
 from confide.mechanisms.topdown.descent import (
     EstimateChildren,
-    Kind,
+    RowKind,
     descend,
     estimates_folder,
     read_statistics,
     solver_check,
 )
-from confide.mechanisms.topdown.invariant_totals import known_together, known_totals
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
-from confide.mechanisms.topdown.problem import Question, plan_question, prepare
+from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.file import PRODUCTS, load_strategy, topdown_spec
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
+from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
@@ -65,7 +65,7 @@ BYTES_PER_MEASUREMENT = 8
 """The same for a noisy count that is published: it is on the disk twice, compressed."""
 
 
-class TopDown(Mechanism[Question]):
+class TopDown(Mechanism[TopDownProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "topdown"
@@ -74,24 +74,24 @@ class TopDown(Mechanism[Question]):
     keyed = True
     on_spark = True
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> Question:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
         return prepare(loaded, engine)
 
-    def plan(self, problem: Question) -> Plan:
-        return plan_question(problem)
+    def plan(self, problem: TopDownProblem) -> Plan:
+        return plan_problem(problem)
 
-    def bytes_needed(self, problem: Question, plan: Plan) -> int:
+    def bytes_needed(self, problem: TopDownProblem, plan: Plan) -> int:
         measured = plan.counts * BYTES_PER_MEASUREMENT if problem.spec.output.measurements else 0
         return len(problem.spine.rows) * BYTES_PER_BLOCK + measured
 
-    def fingerprint(self, problem: Question) -> str:
+    def fingerprint(self, problem: TopDownProblem) -> str:
         return records_fingerprint(problem.records.path)
 
-    def check(self, problem: Question, job: Job) -> list[Finding]:
+    def check(self, problem: TopDownProblem, job: Job) -> list[Finding]:
         """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
         return check_input(problem, job, _write_frame(problem, job.workspace.scratch))
 
-    def count(self, problem: Question, job: Job) -> None:
+    def count(self, problem: TopDownProblem, job: Job) -> None:
         """One histogram for each block, added up along the spine."""
         frame = _write_frame(problem, job.workspace.counts)
         histogram = job.workspace.counts / "histogram.parquet"
@@ -112,27 +112,27 @@ class TopDown(Mechanism[Question]):
                     )
                 advance(1)
 
-    def measure(self, problem: Question, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: TopDownProblem, job: Job, noise: NoiseSource | None) -> None:
         """From the root down: each level is measured where its parents' estimates leave something to measure."""
         assert noise is not None
         job.plan.check_measured(
-            (level.name, asked.name)
-            for asked_level, level in problem.levels()
+            (level.name, query_share.name)
+            for level_strategy, level in problem.levels()
             if level.measured.any()
-            for asked in asked_level.queries
+            for query_share in level_strategy.queries
         )
-        drawn = _Drawn(problem, job.plan, noise, job.workspace)
+        drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
         descend(problem, job, drawn)
         if problem.spec.output.measurements:
             measure_everything(
-                problem, job, drawn.asked, lambda level: _counts_file(job.workspace, level), drawn.totals
+                problem, job, drawn.level_queries, lambda level: _counts_file(job.workspace, level), drawn.totals
             )
 
-    def statistics(self, problem: Question, job: Job) -> dict[str, Any]:
+    def statistics(self, problem: TopDownProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
         return read_statistics({level.name: estimates_folder(job.workspace, level) for level in problem.spine.levels})
 
-    def publish(self, problem: Question, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: TopDownProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -151,10 +151,10 @@ class TopDown(Mechanism[Question]):
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"
 
-    def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.topdown.evaluation.dossier import evaluate_topdown
+    def evaluate(self, request: Evaluating) -> Evaluated:
+        from confide.mechanisms.topdown.dossier import evaluate_topdown
 
-        return evaluate_topdown(asked)
+        return evaluate_topdown(request)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.topdown.published import read_published
@@ -167,40 +167,42 @@ def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class DrawnEvidence:
     """Measurements drawn as the descent needs them: see :class:`confide.mechanisms.topdown.descent.Evidence`."""
 
-    question: Question
+    problem: TopDownProblem
     plan: Plan
     noise: NoiseSource
     workspace: Workspace
 
     listed = False
 
-    def root(self, asked_level: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
+    def root(self, level_strategy: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
         rows = pq.read_table(_counts_file(self.workspace, root))
         cell, count = rows.column("cell").to_numpy(), rows.column("n").to_numpy()
         truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
         classes = root.shares.index.astype(np.int64)
-        unit = Children(truth, np.zeros(1, np.int64), classes, np.arange(self.question.cells))
-        (measured,) = measure(self.asked(asked_level, root), [unit])
-        return measured, int(count.sum()) if self.question.strategy.total_is_invariant else None
+        unit = Children(truth, np.zeros(1, np.int64), classes, np.arange(self.problem.cells))
+        (measured,) = measure(self.level_queries(level_strategy, root), [unit])
+        return measured, int(count.sum()) if self.problem.strategy.total_is_invariant else None
 
     def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
-        rows = f"SELECT part, {Kind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
+        rows = (
+            f"SELECT part, {RowKind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
+        )
         return {"truth": _counts_file(self.workspace, level)}, rows
 
     def totals(self, level: TopDownLevel) -> pa.Table | None:
-        together = known_together(self.question.strategy, level)
+        together = known_together(self.problem.strategy, level)
         if together is None:
             return None
         counted = pq.read_table(_counts_file(self.workspace, level), columns=["unit", "n"])
         return known_totals(together, *(counted.column(name).to_numpy() for name in ("unit", "n")))
 
-    def function(self, asked_level: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
-        return EstimateChildren(rules, self.question.cells, self.asked(asked_level, level))
+    def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
+        return EstimateChildren(rules, self.problem.cells, self.level_queries(level_strategy, level))
 
-    def asked(self, asked_level: LevelStrategy, level: TopDownLevel) -> tuple[AskedQuery, ...]:
+    def level_queries(self, level_strategy: LevelStrategy, level: TopDownLevel) -> tuple[LevelQuery, ...]:
         """The queries of a level with the laws of the plan; units of a class without a share have none."""
 
         def laws(query: str) -> tuple[NoiseDistribution | None, ...]:
@@ -208,22 +210,22 @@ class _Drawn:
             return tuple(next(planned) if share else None for share in level.shares.table)
 
         return tuple(
-            AskedQuery(
-                asked.name,
-                self.question.groups(asked.name),
-                asked.query.cells,
-                self.noise.stream(level.name, asked.name),
-                laws(asked.name),
+            LevelQuery(
+                query_share.name,
+                self.problem.groups(query_share.name),
+                query_share.query.cells,
+                self.noise.stream(level.name, query_share.name),
+                laws(query_share.name),
             )
-            for asked in asked_level.queries
+            for query_share in level_strategy.queries
         )
 
 
-def _write_frame(question: Question, folder: Path) -> Path:
+def _write_frame(problem: TopDownProblem, folder: Path) -> Path:
     """Every block of the frame with its units on the spine, -1 where it has no housing unit and no facility."""
-    spine = question.spine
+    spine = problem.spine
     path = private_folder(folder) / "frame.parquet"
-    codes = np.array(question.frame.spine.blocks.codes)[question.frame.spine.blocks.unit_of_block]
+    codes = np.array(problem.frame.spine.blocks.codes)[problem.frame.spine.blocks.unit_of_block]
     columns = {"code": pa.array(codes.tolist())}
     for name in spine.names:
         units = np.full(len(codes), -1, np.int64)

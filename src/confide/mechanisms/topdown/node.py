@@ -18,7 +18,7 @@ from confide.estimation.least_squares import quantised, solve
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
 from confide.estimation.totals import estimate_totals
-from confide.mechanisms.topdown.strategies.strategy import Pass
+from confide.mechanisms.topdown.strategy import Pass
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -80,43 +80,56 @@ class NodeTally:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
-    """One parent and its children (or the root: ``parent`` None and ``total`` given), on the cells ``kept``.
+class EstimationNode:
+    """One parent and its children (or the root: ``parent`` None and ``total`` given), on the cells ``support``.
 
-    ``state_of_child`` and ``state_totals`` are for children that are parts of official units with an invariant total.
+    ``official_unit_of_child`` and ``official_totals`` are for children that are parts of official units with an
+    invariant total.
     """
 
-    kept: Integers
+    support: Integers
     parent: Integers | None
     measured: tuple[MeasuredQuery, ...]
     limits: Mapping[str, Limits]
     children: int
     total: int | None = None
-    state_of_child: Integers | None = None
-    state_totals: Integers | None = None
+    official_unit_of_child: Integers | None = None
+    official_totals: Integers | None = None
 
 
-def estimate(node: Node, rules: NodeRules) -> tuple[Integers, NodeTally]:
-    """Whole counts of the children, cells ``kept`` x children, and how they came about."""
+def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
+    """Whole counts of the children, and how they came about.
+
+    Args:
+        node: The parent's counts, the measurements of its children, and what limits them.
+        rules: Passes, slack, rounding chain and constraints of the level, on the cells of the whole histogram.
+
+    Returns:
+        Counts (cells ``support`` x children, whole and not negative, each row with the parent's sum) and the tally of
+        the solvers.
+    """
     problem = _problem(node, rules)
     tally = NodeTally(nodes=1)
     held: list[GroupBounds] = []
-    x = np.zeros((len(node.kept), node.children))
+    x = np.zeros((len(node.support), node.children))
+    # Least squares, pass by pass: what a pass has settled, later ones keep within the slack.
     for number, step in enumerate(rules.passes):
         queries = tuple(query for query in node.measured if query.name in step.queries)
         current = replace(problem, queries=queries, bounds=(*problem.bounds, *held))
         last = number == len(rules.passes) - 1
         if not last and step.queries == step.constrain == ("total",) and node.parent is not None:
+            # A first pass on totals alone has one unknown for each child: it is solved exactly and fast.
             totals, report = estimate_totals(current)
-            held.append(_within("total", np.zeros(len(node.kept), np.int64), totals[None, :], rules.slack))
+            held.append(_within("total", np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))
         else:
             x, report = solve(current)
             for name in () if last else step.constrain:
-                groups, local = np.unique(rules.groups[name][node.kept], return_inverse=True)
+                groups, local = np.unique(rules.groups[name][node.support], return_inverse=True)
                 answers = group_sums(local.reshape(-1), x, len(groups))
                 held.append(_within(name, local.reshape(-1), answers, rules.slack))
         outcome = {report.outcome.value: 1}
         tally += NodeTally(0, outcome, report.fallbacks, report.certificate.relative_gap, RoundingTally())
+    # Controlled rounding: the whole counts nearest to the solution that keep sums, limits and invariants.
     rounding = round_counts(_rounding(node, rules, problem.allowed, quantised(x)))
     return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
 
@@ -125,22 +138,22 @@ def _within(name: str, groups: Integers, answers: Floats, slack: float) -> Group
     return GroupBounds(f"{name}, as in an earlier pass", groups, answers - slack, answers + slack)
 
 
-def _problem(node: Node, rules: NodeRules) -> NodeProblem:
-    allowed = np.repeat(~rules.zero[node.kept][:, None], node.children, axis=1)
+def _problem(node: EstimationNode, rules: NodeRules) -> NodeProblem:
+    allowed = np.repeat(~rules.zero[node.support][:, None], node.children, axis=1)
     bounds = []
     for name, limits in node.limits.items():
-        groups = rules.limited[name][node.kept]
+        groups = rules.limited[name][node.support]
         allowed &= limits.largest[groups] > 0
         lower, upper = limits.least.astype(np.float64), limits.largest.astype(np.float64)
         bounds.append(GroupBounds(f"limits of {name}", groups, lower, upper))
     sums: tuple[ChildSums, ...] = ()
-    if node.state_of_child is not None and node.state_totals is not None:
-        exact = node.state_totals.astype(np.float64)
-        sums = (ChildSums("invariant totals", node.state_of_child, exact, exact),)
+    if node.official_unit_of_child is not None and node.official_totals is not None:
+        exact = node.official_totals.astype(np.float64)
+        sums = (ChildSums("invariant totals", node.official_unit_of_child, exact, exact),)
     return NodeProblem(node.parent, allowed, (), tuple(bounds), sums, node.total)
 
 
-def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> RoundingProblem:
+def _rounding(node: EstimationNode, rules: NodeRules, allowed: Booleans, x: Floats) -> RoundingProblem:
     chain: list[Partition] = []
     cell_weight, cell_pass = 0, 0
     for number, names in enumerate(rules.rounding):
@@ -148,9 +161,9 @@ def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> Rou
             if name in rules.finest:
                 cell_weight, cell_pass = cell_weight + 1, number
             else:
-                chain.append(Partition(name, rules.groups[name][node.kept], number))
+                chain.append(Partition(name, rules.groups[name][node.support], number))
     partitions = _with_limits(node, rules, chain)
-    child_group, group_totals = node.state_of_child, node.state_totals
+    child_group, group_totals = node.official_unit_of_child, node.official_totals
     if node.total is not None:
         child_group, group_totals = np.zeros(1, np.int64), np.array([node.total])
     return RoundingProblem(
@@ -158,17 +171,17 @@ def _rounding(node: Node, rules: NodeRules, allowed: Booleans, x: Floats) -> Rou
     )
 
 
-def _with_limits(node: Node, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
+def _with_limits(node: EstimationNode, rules: NodeRules, chain: list[Partition]) -> list[Partition]:
     """The rounding queries with the limits of those that have any; a limited query that is not among them is put in
     where it belongs from coarse to fine, and carries its limits alone."""
-    known = dict(rules.groups) | dict(rules.limited)
+    groups_of_query = dict(rules.groups) | dict(rules.limited)
     partitions = list(chain)
     for name, limits in node.limits.items():
         groups = rules.limited[name]
-        place = sum(_count(known[partition.name]) < _count(groups) for partition in partitions)
-        if place == len(partitions) or not np.array_equal(known[partitions[place].name], groups):
+        place = sum(_count(groups_of_query[partition.name]) < _count(groups) for partition in partitions)
+        if place == len(partitions) or not np.array_equal(groups_of_query[partitions[place].name], groups):
             in_pass = partitions[place].in_pass if place < len(partitions) else len(rules.rounding) - 1
-            partitions.insert(place, Partition(name, groups[node.kept], in_pass, weight=0))
+            partitions.insert(place, Partition(name, groups[node.support], in_pass, weight=0))
         partitions[place] = replace(partitions[place], lower=limits.least, upper=limits.largest)
     return partitions
 
@@ -177,6 +190,6 @@ def _count(groups: Integers) -> int:
     return int(groups.max()) + 1
 
 
-def kept_cells(parent: Integers) -> Integers:
+def support_of(parent: Integers) -> Integers:
     """The histogram cells that a parent's children can have."""
     return np.flatnonzero(parent > 0)

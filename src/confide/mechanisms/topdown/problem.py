@@ -1,4 +1,4 @@
-"""The question of a TopDown release: strategy, frame and spine, and the plan that follows from them.
+"""The problem of a TopDown release: strategy, frame and spine, and the plan that follows from them.
 
 Units of one level can have different shares of the budget (the one-child bypass), so a query is one measurement for
 each class of shares. A record lies on one path from the root to its block and takes part in the measurements of that
@@ -7,7 +7,7 @@ path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -21,12 +21,9 @@ from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
-from confide.mechanisms.topdown.counted import check_kinds
-from confide.mechanisms.topdown.invariant_totals import check_invariant_level
-from confide.mechanisms.topdown.output.settings import Output, prepare_output
-from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
-from confide.mechanisms.topdown.spine.build import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.spine.off_spine import (
+from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
+from confide.mechanisms.topdown.constraints import FrameBound, check_invariant_level
+from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
     off_spine_entities,
@@ -34,21 +31,21 @@ from confide.mechanisms.topdown.spine.off_spine import (
     parse_strong_mcd_states,
     split_areas,
 )
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.accounting import law_of
-from confide.mechanisms.topdown.strategies.constraints import Bound
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy, Strategy, check_levels, groups_of
+from confide.mechanisms.topdown.output.settings import Output, prepare_output
+from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy, check_levels, groups_of, law_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.spec import KeyPath, LoadedSpec, find_sources
 from confide.schema import Query
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Question:
+class TopDownProblem:
     """Everything the release depends on but the records themselves."""
 
     spec: TopDownSpec
@@ -89,48 +86,48 @@ class Question:
         return [(self.strategy.level(level.name), level) for level in self.spine.levels]
 
 
-def plan_question(question: Question) -> Plan:
+def plan_problem(problem: TopDownProblem) -> Plan:
     """Every measurement of the release and its price."""
-    strategy = question.strategy
+    strategy = problem.strategy
     measures: list[PlannedMeasurement] = []
     numbers: dict[tuple[str, int], list[int]] = {}
-    for asked_level, level in question.levels():
+    for level_strategy, level in problem.levels():
         units = np.bincount(level.shares.index, minlength=len(level.shares.table))
         for share_class, share in enumerate(level.shares.table):
             numbers[level.name, share_class] = []
             if not share:
                 continue
-            for asked in asked_level.queries:
+            for query_share in level_strategy.queries:
                 numbers[level.name, share_class].append(len(measures))
                 measures.append(
                     PlannedMeasurement(
                         level.name,
-                        asked.name,
+                        query_share.name,
                         int(units[share_class]),
-                        asked.query.cells,
-                        law_of(strategy, asked_level, asked, share),
-                        ZCDP(strategy.budget * share * asked.share),
-                        tuple(variable.attribute.name for variable in asked.query.variables),
+                        query_share.query.cells,
+                        law_of(strategy, level_strategy, query_share, share),
+                        ZCDP(strategy.budget * share * query_share.share),
+                        tuple(variable.attribute.name for variable in query_share.query.variables),
                     )
                 )
     paths = tuple(
         tuple(number for name, share_class in kind for number in numbers[name, share_class])
-        for kind in _kinds_of_path(question.spine)
+        for kind in _kinds_of_path(problem.spine)
     )
-    spine = tuple(question.spine.names)
-    facts = facts_of(question)
+    spine = tuple(problem.spine.names)
+    facts = facts_of(problem)
     return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
 
 
-def facts_of(question: Question) -> dict[str, Any]:
+def facts_of(problem: TopDownProblem) -> dict[str, Any]:
     """What decides a release besides its measurements, and what a reader needs to check it."""
-    strategy = question.strategy
+    strategy = problem.strategy
     return {
         "strategy": strategy.as_dict(),
         "record": strategy.record,
-        "frame": question.frame.fingerprint,
-        "spine": question.spine.fingerprint(),
-        "spine_settings": question.spec.topdown.model_dump(exclude={"strategy", "root"}),
+        "frame": problem.frame.fingerprint,
+        "spine": problem.spine.fingerprint(),
+        "spine_settings": problem.spec.topdown.model_dump(exclude={"strategy", "root"}),
         "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
         "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
         "told": [
@@ -138,23 +135,23 @@ def facts_of(question: Question) -> dict[str, Any]:
             for invariant in strategy.constraints.invariants
             if invariant.frame and invariant.query is not None
         ],
-        "frame_columns": list(question.columns),
-        "levels": [level.name for level in question.frame.spine.levels],
-        "areas": [area.name for area in question.frame.spine.areas],
-        "output": question.output.as_dict(),
-        "measurements": question.spec.output.measurements,
+        "frame_columns": list(problem.columns),
+        "levels": [level.name for level in problem.frame.spine.levels],
+        "areas": [area.name for area in problem.frame.spine.areas],
+        "output": problem.output.as_dict(),
+        "measurements": problem.spec.output.measurements,
         "layout": {
-            "block": question.spec.geography.block,
-            "columns": question.spec.data.columns,
-            "block_columns": question.spec.data.block_columns,
-            "delimiter": question.spec.data.delimiter,
-            "counted": [part.model_dump() for part in question.spec.data.counted],
-            "presence": question.spec.data.presence,
+            "block": problem.spec.geography.block,
+            "columns": problem.spec.data.columns,
+            "block_columns": problem.spec.data.block_columns,
+            "delimiter": problem.spec.data.delimiter,
+            "counted": [part.model_dump() for part in problem.spec.data.counted],
+            "presence": problem.spec.data.presence,
         },
     }
 
 
-def _stated(bound: Bound) -> dict[str, Any]:
+def _stated(bound: FrameBound) -> dict[str, Any]:
     """A bound in codes and columns, as a reader of the release needs it."""
     groups = bound.variable.groups
     listed = [{"codes": list(groups[index].codes), "column": column} for index, column in sorted(bound.frame.items())]
@@ -190,14 +187,22 @@ def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
     ]
 
 
-# From a TopDown spec to its question: strategy, frame, spine. Every problem is a finding; no record is read.
+# From a TopDown spec to its problem: strategy, frame, spine. Every problem is a finding; no record is read.
 
 
 STATE, TRACT_GROUP, BLOCK_GROUP = "state", "tract_group", "block_group"
 
 
-def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
-    """The question of a spec. Raises with all findings of a stage."""
+def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
+    """The problem of a spec: strategy, frame, spine and output, without a look at the records.
+
+    Args:
+        loaded: A TopDown spec with its place in the file system.
+        engine: What reads the block table.
+
+    Returns:
+        Everything the release depends on but the records. Raises with all findings of a stage.
+    """
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
     sources, findings = find_sources(loaded)
@@ -236,7 +241,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> Question:
         raise SpecError(findings)
     columns = {name: values[spine.rows] for name, values in counts.items()}
     output = prepare_output(loaded, strategy, frame.spine)
-    return Question(spec, strategy, frame, spine, columns, sources["records"], blocks.file, output)
+    return TopDownProblem(spec, strategy, frame, spine, columns, sources["records"], blocks.file, output)
 
 
 def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
@@ -244,8 +249,10 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
     names = [level.name for level in spec.geography.levels]
     place = loaded.place("geography", "levels")
     if spec.topdown.spine == "optimised":
-        for made in (name for name in (TRACT_GROUP, BLOCK_GROUP) if name in strategy.level_names and name not in names):
-            names.insert(strategy.level_names.index(made), made)
+        for level_name in (
+            name for name in (TRACT_GROUP, BLOCK_GROUP) if name in strategy.level_names and name not in names
+        ):
+            names.insert(strategy.level_names.index(level_name), level_name)
         if STATE not in names or BLOCK_GROUP not in names:
             return [
                 Finding(
@@ -258,6 +265,26 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
                 )
             ]
     return [replace(finding, where=place) for finding in check_levels(strategy, [*names, "block"])]
+
+
+def check_kinds(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> Iterator[Finding]:
+    """What is wrong with the kinds of record that a spec says are counted."""
+    attributes = {attribute.name: attribute for attribute in strategy.schema.attributes}
+    seen: list[dict[str, int | str]] = []
+    for position, part in enumerate(spec.data.counted):
+        at: KeyPath = ("data", "counted", position, "where")
+        wrong = [name for name, code in part.where.items() if code not in getattr(attributes.get(name), "index", {})]
+        lacking = [name for name in attributes if name not in part.where]
+        if wrong or lacking or part.where in seen:
+            yield Finding(
+                code="counted-kind",
+                what="this is not one kind of record, or it is counted twice",
+                where=loaded.place(*at),
+                found=", ".join(f"{name} = {code!r}" for name, code in part.where.items()) or "nothing",
+                expected="a code for each of " + ", ".join(attributes) + ", and each combination at most once",
+                remedy="correct the kinds under [data] counted",
+            )
+        seen.append(part.where)
 
 
 def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
@@ -279,18 +306,18 @@ def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
 
 
 def _presence(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
-    known = strategy.frame_columns
+    columns = strategy.frame_columns
     return [
         Finding(
             code="unknown-column",
             what=f"the strategy uses no column {name!r} of the block table",
             where=loaded.place("data", "presence", position),
             found=repr(name),
-            expected="one of " + ", ".join(known),
+            expected="one of " + ", ".join(columns),
             remedy="correct the name",
         )
         for position, name in enumerate(spec.data.presence)
-        if name not in known
+        if name not in columns
     ]
 
 

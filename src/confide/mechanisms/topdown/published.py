@@ -29,6 +29,6 @@ def read_published(
     records = release_file(folder, manifest, *RECORDS)
     if records is None:
         raise not_attacked(manifest["mechanism"])
-    question = manifest["plan"]["question"]
-    named = question.get("schema") or question.get("strategy", {}).get("schema")
+    facts = manifest["plan"]["question"]
+    named = facts.get("schema") or facts.get("strategy", {}).get("schema")
     return released_records(folder, manifest, records, release_schema(named, schema))

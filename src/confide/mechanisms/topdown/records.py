@@ -8,18 +8,117 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines import Engine
+from confide.engines import Engine, Source
 from confide.engines.groups import write_parquet
 from confide.engines.protocol import cell_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions
-from confide.mechanisms.topdown.counted import check_counted, counted_histogram
-from confide.mechanisms.topdown.invariant_totals import invariant_level
+from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, Side, StructuralZero, invariant_level
 from confide.mechanisms.topdown.output.publish import units_table
-from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Bound, Side, StructuralZero
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec
+from confide.mechanisms.topdown.strategy import DETAILED, Strategy
 from confide.releases.mechanism import Job
+
+# Records that come counted: one row for each block, a column for each kind of record.
+#
+# Housing units are such records: the block table of an office says how many there are and how many are occupied, and no
+# file has one row for each. The counts are as confidential as rows would be.
+
+
+ROWS_NAMED = 5
+
+
+def counted_histogram(engine: Engine, source: Source, spec: TopDownSpec, strategy: Strategy, into: Path) -> None:
+    """The histogram of every block, as ``code``, ``cell`` and ``n``, where anything is counted."""
+    attributes = strategy.schema.attributes
+    shape = tuple(attribute.size for attribute in attributes)
+    selects = []
+    for part in spec.data.counted:
+        index = tuple(attribute.index[part.where[attribute.name]] for attribute in attributes)
+        cell, count = int(np.ravel_multi_index(index, shape)), _count(engine, source, part)
+        block = _block(source, spec)
+        selects.append(f"SELECT {block} AS code, CAST({cell} AS BIGINT) AS cell, {count} AS n FROM records")
+    union = " UNION ALL ".join(selects)
+    engine.write(f"SELECT code, cell, n FROM ({union}) AS counted WHERE n > 0 ORDER BY 1, 2", into, records=source)
+
+
+def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path) -> list[Finding]:
+    """Every problem of counted records. ``frame`` is a Parquet file of ours with the column ``code`` of all blocks."""
+    parts = spec.data.counted
+    names = sorted({part.column for part in parts} | {part.less for part in parts if part.less is not None})
+    block = spec.geography.block
+    findings = missing_columns(engine, source, [block, *names], confidential=True)
+    if findings:
+        return findings
+    findings = wrong_code_types(engine, source, [block]) + list(_wrong_types(engine, source, names))
+    if findings:
+        return findings
+    read = _block(source, spec)
+    in_frame = f"{read} IS NOT NULL AND {read} IN (SELECT code FROM frame)"
+    twice = f"{read} IN (SELECT {read} FROM records GROUP BY 1 HAVING count(*) > 1)"
+    rules = {
+        f"NOT ({in_frame})": ("counts are of a block that the frame lacks", block, "a block of the frame"),
+        twice: ("a block has more than one row", block, "one row for each block"),
+    }
+    for name in names:
+        value = _whole(engine, source, name)
+        rules[f"({value}) IS NULL OR ({value}) < 0"] = ("a count is no whole number of at least zero", name, "0, 1, 2")
+    for part in parts:
+        if part.less is not None:
+            what = f"a count is less than {source.theirs(part.less)!r}, which is to be taken off it"
+            rules[f"({_count(engine, source, part)}) < 0"] = (what, part.column, "a count that leaves zero or more")
+    for condition, (what, column, expected) in rules.items():
+        rows = engine.first_rows(source, condition, ROWS_NAMED, frame=frame, records=source)
+        if rows:
+            findings.append(_bad_rows(source, column, what, expected, rows))
+    return findings
+
+
+def _block(source: Source, spec: TopDownSpec) -> str:
+    return f"CAST({identifier(source.theirs(spec.geography.block))} AS VARCHAR)"
+
+
+def _whole(engine: Engine, source: Source, name: str) -> str:
+    column = identifier(source.theirs(name))
+    return (
+        engine.integer_text(column)
+        if engine.kinds(source)[source.theirs(name)] == "text"
+        else f"CAST({column} AS BIGINT)"
+    )
+
+
+def _count(engine: Engine, source: Source, part: CountedPart) -> str:
+    count = _whole(engine, source, part.column)
+    return count if part.less is None else f"{count} - {_whole(engine, source, part.less)}"
+
+
+def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[Finding]:
+    kinds = engine.kinds(source)
+    for name in names:
+        if kinds[source.theirs(name)] == "other":
+            yield Finding(
+                code="column-type",
+                what="the column's type cannot hold counts",
+                where=Place(file=source.file, column=source.theirs(name)),
+                found="a column of floating-point numbers or of another type that is no whole number",
+                expected="whole numbers",
+                remedy="write the column with the right type",
+            )
+
+
+def _bad_rows(source: Source, name: str, what: str, expected: str, rows: list[int]) -> Finding:
+    row_list = ", ".join(f"{row:,}" for row in rows)
+    return Finding(
+        code="bad-record",
+        what=f"{what} (the first such rows: {row_list})",
+        where=Place(file=source.file, column=source.theirs(name), row=rows[0]),
+        found=CONFIDENTIAL,
+        expected=expected,
+        remedy="correct the records, or the frame if that is wrong",
+    )
+
 
 # Records that contradict what is publicly known: of a kind that their block cannot have, or that nobody can be.
 #
@@ -27,21 +126,18 @@ from confide.releases.mechanism import Job
 # say. They are not refused, since a census has some; the curator is told of them, by row.
 
 
-ROWS_NAMED = 5
-
-
-def contradictions(question: Question, engine: Engine, units: Path) -> list[Finding]:
+def contradictions(problem: TopDownProblem, engine: Engine, units: Path) -> list[Finding]:
     """A warning for each constraint that some record breaks by itself. ``units`` has the frame's counts by block."""
-    block = question.spec.geography.block
-    read = column_expressions(engine, question.records, question.strategy.schema.attributes, block)
-    constraints = question.strategy.constraints
-    asked = {zero.name: _impossible(zero, read) for zero in constraints.zeros}
-    asked |= {b.name: _without_units(b, read, block) for b in constraints.bounds if b.side is Side.UPPER}
+    block = problem.spec.geography.block
+    read = column_expressions(engine, problem.records, problem.strategy.schema.attributes, block)
+    constraints = problem.strategy.constraints
+    conditions = {zero.name: _impossible(zero, read) for zero in constraints.zeros}
+    conditions |= {b.name: _without_units(b, read, block) for b in constraints.bounds if b.side is Side.UPPER}
     findings = []
-    for name, condition in asked.items():
-        rows = engine.first_rows(question.records, condition, ROWS_NAMED, units=units)
+    for name, condition in conditions.items():
+        rows = engine.first_rows(problem.records, condition, ROWS_NAMED, units=units)
         if rows:
-            findings.append(_finding(question, name, rows))
+            findings.append(_finding(problem, name, rows))
     return findings
 
 
@@ -49,7 +145,7 @@ def _impossible(zero: StructuralZero, read: dict[str, str]) -> str:
     return " AND ".join(f"{read[name]} IN ({', '.join(map(literal, codes))})" for name, codes in zero.where.items())
 
 
-def _without_units(bound: Bound, read: dict[str, str], block: str) -> str:
+def _without_units(bound: FrameBound, read: dict[str, str], block: str) -> str:
     """A record of a group in a block where the frame counts nothing that such a record could live in."""
     attribute = read[bound.variable.attribute.name]
     cases = []
@@ -60,12 +156,12 @@ def _without_units(bound: Bound, read: dict[str, str], block: str) -> str:
     return " OR ".join(cases)
 
 
-def _finding(question: Question, name: str, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
+def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
+    row_list = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="record-against-frame",
-        what=f"a record is of a kind that {name!r} rules out where it lies (the first such rows: {shown})",
-        where=Place(file=question.records.file, row=rows[0]),
+        what=f"a record is of a kind that {name!r} rules out where it lies (the first such rows: {row_list})",
+        where=Place(file=problem.records.file, row=rows[0]),
         found=CONFIDENTIAL,
         expected="records that keep the constraints of the strategy",
         remedy="correct the records or the block table; left as they are, such records count as others in the estimate",
@@ -88,24 +184,24 @@ def _finding(question: Question, name: str, rows: list[int]) -> Finding:
 Integers = NDArray[np.int64]
 
 
-def clashes_in_blocks(question: Question) -> Iterator[Finding]:
+def clashes_in_blocks(problem: TopDownProblem) -> Iterator[Finding]:
     """Limits that no table of some block can keep. The frame is public, so its rows are named."""
-    for name, (least, largest) in question.limits(question.spine.levels[-1]).items():
+    for name, (least, largest) in problem.limits(problem.spine.levels[-1]).items():
         wrong = np.flatnonzero((least > largest).any(axis=1))
         if len(wrong):
-            yield _finding_feasible(question, wrong, question.strategy.constraints.named(name))
+            yield _finding_feasible(problem, wrong, problem.strategy.constraints.named(name))
 
 
-def clashes_with_totals(question: Question, totals: Integers) -> Iterator[Finding]:
+def clashes_with_totals(problem: TopDownProblem, totals: Integers) -> Iterator[Finding]:
     """Known numbers of records, by official unit of the invariant's level, that the limits leave no room for."""
-    lowest = invariant_level(question.strategy)
+    lowest = invariant_level(problem.strategy)
     if lowest is None:
         return
-    official = question.spine.official_of_block(lowest)
+    official = problem.spine.official_of_block(lowest)
     names = ", ".join(
-        repr(i.name) for i in question.strategy.constraints.invariants if i.level == lowest and not i.frame
+        repr(i.name) for i in problem.strategy.constraints.invariants if i.level == lowest and not i.frame
     )
-    for name, (least, largest) in question.limits(question.spine.levels[-1]).items():
+    for name, (least, largest) in problem.limits(problem.spine.levels[-1]).items():
         low, high = np.zeros(len(totals)), np.zeros(len(totals))
         np.add.at(low, official, least.sum(axis=1))
         np.add.at(high, official, np.where(largest == NO_LIMIT, np.inf, largest).sum(axis=1))
@@ -113,8 +209,8 @@ def clashes_with_totals(question: Question, totals: Integers) -> Iterator[Findin
         if wrong:
             yield Finding(
                 code="constraints-clash",
-                what=f"{names} and {question.strategy.constraints.named(name)} cannot be kept together",
-                where=Place(file=question.records.file),
+                what=f"{names} and {problem.strategy.constraints.named(name)} cannot be kept together",
+                where=Place(file=problem.records.file),
                 found=f"{wrong:,} of {len(totals):,} units of {lowest!r} with fewer or more records than the limits of "
                 f"their blocks allow: {CONFIDENTIAL}",
                 expected="as many records as the frame has room for",
@@ -122,63 +218,63 @@ def clashes_with_totals(question: Question, totals: Integers) -> Iterator[Findin
             )
 
 
-def _finding_feasible(question: Question, blocks: Integers, names: str) -> Finding:
-    rows = np.sort(question.spine.rows[blocks]) + 1
-    shown = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
+def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str) -> Finding:
+    rows = np.sort(problem.spine.rows[blocks]) + 1
+    row_list = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
     return Finding(
         code="constraints-clash",
-        what=f"{names} cannot be kept in {len(blocks):,} blocks (the first such rows: {shown})",
-        where=Place(file=question.blocks_file, row=int(rows[0])),
+        what=f"{names} cannot be kept in {len(blocks):,} blocks (the first such rows: {row_list})",
+        where=Place(file=problem.blocks_file, row=int(rows[0])),
         found="a count that must be larger than it may be",
         expected="constraints that some table keeps",
         remedy="correct the block table, or drop or loosen one of the constraints",
     )
 
 
-def check_input(question: Question, job: Job, frame: Path) -> list[Finding]:
+def check_input(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Every problem of the records. ``frame`` has all blocks with their units on the spine (-1: not on it)."""
-    clashes = list(clashes_in_blocks(question))
-    spec, engine = question.spec, job.engine
-    block, attributes = spec.geography.block, question.strategy.schema.attributes
+    clashes = list(clashes_in_blocks(problem))
+    spec, engine = problem.spec, job.engine
+    block, attributes = spec.geography.block, problem.strategy.schema.attributes
     if spec.data.counted:
-        findings = check_counted(engine, question.records, spec, frame)
+        findings = check_counted(engine, problem.records, spec, frame)
     else:
-        findings = check_records(engine, question.records, attributes, block, question.frame.spine, frame)
+        findings = check_records(engine, problem.records, attributes, block, problem.frame.spine, frame)
     if clashes or findings:
         return clashes + findings
     if not spec.data.counted:
-        read = column_expressions(engine, question.records, attributes, block)[block]
+        read = column_expressions(engine, problem.records, attributes, block)[block]
         outside = f"{read} IN (SELECT code FROM frame WHERE unit_block < 0)"
-        rows = engine.first_rows(question.records, outside, 5, frame=frame)
+        rows = engine.first_rows(problem.records, outside, 5, frame=frame)
         if rows:
-            return [_nowhere_to_live(question, rows)]
+            return [_nowhere_to_live(problem, rows)]
         units = job.workspace.scratch / "units.parquet"
-        write_parquet(units_table(question), units)
-        findings = contradictions(question, engine, units)
-    return findings + _against_counts(question, job, frame)
+        write_parquet(units_table(problem), units)
+        findings = contradictions(problem, engine, units)
+    return findings + _against_counts(problem, job, frame)
 
 
-def write_histogram(question: Question, engine: Engine, into: Path) -> None:
+def write_histogram(problem: TopDownProblem, engine: Engine, into: Path) -> None:
     """One histogram for each block: ``code``, ``cell`` and ``n``."""
-    if question.spec.data.counted:
-        counted_histogram(engine, question.records, question.spec, question.strategy, into)
+    if problem.spec.data.counted:
+        counted_histogram(engine, problem.records, problem.spec, problem.strategy, into)
         return
-    block = question.spec.geography.block
-    columns = column_expressions(engine, question.records, question.strategy.schema.attributes, block)
-    keys = {"code": columns[block], "cell": cell_index(question.strategy.query(DETAILED), columns)}
-    engine.count_by(question.records, keys, into)
+    block = problem.spec.geography.block
+    columns = column_expressions(engine, problem.records, problem.strategy.schema.attributes, block)
+    keys = {"code": columns[block], "cell": cell_index(problem.strategy.query(DETAILED), columns)}
+    engine.count_by(problem.records, keys, into)
 
 
-def _against_counts(question: Question, job: Job, frame: Path) -> list[Finding]:
+def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Constraints that need counts of records: invariants that the frame tells, and known totals against limits."""
-    told = [i for i in question.strategy.constraints.invariants if i.query is not None and i.frame]
-    lowest = invariant_level(question.strategy)
-    if not told and lowest is None:
+    frame_invariants = [i for i in problem.strategy.constraints.invariants if i.query is not None and i.frame]
+    lowest = invariant_level(problem.strategy)
+    if not frame_invariants and lowest is None:
         return []
     histogram = job.workspace.scratch / "histogram.parquet"
-    write_histogram(question, job.engine, histogram)
+    write_histogram(problem, job.engine, histogram)
     findings = []
-    for invariant in told:
+    for invariant in frame_invariants:
         assert invariant.query is not None
         rows = job.engine.sql(
             "SELECT frame.unit_block AS unit, histogram.cell AS cell, histogram.n AS n "
@@ -187,15 +283,15 @@ def _against_counts(question: Question, job: Job, frame: Path) -> list[Finding]:
             frame=frame,
         ).reveal("records against the frame")
         unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
-        known = np.stack([question.columns[name] for name in invariant.frame], axis=1)
-        found = np.zeros((len(known) + 1, known.shape[1]), np.int64)
-        np.add.at(found, (unit, question.groups(invariant.query)[cell]), count)
-        broken = int((found[:-1] != known).any(axis=1).sum()) + int(found[-1].any())
+        frame_counts = np.stack([problem.columns[name] for name in invariant.frame], axis=1)
+        record_counts = np.zeros((len(frame_counts) + 1, frame_counts.shape[1]), np.int64)
+        np.add.at(record_counts, (unit, problem.groups(invariant.query)[cell]), count)
+        broken = int((record_counts[:-1] != frame_counts).any(axis=1).sum()) + int(record_counts[-1].any())
         if broken:
-            findings.append(_broken_invariant(question, invariant.name, invariant.frame, broken))
+            findings.append(_broken_invariant(problem, invariant.name, invariant.frame, broken))
     if lowest is not None:
-        official = question.spine.official_of_block(lowest)
-        totals = np.zeros(question.frame.spine.level(lowest).units, np.int64)
+        official = problem.spine.official_of_block(lowest)
+        totals = np.zeros(problem.frame.spine.level(lowest).units, np.int64)
         by_block = job.engine.sql(
             "SELECT frame.unit_block AS unit, CAST(sum(histogram.n) AS BIGINT) AS n "
             "FROM histogram JOIN frame ON histogram.code = frame.code GROUP BY 1",
@@ -204,32 +300,29 @@ def _against_counts(question: Question, job: Job, frame: Path) -> list[Finding]:
         ).reveal("an invariant is no secret")
         unit, count = (by_block.column(name).to_numpy() for name in ("unit", "n"))
         np.add.at(totals, official[unit[unit >= 0]], count[unit >= 0])
-        findings += clashes_with_totals(question, totals)
+        findings += clashes_with_totals(problem, totals)
     return findings
 
 
-def _nowhere_to_live(question: Question, rows: list[int]) -> Finding:
-    shown = ", ".join(f"{row:,}" for row in rows)
-    block = question.spec.geography.block
+def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
+    row_list = ", ".join(f"{row:,}" for row in rows)
+    block = problem.spec.geography.block
     return Finding(
         code="bad-record",
-        what=f"a record lies in a block where the frame has no unit to live in (the first such rows: {shown})",
-        where=Place(file=question.records.file, column=question.records.theirs(block), row=rows[0]),
+        what=f"a record lies in a block where the frame has no unit to live in (the first such rows: {row_list})",
+        where=Place(file=problem.records.file, column=problem.records.theirs(block), row=rows[0]),
         found=CONFIDENTIAL,
         expected="a block of the spine: with a housing unit or a group quarters facility",
         remedy="correct the records, or the counts of units in the block table",
     )
 
 
-def _broken_invariant(question: Question, name: str, columns: tuple[str, ...], blocks: int) -> Finding:
+def _broken_invariant(problem: TopDownProblem, name: str, columns: tuple[str, ...], blocks: int) -> Finding:
     return Finding(
         code="invariant-broken",
         what=f"{blocks:,} blocks do not have the records that {name!r} says they have",
-        where=Place(file=question.records.file),
+        where=Place(file=problem.records.file),
         found=CONFIDENTIAL,
         expected="as many records as the block table says: " + ", ".join(columns),
         remedy="correct the records or the block table",
     )
-
-
-# Before a record is counted: does it fit, and can all constraints be kept?

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from confide.mechanisms.topdown.spine.optimised import ENTITY_THRESHOLD, FANOUT
+from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
 from confide.releases.spec import AreaPart, DataPart, GeographyPart, OutputPart, Part, Problem, Spec
 
 
@@ -101,30 +101,32 @@ class TopDownSpec(Spec):
     output: TopDownOutput = TopDownOutput()
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
+        problems = super().problems()
         what = "a TopDown release is accounted in zcdp, for neighbours that change one record"
-        for key, asked, known in (
+        for key, value, required in (
             ("definition", self.privacy.definition, "zcdp"),
             ("neighbours", self.privacy.neighbours, "change-one"),
         ):
-            if asked != known:
-                found.append(Problem(("privacy", key), "topdown-definition", what, f'{key} = "{known}"', repr(asked)))
+            if value != required:
+                problems.append(
+                    Problem(("privacy", key), "topdown-definition", what, f'{key} = "{required}"', repr(value))
+                )
         if self.output.microdata is not None and "records" not in self.output.microdata:
             what, expected = "the records are not asked for, and everything else is checked against them", '"records"'
-            found.append(Problem(("output", "microdata"), "no-records", what, expected, "not in the list"))
-        return found + self._table_levels()
+            problems.append(Problem(("output", "microdata"), "no-records", what, expected, "not in the list"))
+        return problems + self._table_levels()
 
     def _table_levels(self) -> list[Problem]:
         geography = self.geography
-        known = ["block", *(level.name for level in geography.levels), *(area.name for area in geography.areas)]
+        names = ["block", *(level.name for level in geography.levels), *(area.name for area in geography.areas)]
         return [
             Problem(
                 ("output", "table_levels", position),
                 "unknown-level",
                 f"there is no level {name!r}",
-                "one of " + ", ".join(known),
+                "one of " + ", ".join(names),
                 repr(name),
             )
             for position, name in enumerate(self.output.table_levels or [])
-            if name not in known
+            if name not in names
         ]

@@ -44,7 +44,7 @@ _MOST_CELLS = 64
 
 
 @dataclass(frozen=True)
-class Translated:
+class InvariantTranslation:
     """The invariants of a plan in the language, and the names of those that it cannot express."""
 
     invariants: Invariants
@@ -84,20 +84,20 @@ def effective_privacy(plan: Plan, delta: Exact = DELTA) -> list[str]:
         return ["What the invariants do to a promise of this kind has not been worked out."]
     translated = translate(plan)
     try:
-        answers, found = single_record(translated.invariants), record_groups(translated.invariants)
+        answers, groups = single_record(translated.invariants), record_groups(translated.invariants)
     except ParameterError:
         return ["What these invariants do to the promise has not been worked out: they tell too many records apart."]
     record = str(plan.question.get("record", "record"))
     return [
         *_one_record(plan, answers, delta, record),
-        *_exceptions(plan, answers, found, delta),
-        *_groups(plan, answers, found, delta, record),
+        *_exceptions(plan, answers, groups, delta),
+        *_groups(plan, answers, groups, delta, record),
         *_left_out(translated),
         "What the invariants give away by themselves is not limited by these numbers (Ashmead et al. 2019).",
     ]
 
 
-def translate(plan: Plan) -> Translated:
+def translate(plan: Plan) -> InvariantTranslation:
     """The constraints of a plan in the language of invariants."""
     said = _Translator(plan)
     counts = tuple(said.counts())
@@ -107,12 +107,12 @@ def translate(plan: Plan) -> Translated:
     geography = tuple(level for level in plan.spine[1:] if level in used) or plan.spine[-1:]
     records = Records(str(plan.question["strategy"]["id"]), geography, said.attributes())
     names = tuple(str(item["name"]) for item in _constraints(plan).get("invariants", ()))
-    return Translated(Invariants(names, records, counts, bounds, never), tuple(dict.fromkeys(said.left_out)))
+    return InvariantTranslation(Invariants(names, records, counts, bounds, never), tuple(dict.fromkeys(said.left_out)))
 
 
 def _constraints(plan: Plan) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = plan.question.get("strategy", {}).get("constraints", {})
-    return found
+    constraints: Mapping[str, Any] = plan.question.get("strategy", {}).get("constraints", {})
+    return constraints
 
 
 class _Translator:
@@ -128,12 +128,12 @@ class _Translator:
 
     def _named(self, name: str) -> Iterator[str]:
         """Every code of an attribute that a constraint names."""
-        question = self._plan.question
-        for bound in question.get("bounds", ()):
+        facts = self._plan.question
+        for bound in facts.get("bounds", ()):
             if bound["attribute"] == name:
                 yield from (str(code) for group in bound["groups"] for code in group["codes"])
         wheres = [zero["where"] for zero in self._constraints.get("zeros", ())]
-        wheres += [cell["where"] for item in question.get("told", ()) for cell in item["cells"]]
+        wheres += [cell["where"] for item in facts.get("told", ()) for cell in item["cells"]]
         yield from (str(code) for where in wheres for code in where.get(name, ()))
 
     def _size(self, name: str) -> int | None:
@@ -150,14 +150,14 @@ class _Translator:
         return {name: frozenset(map(str, codes)) for name, codes in where.items()}
 
     def counts(self) -> Iterator[InvariantCount]:
-        told = {item["name"]: item["cells"] for item in self._plan.question.get("told", ())}
+        cells_of = {item["name"]: item["cells"] for item in self._plan.question.get("told", ())}
         for invariant in self._constraints.get("invariants", ()):
             if invariant["query"] is None:
                 continue  # counts of the frame: about the records they say what bounds say
             level = invariant["level"]
-            wheres = self._cells(invariant["query"]) if invariant["name"] not in told else None
+            wheres = self._cells(invariant["query"]) if invariant["name"] not in cells_of else None
             if wheres is None:
-                wheres = [self._where(cell["where"]) for cell in told.get(invariant["name"], ())]
+                wheres = [self._where(cell["where"]) for cell in cells_of.get(invariant["name"], ())]
             if level not in self._plan.spine or not wheres:
                 self.left_out.append(invariant["name"])
                 continue
@@ -237,14 +237,14 @@ def _one_record(plan: Plan, answers: Mapping[str, Answer], delta: Exact, record:
 
 
 def _exceptions(
-    plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, RecordGroup], delta: Exact
+    plan: Plan, answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], delta: Exact
 ) -> Iterator[str]:
     """Where a bound leaves a record no other value by itself, and how many records together have one."""
     stuck: dict[tuple[str, ...], list[str]] = {}
     for answer in answers.values():
         for when in dict.fromkeys(item.when for item in answer.exceptions):
             stuck.setdefault(when, []).append(answer.title)
-    sizes = dict(found[Mode.REFILL].exceptions)
+    sizes = dict(groups[Mode.REFILL].exceptions)
     for when, titles in stuck.items():
         size = sizes[when]
         yield (
@@ -254,10 +254,10 @@ def _exceptions(
 
 
 def _groups(
-    plan: Plan, answers: Mapping[str, Answer], found: Mapping[Mode, RecordGroup], delta: Exact, record: str
+    plan: Plan, answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], delta: Exact, record: str
 ) -> Iterator[str]:
     fixed = [answer.title for answer in answers.values() if answer.status is Status.FIXED]
-    all_open, one_open = found[Mode.REFILL], found[Mode.PAIRWISE]
+    all_open, one_open = groups[Mode.REFILL], groups[Mode.PAIRWISE]
     if fixed:
         yield (
             f"{_listed(fixed)} of a {record}'s record follows from the invariants and all other records. It is hidden "
@@ -284,7 +284,7 @@ def _exchange(plan: Plan, answers: Mapping[str, Answer], delta: Exact) -> Iterat
     yield f"{text}."
 
 
-def _left_out(translated: Translated) -> Iterator[str]:
+def _left_out(translated: InvariantTranslation) -> Iterator[str]:
     if translated.left_out:
         names = ", ".join(translated.left_out)
         yield f"Not taken into account, as the plan does not say enough: {names}. What that changes is not known."
@@ -362,8 +362,8 @@ def _line(invariant: Mapping[str, Any]) -> str:
     columns = ", ".join(invariant["frame"])
     if invariant["query"] is None:
         return f"{name} by {level}: the frame's {columns}"
-    asked = f"{name}: the {_asked(invariant['query'])} in every {level}"
-    return f"{asked}, which the frame tells ({columns})" if columns else asked
+    sentence = f"{name}: the {_asked(invariant['query'])} in every {level}"
+    return f"{sentence}, which the frame tells ({columns})" if columns else sentence
 
 
 def _asked(query: str) -> str:

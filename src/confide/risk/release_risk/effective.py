@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from confide.errors import ParameterError
 from confide.estimation.spine_variances import Exchangeable, Grouping, LevelVariances, SpineLevel, spine_variances
-from confide.mechanisms.topdown.invariant_totals import invariant_level
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.strategy import DETAILED, Strategy, groups_of
+from confide.mechanisms.topdown.constraints import invariant_level
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import DETAILED, Strategy, groups_of
 from confide.noise import DiscreteGaussian
 from confide.releases.plan import Plan
 from confide.schema import Query

@@ -25,9 +25,9 @@ from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.output.settings import RECORDS, UNITS
 from confide.mechanisms.topdown.problem import spine_of
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
-from confide.mechanisms.topdown.spine.tree import TopDownSpine
-from confide.mechanisms.topdown.strategies.file import KIND, load_strategy
-from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.mechanisms.topdown.spine import TopDownSpine
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.strategy_file import KIND, load_strategy
 from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.plan import Plan, read_plan
 from confide.releases.spec import load_spec

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confide.answers import TypedAnswer
 from confide.exact import Exact, probability
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.plan import loss_by_attribute, loss_by_move
 from confide.risk.release_risk.effective import EffectiveRho, LevelRho

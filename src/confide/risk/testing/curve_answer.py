@@ -13,9 +13,8 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within
-from confide.mechanisms.topdown.strategies.accounting import plan_of
-from confide.mechanisms.topdown.strategies.file import load_strategy
-from confide.mechanisms.topdown.strategies.strategy import Strategy
+from confide.mechanisms.topdown.strategy import Strategy, plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
 from confide.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, parts_of, power_curve
 from confide.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power

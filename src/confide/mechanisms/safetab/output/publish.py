@@ -15,9 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.mechanisms.safetab.codes import CodeLists
-from confide.mechanisms.safetab.output.group_counts import GroupCounts, Margins, merge, read_level
-from confide.mechanisms.safetab.output.rows import T1, T2, Labels, t1_rows, t2_rows, table_rows, table_schema
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.output.rows import (
+    T1,
+    T2,
+    GroupCounts,
+    Labels,
+    Margins,
+    merge,
+    read_level,
+    t1_rows,
+    t2_rows,
+    table_rows,
+    table_schema,
+)
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.regions import CoterminousSet
 from confide.mechanisms.safetab.settings import (
     GRIDS,
@@ -56,21 +67,21 @@ def unify(counts: Mapping[str, GroupCounts], sets: Sequence[CoterminousSet], ite
         )
         for region in counts
     }
-    own, rest = {}, dict(counts)
+    own, remaining = {}, dict(counts)
     for region, pairs in members.items():
         if len(pairs):
             inside = np.isin(counts[region].area, pairs[:, 1])
             own[region] = counts[region].take(np.flatnonzero(inside))
-            rest[region] = counts[region].take(np.flatnonzero(~inside))
+            remaining[region] = counts[region].take(np.flatnonzero(~inside))
     donors = _donors(own, members, iterations)
     for region, pairs in members.items():
-        pieces = [rest[region]]
+        pieces = [remaining[region]]
         for donor_set, figures in donors:
             place, there = _look_up(pairs, donor_set)
             if there.any():
                 pieces.append(figures.take(np.flatnonzero(there)).moved_to(place[there]))
-        rest[region] = merge(pieces)
-    return rest
+        remaining[region] = merge(pieces)
+    return remaining
 
 
 def _donors(
@@ -142,14 +153,14 @@ def measured_folder(workspace: Workspace, level: GroupLevel) -> Path:
     return workspace.measured / level.name
 
 
-def publish(question: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None:
+def publish(problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
     """Writes ``t1`` and ``t2`` in the official layout, and the four tables for people."""
-    formats = question.spec.output.formats
+    formats = problem.spec.output.formats
     with job.progress.stage("Writing tables", 4 + len(TITLES)) as advance:
-        counts = post_process(question, read_counts(question, job.workspace))
+        counts = post_process(problem, read_counts(problem, job.workspace))
         advance(2)
-        negatives = not question.spec.output.tabulation_suppression
-        labels, by_region = _labels(question), _by_region(counts)
+        negatives = not problem.spec.output.tabulation_suppression
+        labels, by_region = _labels(problem), _by_region(counts)
         for name, schema, title in (("t1", T1, "Totals"), ("t2", T2, "Sex by age")):
             rows = [
                 t1_rows(both, labels[region]) if name == "t1" else t2_rows(both, labels[region], negatives=negatives)
@@ -159,8 +170,8 @@ def publish(question: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None
             if "parquet" in formats:
                 release.part(f"{name}/{name}", schema, rows, f"{title} of population groups")
             advance(1)
-        margin = question.spec.output.noise_margin
-        margins = None if margin is None else Margins(margin, question.levels)
+        margin = problem.spec.output.noise_margin
+        margins = None if margin is None else Margins(margin, problem.levels)
         for table, title in TITLES.items():
             batches = (
                 table_rows(table, both, labels[region], margins, negatives=negatives)
@@ -170,29 +181,29 @@ def publish(question: SafeTabQuestion, job: Job, release: ReleaseWriter) -> None
             advance(1)
 
 
-def read_counts(question: SafeTabQuestion, workspace: Workspace) -> Counts:
+def read_counts(problem: SafeTabProblem, workspace: Workspace) -> Counts:
     """The measurements of every level."""
     counts = {}
-    for origin, level in enumerate(question.levels):
+    for origin, level in enumerate(problem.levels):
         files = [measured_folder(workspace, level) / f"{part:08d}.parquet" for part in level.parts]
         key = level.settings.region_type, level.settings.iteration_level
         counts[key] = read_level(files, level, origin)
     return counts
 
 
-def post_process(question: SafeTabQuestion, counts: Counts) -> Counts:
+def post_process(problem: SafeTabProblem, counts: Counts) -> Counts:
     """Everything that is done to noisy counts before they are summed and shown."""
-    if not question.settings.negative_counts:
-        counts = {key: each.without_negatives() for key, each in counts.items()}
-    if question.coterminous:
-        counts = _coterminous(question, counts)
-    if question.spec.output.tabulation_suppression:
-        twins = {large: twins_of(question.lists, large=large) for large in (True, False)}
-        counts = {key: suppress(each, twins[key[0] in LARGE_REGIONS]) for key, each in counts.items()}
+    if not problem.settings.negative_counts:
+        counts = {key: group_counts.without_negatives() for key, group_counts in counts.items()}
+    if problem.coterminous:
+        counts = _coterminous(problem, counts)
+    if problem.spec.output.tabulation_suppression:
+        twins = {large: twins_of(problem.lists, large=large) for large in (True, False)}
+        counts = {key: suppress(group_counts, twins[key[0] in LARGE_REGIONS]) for key, group_counts in counts.items()}
     return counts
 
 
-def _coterminous(question: SafeTabQuestion, counts: Counts) -> Counts:
+def _coterminous(problem: SafeTabProblem, counts: Counts) -> Counts:
     """Areas of the same extent made alike, for each pass and iteration level by itself."""
     result = dict(counts)
     for puerto_rico in (False, True):
@@ -202,15 +213,14 @@ def _coterminous(question: SafeTabQuestion, counts: Counts) -> Counts:
                 for region in REGION_TYPES
                 if (region, number) in counts and (region in PR_REGIONS) == puerto_rico
             }
-            alike = unify(among, question.coterminous, len(question.lists.iterations))
-            result |= {(region, number): each for region, each in alike.items()}
+            alike = unify(among, problem.coterminous, len(problem.lists.iterations))
+            result |= {(region, number): group_counts for region, group_counts in alike.items()}
     return result
 
 
-def _labels(question: SafeTabQuestion) -> dict[str, Labels]:
+def _labels(problem: SafeTabProblem) -> dict[str, Labels]:
     return {
-        region: Labels(region, tuple(map(str, areas)), question.lists)
-        for region, areas in question.regions.areas.items()
+        region: Labels(region, tuple(map(str, areas)), problem.lists) for region, areas in problem.regions.areas.items()
     }
 
 

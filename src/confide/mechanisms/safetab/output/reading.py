@@ -95,7 +95,7 @@ def _numbers(texts: pa.ChunkedArray) -> tuple[Integers, Integers]:
 
 
 @dataclass
-class Copies:
+class GroupTableCopies:
     """The files of one table, one for each format, read together and compared as they are read."""
 
     files: tuple[RowsInOrder, ...]
@@ -104,7 +104,9 @@ class Copies:
     same: bool = True
 
     @classmethod
-    def open(cls, folder: Path, paths: Sequence[str], schema: pa.Schema, delimiter: str | None = None) -> Copies:
+    def open(
+        cls, folder: Path, paths: Sequence[str], schema: pa.Schema, delimiter: str | None = None
+    ) -> GroupTableCopies:
         """The files at ``paths``; ``delimiter``: of text without quotes, where it is not a comma."""
         plain = pa.schema([pa.field(field.name, field.type) for field in schema])
         opened = [_open(folder / path, plain, delimiter) for path in sorted(paths, key=_parquet_first)]
@@ -165,7 +167,7 @@ MARGINS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class GroupTableRows:
     """Rows of ``t1`` or ``t2``: group, cell (0 in ``t1``) and count.
 
     A cell is the number ``(sex * 117 + first age) * 117 + last age``, sex from 0 and ages from 1; 0 stands for all
@@ -176,10 +178,10 @@ class Rows:
     cell: Integers
     count: Integers
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Rows:
-        return Rows(self.key[chosen], self.cell[chosen], self.count[chosen])
+    def take(self, chosen: npt.NDArray[np.bool_]) -> GroupTableRows:
+        return GroupTableRows(self.key[chosen], self.cell[chosen], self.count[chosen])
 
-    def same_as(self, other: Rows) -> bool:
+    def same_as(self, other: GroupTableRows) -> bool:
         """Whether both have the same rows in the same order."""
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in ("key", "cell", "count"))
 
@@ -211,21 +213,21 @@ def is_sum(cell: Integers) -> npt.NDArray[np.bool_]:
     return np.asarray(cell % len(AGES) == 0)
 
 
-def open_release(folder: Path, manifest: dict[str, Any], *, margins: bool) -> dict[str, Copies]:
+def open_release(folder: Path, manifest: dict[str, Any], *, margins: bool) -> dict[str, GroupTableCopies]:
     """Every table that a release has, by name."""
     opened = {
-        name: Copies.open(folder, paths_of(manifest, f"{name}/{name}"), schema, "|")
+        name: GroupTableCopies.open(folder, paths_of(manifest, f"{name}/{name}"), schema, "|")
         for name, schema in (("t1", T1), ("t2", T2))
     }
     return opened | {name: open_table(folder, manifest, name, margins=margins) for name in TABLES}
 
 
-def open_table(folder: Path, manifest: dict[str, Any], name: str, *, margins: bool) -> Copies:
+def open_table(folder: Path, manifest: dict[str, Any], name: str, *, margins: bool) -> GroupTableCopies:
     """One of the tables for people."""
-    return Copies.open(folder, paths_of(manifest, f"tables/{name}"), table_schema(name, margins=margins))
+    return GroupTableCopies.open(folder, paths_of(manifest, f"tables/{name}"), table_schema(name, margins=margins))
 
 
-def read_rows(copies: Copies) -> Rows:
+def read_rows(copies: GroupTableCopies) -> GroupTableRows:
     """All rows of ``t1`` or ``t2``."""
 
     def parts(batch: pa.Table) -> list[Integers]:
@@ -234,10 +236,10 @@ def read_rows(copies: Copies) -> Rows:
         return [keys, cell, _whole(batch, "COUNT")]
 
     key, cell, count = _joined(copies, parts, [(), (), ()])
-    return Rows(key, cell, count)
+    return GroupTableRows(key, cell, count)
 
 
-def read_table(name: str, copies: Copies, *, margins: bool, left_out: bool = False) -> TableForPeople:
+def read_table(name: str, copies: GroupTableCopies, *, margins: bool, left_out: bool = False) -> TableForPeople:
     """All rows of a table for people; ``left_out`` says whether figures below zero were left out of it."""
     number = TABLES.index(name)
     figures = [] if number == 0 else _figure_columns(name, margins=margins)
@@ -256,8 +258,8 @@ def read_table(name: str, copies: Copies, *, margins: bool, left_out: bool = Fal
         _note_names(names, keys, batch.column("ITERATION_NAME"))
         level = np.full(len(keys), number, np.int64)
         if number == 0:
-            found = pc.fill_null(pc.index_in(batch.column("MEASURED_AS"), words), -1)
-            level = found.to_numpy().astype(np.int64)
+            word = pc.fill_null(pc.index_in(batch.column("MEASURED_AS"), words), -1)
+            level = word.to_numpy().astype(np.int64)
         return [keys, _whole(batch, "TOTAL"), _wide(filled(batch), figures), level, _wide(batch, bands)]
 
     key, total, wide, level, margin = _joined(copies, parts, [(), (), (len(figures),), (), (len(bands),)])
@@ -265,12 +267,12 @@ def read_table(name: str, copies: Copies, *, margins: bool, left_out: bool = Fal
 
 
 def _joined(
-    copies: Copies, parts: Callable[[pa.Table], list[Integers]], shapes: Sequence[tuple[int, ...]]
+    copies: GroupTableCopies, parts: Callable[[pa.Table], list[Integers]], shapes: Sequence[tuple[int, ...]]
 ) -> list[Integers]:
     """What ``parts`` makes of each batch, one after the other; ``shapes`` are those of one row."""
-    made = [[np.zeros((0, *shape), np.int64) for shape in shapes]]
-    made += [parts(batch) for batch in copies.batches()]
-    return [np.concatenate(column) for column in zip(*made, strict=True)]
+    columns = [[np.zeros((0, *shape), np.int64) for shape in shapes]]
+    columns += [parts(batch) for batch in copies.batches()]
+    return [np.concatenate(column) for column in zip(*columns, strict=True)]
 
 
 def _whole(batch: pa.Table, name: str) -> Integers:
@@ -298,8 +300,8 @@ def _cells(batch: pa.Table) -> Integers:
         pc.fill_null(pc.index_in(batch.column(name), pa.array(values)), -1).to_numpy().astype(np.int64)
         for name, values in (("SEX", SEXES), ("AGESTART", AGES), ("AGEEND", AGES))
     ]
-    known = np.logical_and.reduce([position >= 0 for position in positions])
-    return np.where(known, _cell(*positions), -1)
+    in_layout = np.logical_and.reduce([position >= 0 for position in positions])
+    return np.where(in_layout, _cell(*positions), -1)
 
 
 def _note_names(names: dict[int, frozenset[str]], keys: Integers, texts: pa.ChunkedArray) -> None:

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from confide.mechanisms.safetab.output.group_counts import margin_of_sum
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
     UNREADABLE,
-    Copies,
-    Rows,
+    GroupTableCopies,
+    GroupTableRows,
     TableForPeople,
     area_of,
     cells_of,
@@ -36,7 +35,8 @@ from confide.mechanisms.safetab.output.reading import (
     region_of,
     width_of,
 )
-from confide.mechanisms.safetab.plan import TABLE, TOTAL_ONLY
+from confide.mechanisms.safetab.output.rows import margin_of_sum
+from confide.mechanisms.safetab.problem import TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.settings import (
     CELLS_OF_LEVEL,
     GRIDS,
@@ -65,7 +65,7 @@ KINDS = tuple((level, total_only) for level in ITERATION_LEVELS for total_only i
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedLevel:
     """A population group level as the plan in the manifest describes it."""
 
     region: int
@@ -91,14 +91,14 @@ class Planned:
         return [margin_of_sum(law, cells, probability) for cells in sums]
 
 
-def read_planned(plan: Mapping[str, Any]) -> list[Planned]:
+def read_planned(plan: Mapping[str, Any]) -> list[PlannedLevel]:
     """The levels of a plan."""
     laws = {
         (measure["level"], measure["query"]): NoiseDistribution.from_dict(measure["law"])
         for measure in plan["measures"]
     }
     return [
-        Planned(
+        PlannedLevel(
             REGION_TYPES.index(level["region_type"]),
             level["iteration_level"],
             level["areas"],
@@ -122,13 +122,13 @@ class Fits:
     holds, but suppression numbers and margins are those of any region type.
     """
 
-    planned: list[Planned]
+    planned: list[PlannedLevel]
     shared: frozenset[int]
     tables: list[TableForPeople]
-    left: Truths = field(init=False)
+    remaining: Truths = field(init=False)
 
     def __post_init__(self) -> None:
-        self.left = np.ones((len(KINDS), CODES), np.bool_)
+        self.remaining = np.ones((len(KINDS), CODES), np.bool_)
 
     @cached_property
     def present(self) -> Truths:
@@ -140,14 +140,14 @@ class Fits:
     @property
     def impossible(self) -> int:
         """How many iterations have no kind left."""
-        return int((self.present & ~self.left.any(axis=0)).sum())
+        return int((self.present & ~self.remaining.any(axis=0)).sum())
 
     def of_plan(self) -> None:
         """Only kinds that the plan has in the region type, and with a table no total-only ones."""
         for region, at in self._regions(self.tables[0]):
             codes, tabled = code_of(self.tables[0].key[at]), self.tables[0].level[at] > 0
             for number, (level, total_only) in enumerate(KINDS):
-                there = any(each.number(total_only) for each in self._levels(region, level))
+                there = any(planned_level.number(total_only) for planned_level in self._levels(region, level))
                 self._forbid(number, codes, tabled if there and total_only else np.full(len(codes), not there))
 
     def of_suppression(self) -> None:
@@ -155,10 +155,10 @@ class Fits:
         for region, at in self._regions(self.tables[0]):
             total, alone = self.tables[0].total[at], self.tables[0].level[at] == 0
             for number, (level, total_only) in enumerate(KINDS):
-                numbers = [each.suppressed_up_to for each in self._levels(region, level)]
+                numbers = [planned_level.suppressed_up_to for planned_level in self._levels(region, level)]
                 if total_only or not numbers or None in numbers:
                     continue
-                least = min(each for each in numbers if each is not None)
+                least = min(planned_level for planned_level in numbers if planned_level is not None)
                 self._forbid(number, code_of(self.tables[0].key[at]), alone & (total <= least))
 
     def of_margins(self, probability: Fraction) -> None:
@@ -176,8 +176,10 @@ class Fits:
             here = np.zeros(CODES, np.bool_)
             here[code_of(self.tables[0].key[at])] = True
             for number, (level, total_only) in enumerate(KINDS):
-                forced = int((here & self.left[number] & (self.left.sum(axis=0) == 1)).sum())
-                most = max((each.number(total_only) for each in self._levels(region, level)), default=0)
+                forced = int((here & self.remaining[number] & (self.remaining.sum(axis=0) == 1)).sum())
+                most = max(
+                    (planned_level.number(total_only) for planned_level in self._levels(region, level)), default=0
+                )
                 if forced > most:
                     return f"{REGION_TYPES[region]}: {forced:,} iterations that the plan has {most:,} of"
         return None
@@ -186,25 +188,26 @@ class Fits:
         self, table: TableForPeople, rows: Integers, region: int, statistics_level: int, probability: Fraction
     ) -> None:
         assert table.margins is not None
-        found = table.margins[rows]
+        margins = table.margins[rows]
         for number, (level, total_only) in enumerate(KINDS):
             fitting = np.zeros(len(rows), np.bool_)
-            for each in self._levels(region, level):
-                expected = each.margins(probability, statistics_level, total_only=total_only)
+            for planned_level in self._levels(region, level):
+                expected = planned_level.margins(probability, statistics_level, total_only=total_only)
                 if expected:
-                    fitting |= (found == np.array(expected[: found.shape[1]])).all(axis=1)
+                    fitting |= (margins == np.array(expected[: margins.shape[1]])).all(axis=1)
             self._forbid(number, code_of(table.key[rows]), ~fitting)
 
-    def _levels(self, region: int, iteration_level: int) -> list[Planned]:
+    def _levels(self, region: int, iteration_level: int) -> list[PlannedLevel]:
         """The levels that the figures of a region type can come from."""
         return [
-            each
-            for each in self.planned
-            if each.iteration_level == iteration_level and (each.region == region or region in self.shared)
+            planned_level
+            for planned_level in self.planned
+            if planned_level.iteration_level == iteration_level
+            and (planned_level.region == region or region in self.shared)
         ]
 
     def _forbid(self, kind: int, codes: Integers, where: Truths) -> None:
-        self.left[kind, codes[where]] = False
+        self.remaining[kind, codes[where]] = False
 
     def _regions(self, table: TableForPeople) -> Iterator[tuple[int, Integers]]:
         """The rows of each region type; rows are in their order."""
@@ -237,9 +240,11 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         _in_order("t2: each cell once, in order", t2, "cells"),
         *(
             _in_order(
-                f"{name}: each group once, in order", Rows(each.key, np.zeros_like(each.key), each.total), "groups"
+                f"{name}: each group once, in order",
+                GroupTableRows(table.key, np.zeros_like(table.key), table.total),
+                "groups",
             )
-            for name, each in tables.items()
+            for name, table in tables.items()
         ),
     ]
     yield from ordered
@@ -259,11 +264,11 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield from _kinds(Fits(planned, shared, list(tables.values())), facts)
 
 
-def _columns(name: str, copies: Copies) -> Check:
+def _columns(name: str, copies: GroupTableCopies) -> Check:
     return Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
 
 
-def _in_order(name: str, rows: Rows, unit: str) -> Check:
+def _in_order(name: str, rows: GroupTableRows, unit: str) -> Check:
     """Rows rise from each to the next, first by group, then by cell; nothing is unreadable."""
     readable = not (rows.key == UNREADABLE).any() and not (rows.cell == UNREADABLE).any()
     before, after = rows.key[:-1], rows.key[1:]
@@ -273,7 +278,7 @@ def _in_order(name: str, rows: Rows, unit: str) -> Check:
     return Check(name, readable and not wrong, detail if readable else "codes that are not of the layout")
 
 
-def _groups(t1: Rows, planned: list[Planned], facts: dict[str, Any], shared: frozenset[int]) -> Check:
+def _groups(t1: GroupTableRows, planned: list[PlannedLevel], facts: dict[str, Any], shared: frozenset[int]) -> Check:
     """Region types, areas and iterations are those of the plan's levels, as many as it has, or fewer if some may be
     left out; areas lie in the states of the plan."""
     name, region = "t1: groups of the plan", region_of(t1.key)
@@ -288,9 +293,9 @@ def _groups(t1: Rows, planned: list[Planned], facts: dict[str, Any], shared: fro
         most = max((level.areas for level in levels), default=0)
         if areas > most or (number not in shared and iterations > sum(level.iterations for level in levels)):
             return Check(name, False, f"{kind}: {areas:,} areas and {iterations:,} iterations, more than the plan has")
-        whole = everything and number not in shared and all(level.suppressed_up_to is None for level in levels)
+        complete = everything and number not in shared and all(level.suppressed_up_to is None for level in levels)
         expected = sum(level.areas * level.iterations for level in levels)
-        if whole and len(keys) != expected:
+        if complete and len(keys) != expected:
             return Check(name, False, f"{kind}: {len(keys):,} groups, and the plan leaves out none of {expected:,}")
         if not _in_states(kind, area_of(keys), states):
             return Check(name, False, f"{kind}: an area outside the states of the plan")
@@ -306,27 +311,29 @@ def _in_states(kind: str, areas: Integers, states: Integers) -> bool:
     return bool((state == int(PUERTO_RICO)).all() if kind in PR_REGIONS else np.isin(state, states).all())
 
 
-def _signs(t1: Rows, t2: Rows, tables: dict[str, TableForPeople], facts: dict[str, Any]) -> Iterator[Check]:
+def _signs(
+    t1: GroupTableRows, t2: GroupTableRows, tables: dict[str, TableForPeople], facts: dict[str, Any]
+) -> Iterator[Check]:
     """No count below zero, where that was asked for."""
     if facts["negative_counts"] and not facts["tabulation_suppression"]:
         return
     counts = [t1.count, t2.count]
     if not facts["negative_counts"]:
-        counts += [figures for each in tables.values() for figures in (each.total, each.figures)]
-    below = sum(int((each < 0).sum()) for each in counts)
+        counts += [figures for table in tables.values() for figures in (table.total, table.figures)]
+    below = sum(int((table < 0).sum()) for table in counts)
     yield Check("no count below zero", not below, f"{below:,} below zero")
 
 
-def _grids(t1: Rows, t2: Rows) -> Iterator[Check]:
+def _grids(t1: GroupTableRows, t2: GroupTableRows) -> Iterator[Check]:
     """Every group of ``t2`` has all rows of one grid and is in ``t1``; its total is the sum of both sexes, and of all
     cells."""
     key, start, level = _levels(t2)
-    whole = level > 0
+    has_grid = level > 0
     for number, grid in enumerate(GRIDS, start=1):
         pattern = cells_of(grid)
         at = np.flatnonzero(level == number)
-        whole[at] = (t2.cell[start[at][:, None] + np.arange(len(pattern))] == pattern).all(axis=1)
-    broken = int((~whole).sum())
+        has_grid[at] = (t2.cell[start[at][:, None] + np.arange(len(pattern))] == pattern).all(axis=1)
+    broken = int((~has_grid).sum())
     yield Check("t2: whole grids", not broken, f"{broken:,} of {len(key):,} groups with other cells than a grid has")
     place = find(t1.key, key)
     absent = int((place < 0).sum())
@@ -339,7 +346,7 @@ def _grids(t1: Rows, t2: Rows) -> Iterator[Check]:
     yield Check("t1: totals are the sums of t2", not wrong, f"{wrong:,} of {len(key):,} groups with another total")
 
 
-def _levels(t2: Rows) -> tuple[Integers, Integers, Integers]:
+def _levels(t2: GroupTableRows) -> tuple[Integers, Integers, Integers]:
     """The groups of ``t2``, where their rows begin, and their statistics level by the number of rows; -1 for none."""
     key, start, rows = np.unique(t2.key, return_index=True, return_counts=True)
     level = np.full(len(key), -1, np.int64)
@@ -348,7 +355,7 @@ def _levels(t2: Rows) -> tuple[Integers, Integers, Integers]:
     return key, start, level
 
 
-def _as_t1(t1: Rows, t2: Rows, table: TableForPeople) -> Check:
+def _as_t1(t1: GroupTableRows, t2: GroupTableRows, table: TableForPeople) -> Check:
     """``T01001`` has the groups and totals of ``t1``, and calls those sums that are in ``t2``."""
     same = np.array_equal(t1.key, table.key) and np.array_equal(t1.count, table.total)
     tabled = np.array_equal(table.key[table.level > 0], np.unique(t2.key))
@@ -365,7 +372,7 @@ def _sums(name: str, table: TableForPeople, ages: int, *, left_out: bool) -> Che
     return Check(f"{name}: sums are sums", not wrong.any(), f"{int(wrong.sum()):,} of {len(wrong):,} groups are not")
 
 
-def _as_t2(number: int, t2: Rows, tables: dict[str, TableForPeople], *, left_out: bool) -> Check:
+def _as_t2(number: int, t2: GroupTableRows, tables: dict[str, TableForPeople], *, left_out: bool) -> Check:
     """A table of sex by age has the groups that ``T01001`` says, with their totals, and every row of ``t2``.
 
     ``left_out``: the tabulation system left counts below zero out of ``t2``.
@@ -374,11 +381,13 @@ def _as_t2(number: int, t2: Rows, tables: dict[str, TableForPeople], *, left_out
     table, chosen = tables[grid.table], totals.level == number
     same = np.array_equal(table.key, totals.key[chosen]) and np.array_equal(table.total, totals.total[chosen])
     pattern = cells_of(grid)
-    expected = Rows(np.repeat(table.key, len(pattern)), np.tile(pattern, len(table.key)), table.figures.reshape(-1))
+    expected = GroupTableRows(
+        np.repeat(table.key, len(pattern)), np.tile(pattern, len(table.key)), table.figures.reshape(-1)
+    )
     if left_out:
         expected = expected.take(expected.count >= 0)
-    found = t2.take(np.isin(t2.key, table.key))
-    ok = same and found.same_as(expected)
+    released = t2.take(np.isin(t2.key, table.key))
+    ok = same and released.same_as(expected)
     return Check(f"{grid.table}: says what t2 says", ok, f"{len(table.key):,} groups")
 
 
@@ -400,10 +409,10 @@ def _kinds(fits: Fits, facts: dict[str, Any]) -> Iterator[Check]:
     yield Check("iterations of the plan's levels", not before, detail)
     if any(level.suppressed_up_to is not None for level in fits.planned):
         fits.of_suppression()
-        shown = fits.impossible - before
-        detail = f"{shown:,} iterations with a total that would have been left out"
-        yield Check("totals above the suppression number", not shown, detail)
-        before += shown
+        contradicted = fits.impossible - before
+        detail = f"{contradicted:,} iterations with a total that would have been left out"
+        yield Check("totals above the suppression number", not contradicted, detail)
+        before += contradicted
     if facts["noise_margin"] is not None:
         fits.of_margins(Fraction(facts["noise_margin"]))
         other = fits.impossible - before

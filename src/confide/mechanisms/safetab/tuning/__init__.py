@@ -13,8 +13,8 @@ from confide.mechanisms.safetab.tuning.question import (
     BudgetRule,
     LevelQuestion,
     TuningQuestion,
-    production_question,
     production_settings,
+    production_tuning,
     question_of,
 )
 from confide.mechanisms.safetab.tuning.safetab_tuning import SafeTabTuning, tune_safetab
@@ -29,8 +29,8 @@ __all__ = [
     "SafeTabTuning",
     "TuningQuestion",
     "compare_noise_costs",
-    "production_question",
     "production_settings",
+    "production_tuning",
     "question_of",
     "tune",
     "tune_safetab",

@@ -13,19 +13,22 @@ import numpy as np
 
 from confide.errors import ParameterError, Place
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
-from confide.mechanisms.safetab.tuning import accounting
-from confide.mechanisms.safetab.tuning.accounting import (
+from confide.mechanisms.safetab.tuning.question import (
+    COVERAGE,
+    BudgetRule,
+    LevelQuestion,
     TuningLoss,
+    TuningQuestion,
     floor_margin,
     formula_budget,
     law_of,
     level_event,
+    losses_as_dict,
     margin_of,
     release_event,
     smallest_budget,
     stated,
 )
-from confide.mechanisms.safetab.tuning.question import COVERAGE, BudgetRule, LevelQuestion, TuningQuestion
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.privacy import Definition, Event
 
@@ -131,7 +134,7 @@ class LevelTuning:
     that of total-only iterations, on the levels that have them.
     """
 
-    asked: LevelQuestion
+    level_question: LevelQuestion
     question: TuningQuestion
     budget: Fraction
 
@@ -148,7 +151,7 @@ class LevelTuning:
 
     @property
     def total_only(self) -> NoiseDistribution | None:
-        return self._law(Fraction(1)) if self.asked.is_large else None
+        return self._law(Fraction(1)) if self.level_question.is_large else None
 
     @property
     def margin(self) -> int:
@@ -158,7 +161,7 @@ class LevelTuning:
     @property
     def target_holds(self) -> bool | None:
         """Whether a released cell is within the target with a probability of at least 95 %."""
-        return None if self.asked.target is None else self.margin <= self.asked.target
+        return None if self.level_question.target is None else self.margin <= self.level_question.target
 
     @property
     def threshold(self) -> int | None:
@@ -184,33 +187,33 @@ class LevelTuning:
 
     def group_of(self, size: int) -> dict[str, Any]:
         """What happens to a group of ``size`` persons: suppression and bias of a total, and which table it gets."""
-        found: dict[str, Any] = {"size": size}
+        row: dict[str, Any] = {"size": size}
         if self.threshold is not None:
-            found["suppression_probability"] = suppression_probability(self.stage_2, self.threshold, size)
-            found["bias_if_released"] = release_bias(self.stage_2, self.threshold, size)
-        if self.asked.thresholds is not None:
-            below = [self.stage_1.cdf(threshold - size - 1) for threshold in self.asked.thresholds]
-            found["table_probability"] = dict(
+            row["suppression_probability"] = suppression_probability(self.stage_2, self.threshold, size)
+            row["bias_if_released"] = release_bias(self.stage_2, self.threshold, size)
+        if self.level_question.thresholds is not None:
+            below = [self.stage_1.cdf(threshold - size - 1) for threshold in self.level_question.thresholds]
+            row["table_probability"] = dict(
                 zip(TABLES, (high - low for low, high in zip((0.0, *below), (*below, 1.0), strict=True)), strict=True)
             )
-        return found
+        return row
 
     def budgets_for_target(self) -> dict[str, Any] | None:
         """The budget of the target by the paper's formula, and the smallest at which the target holds."""
-        target, asked = self.asked.target, self.question
+        target, question = self.level_question.target, self.question
         if target is None:
             return None
-        s, share = asked.groups_per_person, asked.stage_2_share
-        least = smallest_budget(asked.definition, target, s, share, asked.decimals)
-        found: dict[str, Any] = {"smallest": float(least), "smallest_exact": str(least)}
-        if asked.definition is Definition.ZCDP:
+        s, share = question.groups_per_person, question.stage_2_share
+        least = smallest_budget(question.definition, target, s, share, question.decimals)
+        budgets: dict[str, Any] = {"smallest": float(least), "smallest_exact": str(least)}
+        if question.definition is Definition.ZCDP:
             formula = formula_budget(target, s, share)
-            found |= {"formula": float(formula), "formula_exact": str(formula)}
-            found["formula_rounded"] = float(round(formula, asked.decimals))
-        return found
+            budgets |= {"formula": float(formula), "formula_exact": str(formula)}
+            budgets["formula_rounded"] = float(round(formula, question.decimals))
+        return budgets
 
     def as_dict(self) -> dict[str, Any]:
-        unit, asked = self.question.unit, self.asked
+        unit, asked = self.question.unit, self.level_question
         target = asked.target
         laws = {"stage_1": self.stage_1, "stage_2": self.stage_2, "total_only": self.total_only}
         return {
@@ -232,7 +235,7 @@ class LevelTuning:
             "noise": {name: None if law is None else law.as_dict() for name, law in laws.items()},
             "population_for_relative_error": self.sizes(),
             "groups": [self.group_of(size) for size in self.question.sizes],
-            "loss": accounting.as_dict(
+            "loss": losses_as_dict(
                 stated(self.event, self.question.definition, self.question.delta),
                 self.question.definition,
                 self.question.delta,
@@ -251,11 +254,11 @@ class ReleaseTuning:
     def passes(self) -> dict[str, tuple[LevelTuning, ...]]:
         """The levels of the US pass and of the Puerto Rico pass, where there are any."""
         named = {"US": False, "PR": True}
-        found = {
-            name: tuple(level for level in self.levels if level.asked.of_puerto_rico is which)
+        losses = {
+            name: tuple(level for level in self.levels if level.level_question.of_puerto_rico is which)
             for name, which in named.items()
         }
-        return {name: levels for name, levels in found.items() if levels}
+        return {name: levels for name, levels in losses.items() if levels}
 
     def totals(self) -> dict[str, TuningLoss]:
         """The loss of the release, for both kinds of neighbours."""
@@ -274,7 +277,7 @@ class ReleaseTuning:
         asked = self.question
 
         def plain(both: Mapping[str, TuningLoss]) -> dict[str, Any]:
-            return accounting.as_dict(both, asked.definition, asked.delta)
+            return losses_as_dict(both, asked.definition, asked.delta)
 
         return {
             "mechanism": "safetab",
@@ -291,7 +294,18 @@ class ReleaseTuning:
 
 
 def tune(question: TuningQuestion) -> ReleaseTuning:
-    """The answer to ``question``. It depends on nothing else: no record, no file, no chance."""
+    """The answer to ``question``. It depends on nothing else: no record, no file, no chance.
+
+    Args:
+        question: Population group levels, each with a budget, a target noise margin (persons, 95 %), or both.
+
+    Returns:
+        For each level its budget, noise and margins, and what all levels cost together.
+
+    >>> from confide.mechanisms.safetab.tuning import production_tuning
+    >>> tune(production_tuning()).levels[0].level_question.name
+    'USA-1'
+    """
     return ReleaseTuning(
         question, tuple(LevelTuning(level, question, _budget(level, question)) for level in question.levels)
     )
@@ -339,13 +353,13 @@ def by_size(answer: ReleaseTuning) -> list[dict[str, Any]]:
 
     A budget whose threshold is zero has no such shares, and no curve.
     """
-    asked = answer.question
+    question = answer.question
     rows: list[dict[str, Any]] = []
     for budget in budgets(answer):
-        law = law_of(asked.definition, asked.groups_per_person, asked.stage_2_share * budget)
-        threshold = suppression_threshold(law, asked.zero_suppression)
+        law = law_of(question.definition, question.groups_per_person, question.stage_2_share * budget)
+        threshold = suppression_threshold(law, question.zero_suppression)
         if threshold is not None and threshold > 0:
-            rows += _curve(law, threshold, f"{asked.unit} {float(budget):g}")
+            rows += _curve(law, threshold, f"{question.unit} {float(budget):g}")
     return rows
 
 
@@ -365,17 +379,17 @@ def _curve(law: NoiseDistribution, threshold: int, name: str) -> list[dict[str, 
 
 def by_budget(answer: ReleaseTuning) -> list[dict[str, Any]]:
     """Noise margin and suppression threshold for budgets around those of the levels, evenly spaced in logarithms."""
-    asked, own = answer.question, budgets(answer)
+    question, own = answer.question, budgets(answer)
     low, high = own[-1] / 4, own[0] * 4
     steps = 160
     ratio = float(high / low) ** (1 / steps)
     spaced = [low * Fraction(ratio**step).limit_denominator(10**6) for step in range(steps + 1)]
     rows = []
     for budget in sorted({*spaced, *own}):
-        law = law_of(asked.definition, asked.groups_per_person, asked.stage_2_share * budget)
+        law = law_of(question.definition, question.groups_per_person, question.stage_2_share * budget)
         values = {
             "95 % noise margin": margin_of(law),
-            "suppression threshold": suppression_threshold(law, asked.zero_suppression),
+            "suppression threshold": suppression_threshold(law, question.zero_suppression),
         }
         rows += [
             {"budget": float(budget), "what": what, "persons": persons, "own": budget in own}

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.tuning.accounting import law_of, level_event, margin_of, release_event, smallest_budget
 from confide.mechanisms.safetab.tuning.answer import LevelTuning, ReleaseTuning
+from confide.mechanisms.safetab.tuning.question import law_of, level_event, margin_of, release_event, smallest_budget
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Bracket, Definition, Neighbours, NoisyCells, cks_epsilon, epsilon_bracket, price
 
@@ -168,11 +168,11 @@ def _rows(
 
 def _geometric(level: LevelTuning, stage_1: str) -> tuple[TwoSidedGeometric, TwoSidedGeometric]:
     """Geometric noise for both stages that is as accurate as the Gaussian noise of the level."""
-    asked = level.question
-    s, share = asked.groups_per_person, asked.stage_1_fraction
-    margin = level.margin if level.asked.target is None else level.asked.target
-    budget = smallest_budget(Definition.PURE, margin, s, asked.stage_2_share, _DECIMALS)
-    second = law_of(Definition.PURE, s, asked.stage_2_share * budget)
+    question = level.question
+    s, share = question.groups_per_person, question.stage_1_fraction
+    margin = level.margin if level.level_question.target is None else level.level_question.target
+    budget = smallest_budget(Definition.PURE, margin, s, question.stage_2_share, _DECIMALS)
+    second = law_of(Definition.PURE, s, question.stage_2_share * budget)
     if stage_1 == "margin":
         budget = smallest_budget(Definition.PURE, margin_of(level.stage_1), s, share, _DECIMALS)
     first = law_of(Definition.PURE, s, share * budget)

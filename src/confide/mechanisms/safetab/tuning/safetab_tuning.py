@@ -10,14 +10,14 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, exact
-from confide.mechanisms.safetab.settings import Settings
+from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.mechanisms.safetab.tuning.answer import ReleaseTuning, tune
 from confide.mechanisms.safetab.tuning.comparison import NoiseCostComparison, compare_noise_costs
 from confide.mechanisms.safetab.tuning.question import (
     BudgetRule,
     LevelQuestion,
     TuningQuestion,
-    production_question,
+    production_tuning,
     question_of,
 )
 from confide.privacy import Definition
@@ -47,7 +47,7 @@ class SafeTabTuning(TypedAnswer):
 
 
 def tune_safetab(
-    settings: Settings | None = None,
+    settings: SafeTabSettings | None = None,
     *,
     budgets: Mapping[LevelKey, Exact] | None = None,
     targets: Mapping[LevelKey, int] | None = None,
@@ -102,7 +102,7 @@ def tune_safetab(
     if settings is None:
         kind = kind or Definition.ZCDP
         by = "target" if from_targets or kind is Definition.PURE else "budget"
-        begin = production_question(puerto_rico=puerto_rico, by=by)
+        begin = production_tuning(puerto_rico=puerto_rico, by=by)
     else:
         begin = question_of(settings)
     base = begin.levels if add or not (budgets or targets) else ()

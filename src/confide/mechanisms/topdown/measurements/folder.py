@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine
 from confide.mechanisms.topdown.measurements.layout import CONSTRAINT, DP_QUERY, TOGETHER, UNIT, level_folder
-from confide.mechanisms.topdown.spine.tree import Shares, TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
 from confide.releases.folder import sha256_of
 
 PUBLIC_DIGITS = 16
@@ -92,8 +92,8 @@ class MeasurementFolder:
             if not listed.column("code").null_count:
                 codes = listed.column("code").to_numpy(zero_copy_only=False).astype(str)[order]
         else:
-            known = [id_ for id_ in self._distinct(level, CONSTRAINT).tolist() if TOGETHER not in id_]
-            ids = np.unique(np.concatenate([measured, np.array(known, np.str_)]))
+            constrained = [id_ for id_ in self._distinct(level, CONSTRAINT).tolist() if TOGETHER not in id_]
+            ids = np.unique(np.concatenate([measured, np.array(constrained, np.str_)]))
             ids = ids[np.strings.str_len(ids) == np.strings.str_len(ids).max()] if len(ids) else ids
         where = Place(file=level_folder(level))
         if not len(ids):
@@ -107,11 +107,11 @@ class MeasurementFolder:
         return UnitsOfLevel(level, ids, np.isin(ids, measured), codes)
 
     def _distinct(self, level: str, kind: str) -> Texts:
-        found = [np.array([], np.str_)]
+        parts = [np.array([], np.str_)]
         for file in self.files[level][kind]:
             ids = pc.unique(pq.read_table(file, columns=["geocode"], partitioning=None).column(0))
-            found.append(ids.to_numpy(zero_copy_only=False).astype(np.str_))
-        return np.unique(np.concatenate(found))
+            parts.append(ids.to_numpy(zero_copy_only=False).astype(np.str_))
+        return np.unique(np.concatenate(parts))
 
 
 SAID = ("release", "plan_hash", "stamp")
@@ -152,8 +152,8 @@ def official_codes(blocks: UnitsOfLevel) -> Texts:
     last = letters[:, -PUBLIC_DIGITS:]
     if not np.char.isdigit(last).all() or (last[:, 11] != last[:, 12]).any():
         return blocks.ids
-    kept = np.ascontiguousarray(np.delete(last, 11, axis=1))
-    return kept.view(f"U{PUBLIC_DIGITS - 1}").reshape(-1)
+    code_letters = np.ascontiguousarray(np.delete(last, 11, axis=1))
+    return code_letters.view(f"U{PUBLIC_DIGITS - 1}").reshape(-1)
 
 
 def spine_of(levels: list[UnitsOfLevel], shares: dict[str, Fraction], frame: Spine, rows: Integers) -> TopDownSpine:
@@ -171,15 +171,15 @@ def spine_of(levels: list[UnitsOfLevel], shares: dict[str, Fraction], frame: Spi
         unit_of_block = parents[position][unit_of_block]
         above = levels[position - 1]
         first_block[above.name] = np.searchsorted(unit_of_block, np.arange(len(above.ids) + 1))
-    made = []
+    topdown_levels = []
     for position, level in enumerate(levels):
         below = parents[position + 1] if position + 1 < len(levels) else None
         units = len(level.ids)
         first_child = np.zeros(units + 1, np.int64) if below is None else np.searchsorted(below, np.arange(units + 1))
         share, first = _shares(shares[level.name], level.measured), first_block[level.name]
         official = _official(frame, level.name, rows, first)
-        made.append(TopDownLevel(level.name, parents[position], first_child, first, share, official))
-    return TopDownSpine(tuple(made), frame, rows, None)
+        topdown_levels.append(TopDownLevel(level.name, parents[position], first_child, first, share, official))
+    return TopDownSpine(tuple(topdown_levels), frame, rows, None)
 
 
 def _official(frame: Spine, name: str, rows: Integers, first_block: Integers) -> Integers | None:

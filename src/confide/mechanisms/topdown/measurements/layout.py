@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.spine.tree import TopDownLevel
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import DETAILED
 from confide.schema import Query, Schema
 
 FOLDER = "measurements"
@@ -190,14 +190,14 @@ def told_queries(constraints: Constraints) -> set[str]:
 
 class ConstraintRows:
     """The rows of Constraint of one level. ``totals`` has unit, cell and n: units with the same cell are known together
-    (:mod:`confide.mechanisms.topdown.invariant_totals`)."""
+    (:mod:`confide.mechanisms.topdown.constraints`)."""
 
-    def __init__(self, question: Question, level: TopDownLevel, ids: NDArray[np.str_], totals: pa.Table | None):
-        self._schema = constraint_schema(question.strategy.schema)
+    def __init__(self, problem: TopDownProblem, level: TopDownLevel, ids: NDArray[np.str_], totals: pa.Table | None):
+        self._schema = constraint_schema(problem.strategy.schema)
         self._ids = ids
         self._totals = totals
-        self._attributes = len(question.strategy.schema.attributes)
-        self._kinds = list(_kinds(question, level))
+        self._attributes = len(problem.strategy.schema.attributes)
+        self._kinds = list(_kinds(problem, level))
 
     def batches(self, units: slice) -> Iterator[pa.RecordBatch]:
         """The rows of some units: known totals, then slice by slice one constraint after the other."""
@@ -240,12 +240,12 @@ class ConstraintRows:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _kinds(question: Question, level: TopDownLevel) -> Iterator[_Kind]:
-    schema, constraints = question.strategy.schema, question.strategy.constraints
-    told = told_queries(constraints)
-    for name, (least, largest) in question.limits(level).items():
-        layout = query_layout(schema, name, question.strategy.query(name))
-        if name in told:
+def _kinds(problem: TopDownProblem, level: TopDownLevel) -> Iterator[_Kind]:
+    schema, constraints = problem.strategy.schema, problem.strategy.constraints
+    frame_queries = told_queries(constraints)
+    for name, (least, largest) in problem.limits(level).items():
+        layout = query_layout(schema, name, problem.strategy.query(name))
+        if name in frame_queries:
             yield _Kind(told_name(name), layout.attributes, layout.shape, EQUAL, largest[:, layout.order])
             continue
         lower, upper = limit_names(name)
@@ -257,7 +257,7 @@ def _kinds(question: Question, level: TopDownLevel) -> Iterator[_Kind]:
         yield _Kind(zero_name(zero), chosen, shape, EQUAL, np.zeros((level.units, prod(shape)), np.int64))
     for invariant in constraints.invariants:
         if invariant.query is None:
-            summed = [question.spine.roll_up(level.name, question.columns[name]) for name in invariant.frame]
+            summed = [problem.spine.roll_up(level.name, problem.columns[name]) for name in invariant.frame]
             none = (SUMMED_OUT,) * len(schema.attributes)
             yield _Kind(frame_name(invariant), none, (len(summed),), EQUAL, np.stack(summed, axis=1))
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from confide.engines.groups import private_folder, whole_file
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.mechanisms.topdown.invariant_totals import invariant_level, known_together
-from confide.mechanisms.topdown.measure import spread
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Side, invariant_level, known_together
+from confide.mechanisms.topdown.measure import weighting_variance
 from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
@@ -37,9 +37,8 @@ from confide.mechanisms.topdown.measurements.layout import (
     told_name,
     told_queries,
 )
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.constraints import NO_LIMIT, Side
-from confide.mechanisms.topdown.strategies.strategy import DETAILED, LevelStrategy, Strategy
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import DETAILED, LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian
 from confide.schema import Schema
 
@@ -163,7 +162,7 @@ class _Noise:
     def _one(self, value: Any, level: str, file: Path) -> int:
         if value not in self._known:
             try:
-                variance = spread(DiscreteGaussian(value)) if self._exact else float(value)
+                variance = weighting_variance(DiscreteGaussian(value)) if self._exact else float(value)
             except (ConfideError, ValueError):
                 variance = 0.0
             if not 0 < variance < np.inf:
@@ -173,10 +172,14 @@ class _Noise:
 
 
 def level_reader(
-    folder: MeasurementFolder, units: UnitsOfLevel, asked: LevelStrategy, schema: Schema, recodes: Mapping[str, str]
+    folder: MeasurementFolder,
+    units: UnitsOfLevel,
+    level_strategy: LevelStrategy,
+    schema: Schema,
+    recodes: Mapping[str, str],
 ) -> LevelReader:
     """The measurements of a level. Queries are known by their variables, in whatever order they are named."""
-    layouts = tuple(query_layout(schema, one.name, one.query) for one in asked.queries)
+    layouts = tuple(query_layout(schema, one.name, one.query) for one in level_strategy.queries)
     ours = {theirs: own for own, theirs in recodes.items()}
     everything = frozenset(attribute.name for attribute in schema.attributes)
     wanted = {_parts(layout.name, {}, everything): number for number, layout in enumerate(layouts)}
@@ -245,7 +248,7 @@ Columns = dict[str, Integers]
 def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel) -> Columns:
     """The counts of the frame that the constraints of the blocks tell, in the order of the blocks."""
     constraints = strategy.constraints
-    known: Columns = {}
+    columns: Columns = {}
     for invariant in constraints.invariants:
         if (
             invariant.frame
@@ -254,22 +257,22 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
             order = np.arange(len(invariant.frame))
             if invariant.query is not None:
                 order = query_layout(strategy.schema, invariant.query, strategy.query(invariant.query)).order
-            known |= {invariant.frame[place]: rows[:, number] for number, place in enumerate(order.tolist())}
+            columns |= {invariant.frame[place]: rows[:, number] for number, place in enumerate(order.tolist())}
     for bound in sorted(constraints.bounds, key=lambda bound: bound.side is Side.LOWER):
         rows = _values(folder, blocks, limit_names(bound.variable.name)[bound.side is Side.UPPER])
         if rows is not None:
             for group, column in bound.frame.items():
-                known.setdefault(column, rows[:, group] // bound.per_unit)
-    return known
+                columns.setdefault(column, rows[:, group] // bound.per_unit)
+    return columns
 
 
 def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel, columns: Columns) -> None:
     """Raises unless the limits that follow from these counts are those of the file."""
     constraints, findings = strategy.constraints, []
     for query in constraints.limited:
-        asked = strategy.query(query)
-        layout = query_layout(strategy.schema, query, asked)
-        least, largest = constraints.limits(query, asked.cells, columns)
+        limited = strategy.query(query)
+        layout = query_layout(strategy.schema, query, limited)
+        least, largest = constraints.limits(query, limited.cells, columns)
         names = {told_name(query): largest} if query in told_queries(constraints) else {}
         names = names or dict(zip(limit_names(query), (least, largest), strict=True))
         for name, expected in names.items():
@@ -297,12 +300,12 @@ def known_totals_of(
     """
     if "total" in told_queries(strategy.constraints) or not strategy.total_is_invariant:
         return {}
-    found = {}
+    totals = {}
     for units, level in zip(levels, spine.levels, strict=True):
         table = _given(strategy, spine, level, given) if given else _known(folder, units)
         if table is not None:
-            found[level.name] = table
-    return found
+            totals[level.name] = table
+    return totals
 
 
 def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Columns, root: str) -> int | None:

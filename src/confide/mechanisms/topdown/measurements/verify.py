@@ -31,7 +31,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     spelled,
 )
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.strategies.strategy import DETAILED
+from confide.mechanisms.topdown.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.mechanism import Check
 from confide.releases.plan import PlannedMeasurement, read_plan
@@ -79,7 +79,7 @@ class _Level:
             self._planned[self.names.index(m.query), str(m.law.parameter), str(m.loss.rho), variance] += m.units
         self._found: Counter[tuple[int, str, str, float]] = Counter()
         self.rows = 0
-        self.whole = self.shaped = self.once = True
+        self.integers = self.shaped = self.once = True
         self.sums: dict[str, int] = {}
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._last = ""
@@ -119,12 +119,12 @@ class _Level:
     def _read_shapes(self, query: Integers, table: pa.Table) -> None:
         values, shapes = (table.column(name).combine_chunks() for name in ("value", "query_shape"))
         flat = values.flatten()
-        self.whole &= pa.types.is_int64(flat.type) and not flat.null_count and not values.null_count
+        self.integers &= pa.types.is_int64(flat.type) and not flat.null_count and not values.null_count
         lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy()
         self.shaped &= bool((lengths == self._cells[query]).all())
         widths = pc.fill_null(pc.list_value_length(shapes), -1).to_numpy()
         self.shaped &= bool((widths == len(self._sizes)).all())
-        if not self.shaped or not self.whole:
+        if not self.shaped or not self.integers:
             return
         starts = np.cumsum(lengths) - lengths
         sums = np.add.reduceat(flat.to_numpy(), starts)
@@ -150,13 +150,13 @@ class _Level:
         """What was found of the level."""
         measured = self.rows // max(1, len(self.names))
         detail = f"{measured:,} of {len(units):,} units, {len(self.names)} queries"
-        known = set(self._ids) <= units
-        yield Check(f"measurements of {level}: every query once", self.once and known, detail)
-        yield Check(f"measurements of {level}: whole numbers, shapes", self.whole and self.shaped, detail)
+        on_spine = set(self._ids) <= units
+        yield Check(f"measurements of {level}: every query once", self.once and on_spine, detail)
+        yield Check(f"measurements of {level}: whole numbers, shapes", self.integers and self.shaped, detail)
         same = self._found == self._planned
         yield Check(f"measurements of {level}: noise as planned", same, f"{len(self._found):,} laws and queries")
 
-    def spread(self, name: str) -> tuple[int, float]:
+    def cells_and_variance(self, name: str) -> tuple[int, float]:
         """The cells of a query and the variance of its noise, where all units have the same."""
         number = self.names.index(name)
         return int(self._cells[number]), max(of[3] for of in self._planned if of[0] == number)
@@ -165,10 +165,10 @@ class _Level:
 def _near(root: _Level, records: int) -> Check:
     """The sum of a query's counts at the root, in standard deviations from the number of records."""
     furthest = 0.0
-    for name, found in root.sums.items():
-        cells, variance = root.spread(name)
+    for name, total in root.sums.items():
+        cells, variance = root.cells_and_variance(name)
         # Without noise, or nearly so, the sum is the number itself.
-        furthest = max(furthest, abs(found - records) / sqrt(max(cells * variance, 1 / FURTHEST**2)))
+        furthest = max(furthest, abs(total - records) / sqrt(max(cells * variance, 1 / FURTHEST**2)))
     detail = f"the furthest sum of a query is {furthest:.1f} standard deviations from the number of records"
     return Check("measurements of the root: near the records", furthest <= FURTHEST, detail)
 

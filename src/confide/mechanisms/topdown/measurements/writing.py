@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from confide.confidential import Confidential
 from confide.engines.groups import private_folder, write_parquet
-from confide.mechanisms.topdown.descent import Kind
-from confide.mechanisms.topdown.measure import AskedQuery, Children, TrueCounts, measure_fully
+from confide.mechanisms.topdown.descent import RowKind
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
     DP_QUERY,
@@ -33,9 +33,9 @@ from confide.mechanisms.topdown.measurements.layout import (
     query_layout,
     unit_schema,
 )
-from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.spine.tree import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategies.strategy import LevelStrategy
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP
 from confide.releases.folder import ReleaseWriter
@@ -57,23 +57,23 @@ UNITS_PER_GROUP = 1_000
 class MeasureUnits:
     """Measures everything in a group of units. ``orders[k]`` brings the cells of query k into the order of the file."""
 
-    asked: tuple[AskedQuery, ...]
+    queries: tuple[LevelQuery, ...]
     orders: tuple[Integers, ...]
 
     def __call__(self, _: int, rows: pa.Table) -> pa.Table:
         kind, unit, cell, n = (rows.column(name).to_numpy() for name in ("kind", "unit", "cell", "n"))
-        child = np.flatnonzero(kind == Kind.CHILD)
+        child = np.flatnonzero(kind == RowKind.CHILD)
         child = child[np.argsort(unit[child])]
-        units, true = unit[child], kind == Kind.TRUTH
+        units, true = unit[child], kind == RowKind.TRUTH
         truth = TrueCounts(np.searchsorted(units, unit[true]), cell[true], n[true])
-        measured = measure_fully(self.asked, Children(Confidential(truth), units, cell[child], cell[:0]))
+        measured = measure_fully(self.queries, Children(Confidential(truth), units, cell[child], cell[:0]))
         values = np.concatenate([m[:, order] for m, order in zip(measured, self.orders, strict=True)], axis=1)
         sizes = np.tile([len(order) for order in self.orders], len(units))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return pa.table(
             {
-                "unit": np.repeat(units, len(self.asked)),
-                "query": np.tile(np.arange(len(self.asked)), len(units)),
+                "unit": np.repeat(units, len(self.queries)),
+                "query": np.tile(np.arange(len(self.queries)), len(units)),
                 "value": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values.ravel())),
             }
         )
@@ -90,14 +90,14 @@ def totals_file(workspace: Workspace, level: TopDownLevel) -> Path:
 
 
 def measure_everything(
-    question: Question,
+    problem: TopDownProblem,
     job: Job,
-    asked_of: Callable[[LevelStrategy, TopDownLevel], tuple[AskedQuery, ...]],
+    asked_of: Callable[[LevelStrategy, TopDownLevel], tuple[LevelQuery, ...]],
     counts_of: Callable[[TopDownLevel], Path],
     totals_of: Callable[[TopDownLevel], pa.Table | None],
 ) -> None:
     """The full set of every level. Invariant totals are kept beside it: they are published as they are."""
-    for asked_level, level in question.levels():
+    for level_strategy, level in problem.levels():
         totals = totals_of(level)
         private_folder(totals_file(job.workspace, level).parent)
         if totals is not None and not totals_file(job.workspace, level).exists():
@@ -106,8 +106,11 @@ def measure_everything(
         rows = job.workspace.counts / f"{level.name}.units.parquet"
         if numbers and not rows.exists():
             _write_rows(job, level, counts_of(level), rows)
-        layouts = [query_layout(question.strategy.schema, asked.name, asked.query) for asked in asked_level.queries]
-        function = MeasureUnits(asked_of(asked_level, level), tuple(layout.order for layout in layouts))
+        layouts = [
+            query_layout(problem.strategy.schema, query_share.name, query_share.query)
+            for query_share in level_strategy.queries
+        ]
+        function = MeasureUnits(asked_of(level_strategy, level), tuple(layout.order for layout in layouts))
         with job.progress.stage(f"Measuring all of {level.name}", len(numbers)) as advance:
             job.engine.map_groups(
                 function, rows, "part", numbers, measurements_folder(job.workspace, level), advance=advance
@@ -127,8 +130,8 @@ def _write_rows(job: Job, level: TopDownLevel, counts: Path, into: Path) -> None
     file = private_folder(job.workspace.counts) / f"{level.name}.measured.parquet"
     write_parquet(pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}), file)
     job.engine.write(
-        f"SELECT part, {Kind.CHILD:d} AS kind, unit, cell, CAST(0 AS BIGINT) AS n FROM units UNION ALL "
-        f"SELECT part, {Kind.TRUTH:d}, truth.unit, truth.cell, n FROM truth JOIN units USING (unit) ORDER BY part",
+        f"SELECT part, {RowKind.CHILD:d} AS kind, unit, cell, CAST(0 AS BIGINT) AS n FROM units UNION ALL "
+        f"SELECT part, {RowKind.TRUTH:d}, truth.unit, truth.cell, n FROM truth JOIN units USING (unit) ORDER BY part",
         into,
         units=file,
         truth=counts,
@@ -144,22 +147,22 @@ Integers = NDArray[np.int64]
 Texts = NDArray[np.str_]
 
 
-def publish_measurements(question: Question, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+def publish_measurements(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWriter) -> None:
     """Every level's measurements, constraints and units into the release."""
-    with job.progress.stage("Writing measurements", len(question.spine.levels)) as advance:
-        for level in question.spine.levels:
-            _publish_level(question, plan, job, release, level)
+    with job.progress.stage("Writing measurements", len(problem.spine.levels)) as advance:
+        for level in problem.spine.levels:
+            _publish_level(problem, plan, job, release, level)
             advance(1)
 
 
-def _publish_level(question: Question, plan: Plan, job: Job, release: ReleaseWriter, level: TopDownLevel) -> None:
-    schema, ids = question.strategy.schema, question.spine.ids(level.name)
-    measured = _Measured(question, plan, job, level, ids)
+def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWriter, level: TopDownLevel) -> None:
+    schema, ids = problem.strategy.schema, problem.spine.ids(level.name)
+    measured = _MeasurementRows(problem, plan, job, level, ids)
     file = totals_file(job.workspace, level)
-    constraints = ConstraintRows(question, level, ids, pq.read_table(file) if file.exists() else None)
-    official = question.spine.official_codes(level.name)
-    title = f"{question.strategy.title}: {level.name}"
-    for state, units in partitions(question.spine, level, ids):
+    constraints = ConstraintRows(problem, level, ids, pq.read_table(file) if file.exists() else None)
+    official = problem.spine.official_codes(level.name)
+    title = f"{problem.strategy.title}: {level.name}"
+    for state, units in partitions(problem.spine, level, ids):
 
         def write(kind: str, columns: pa.Schema, batches: Iterator[pa.RecordBatch], what: str, of: str = state) -> None:
             place = f"{FOLDER}/{level_folder(level.name)}/{kind}/{of}part-00000"
@@ -176,16 +179,16 @@ def _publish_level(question: Question, plan: Plan, job: Job, release: ReleaseWri
 def partitions(spine: TopDownSpine, level: TopDownLevel, ids: Texts) -> list[tuple[str, slice]]:
     """The folders of a level's files, each with its units: ``State=ddd/`` below the root, where ids begin with the
     State (and its AIAN flag); otherwise one."""
-    whole = [("", slice(0, level.units))]
+    one_partition = [("", slice(0, level.units))]
     if STATE not in spine.names or level is spine.levels[0]:
-        return whole
+        return one_partition
     first = level.first_block[:-1]
     codes = np.array(spine.frame.level(STATE).codes)
     prefix = codes[spine.official_of_block(STATE)[first]]
     if spine.split is not None:
         prefix = np.strings.add(np.where(spine.split[first], "1", "0"), prefix)
     if not np.strings.startswith(ids, prefix).all():
-        return whole
+        return one_partition
     starts = np.flatnonzero(np.append(True, prefix[1:] != prefix[:-1]))
     ends = np.append(starts[1:], level.units)
     return [
@@ -195,10 +198,10 @@ def partitions(spine: TopDownSpine, level: TopDownLevel, ids: Texts) -> list[tup
 
 
 @dataclass
-class _Measured:
+class _MeasurementRows:
     """The rows of DPQuery of one level."""
 
-    question: Question
+    problem: TopDownProblem
     plan: Plan
     job: Job
     level: TopDownLevel
@@ -206,9 +209,9 @@ class _Measured:
 
     def batches(self, units: slice) -> Iterator[pa.RecordBatch]:
         """The rows of some units, by unit and query."""
-        schema = self.question.strategy.schema
-        asked_level = self.question.strategy.level(self.level.name)
-        layouts = [query_layout(schema, asked.name, asked.query) for asked in asked_level.queries]
+        schema = self.problem.strategy.schema
+        level_strategy = self.problem.strategy.level(self.level.name)
+        layouts = [query_layout(schema, query_share.name, query_share.query) for query_share in level_strategy.queries]
         noise = [self._noise(layout.name) for layout in layouts]
         folder = measurements_folder(self.job.workspace, self.level)
         for group in groups_of_units(self.level):
@@ -237,7 +240,7 @@ class _Measured:
         return result
 
     def _rows(self, rows: pa.Table, layouts: list[QueryLayout], noise: list[list[tuple[float, str, str]]]) -> pa.Table:
-        schema = measured_schema(self.question.strategy.schema)
+        schema = measured_schema(self.problem.strategy.schema)
         unit, query = (rows.column(name).to_numpy() for name in ("unit", "query"))
         classes = len(self.level.shares.table)
         kind = pa.array(query * classes + self.level.shares.index[unit])

@@ -18,10 +18,9 @@ from confide.engines.protocol import Advance
 from confide.geography import Geolevel, Spine
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.measurements.writing import publish_measurements
-from confide.mechanisms.topdown.output.layouts import Layout
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
-from confide.mechanisms.topdown.problem import Integers, Question
+from confide.mechanisms.topdown.problem import Integers, TopDownProblem
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
 from confide.releases.plan import Plan
@@ -32,10 +31,10 @@ from confide.releases.plan import Plan
 ROWS_AT_ONCE = 1 << 18
 
 
-def microdata_schema(question: Question) -> pa.Schema:
+def microdata_schema(problem: TopDownProblem) -> pa.Schema:
     """The columns: the block, then the attributes in the order of the schema."""
     columns = [
-        pa.field(question.spec.geography.block, pa.string(), False, {"description": "code of the block"}),
+        pa.field(problem.spec.geography.block, pa.string(), False, {"description": "code of the block"}),
         *(
             pa.field(
                 attribute.name,
@@ -43,16 +42,16 @@ def microdata_schema(question: Question) -> pa.Schema:
                 False,
                 {"description": attribute.title},
             )
-            for attribute in question.strategy.schema.attributes
+            for attribute in problem.strategy.schema.attributes
         ),
     ]
     return pa.schema(columns)
 
 
-def microdata_batches(question: Question, estimates: pa.Table) -> Iterator[pa.RecordBatch]:
+def microdata_batches(problem: TopDownProblem, estimates: pa.Table) -> Iterator[pa.RecordBatch]:
     """The records of some blocks, by block and cell. Equal records are equal lines."""
-    schema = microdata_schema(question)
-    attributes = question.strategy.schema.attributes
+    schema = microdata_schema(problem)
+    attributes = problem.strategy.schema.attributes
     shape = tuple(attribute.size for attribute in attributes)
     unit, cell, count = (estimates.column(name).to_numpy() for name in ("unit", "cell", "n"))
     ends = np.cumsum(count)
@@ -61,7 +60,7 @@ def microdata_batches(question: Question, estimates: pa.Table) -> Iterator[pa.Re
         reach = ends[start] - count[start] + ROWS_AT_ONCE
         end = max(start + 1, int(np.searchsorted(ends, reach, side="right")))
         times = count[start:end]
-        blocks = pa.array(question.spine.block_codes[unit[start:end]].tolist())
+        blocks = pa.array(problem.spine.block_codes[unit[start:end]].tolist())
         indices = np.unravel_index(cell[start:end], shape)
         repeated = pa.array(np.repeat(np.arange(end - start), times))
         columns = [blocks.take(repeated)]
@@ -72,19 +71,19 @@ def microdata_batches(question: Question, estimates: pa.Table) -> Iterator[pa.Re
         start = end
 
 
-def units_table(question: Question) -> pa.Table:
+def units_table(problem: TopDownProblem) -> pa.Table:
     """What the frame says of every block: its units and areas, and the counts that constraints use.
 
     Public knowledge, published as it is. Blocks are in the order of their codes; those off the spine, which have no
     unit to live in, count zero. An area is empty where a block lies in none.
     """
-    frame = question.frame.spine
+    frame = problem.frame.spine
     order = np.argsort(frame.blocks.unit_of_block)
 
     def column(name: str, kind: pa.DataType, description: str) -> pa.Field:
         return pa.field(name, kind, False, {"description": description})
 
-    fields = [column(question.spec.geography.block, pa.string(), "code of the block")]
+    fields = [column(problem.spec.geography.block, pa.string(), "code of the block")]
     columns = [pa.array(frame.blocks.codes, pa.string())]
     for level in (*frame.levels[:-1], *frame.areas):
         kind = "geounit" if level.on_spine else "area, empty outside of all"
@@ -92,63 +91,65 @@ def units_table(question: Question) -> pa.Table:
         units = level.unit_of_block[order]
         codes = pa.array([*level.codes, ""], pa.string())
         columns.append(codes.take(pa.array(np.where(units == OUTSIDE, level.units, units))))
-    for name, values in question.columns.items():
+    for name, values in problem.columns.items():
         counts = np.zeros(len(order), np.int64)
-        counts[question.spine.rows] = values
+        counts[problem.spine.rows] = values
         fields.append(column(name, pa.int64(), "count of the frame"))
         columns.append(pa.array(counts[order]))
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def publish(question: Question, plan: Plan, job: Job, release: ReleaseWriter) -> None:
+def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWriter) -> None:
     """Every table of the release."""
-    files = sorted((job.workspace.measured / question.spine.names[-1]).glob("*.parquet"))
-    formats, title = question.spec.output.formats, question.strategy.title
+    files = sorted((job.workspace.measured / problem.spine.names[-1]).glob("*.parquet"))
+    formats, title = problem.spec.output.formats, problem.strategy.title
     with job.progress.stage("Writing records", len(files)) as advance:
-        batches = _records(question, files, advance)
-        release.table(RECORDS, microdata_schema(question), batches, formats, f"{title}: protected records")
-    layout = question.output.microdata
+        batches = _records(problem, files, advance)
+        release.table(RECORDS, microdata_schema(problem), batches, formats, f"{title}: protected records")
+    layout = problem.output.microdata
     if layout is not None:
         with job.progress.stage(f"Writing {layout.file.id}", len(files)) as advance:
-            lines = _in_layout(question, layout, _records(question, files, advance))
+            lines = _in_layout(problem, layout, _records(problem, files, advance))
             release.table(MDF, layout.schema, lines, formats, layout.file.title)
-    known = units_table(question)
-    told = "What the frame says of every block: its units, its areas, and the counts that the records keep to"
-    release.table(UNITS, known.schema, known.to_batches(), formats, told)
-    if question.output.tabulation is not None:
-        _publish_tables(question, files, job, release)
-    if question.spec.output.measurements:
-        publish_measurements(question, plan, job, release)
+    units = units_table(problem)
+    description = "What the frame says of every block: its units, its areas, and the counts that the records keep to"
+    release.table(UNITS, units.schema, units.to_batches(), formats, description)
+    if problem.output.tabulation is not None:
+        _publish_tables(problem, files, job, release)
+    if problem.spec.output.measurements:
+        publish_measurements(problem, plan, job, release)
 
 
-def _records(question: Question, files: list[Path], advance: Advance) -> Iterator[pa.RecordBatch]:
+def _records(problem: TopDownProblem, files: list[Path], advance: Advance) -> Iterator[pa.RecordBatch]:
     for file in files:
-        yield from microdata_batches(question, pq.read_table(file))
+        yield from microdata_batches(problem, pq.read_table(file))
         advance(1)
 
 
-def _in_layout(question: Question, layout: Layout, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _in_layout(
+    problem: TopDownProblem, layout: MicrodataLayout, records: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     first = 1
     for batch in records:
-        yield layout.encode(batch, question.spec.geography.block, first)
+        yield layout.encode(batch, problem.spec.geography.block, first)
         first += batch.num_rows
     if layout.file.appended is not None:
-        known = units_table(question)
-        blocks = known.column(question.spec.geography.block).combine_chunks()
-        times = np.sum([known.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
+        units = units_table(problem)
+        blocks = units.column(problem.spec.geography.block).combine_chunks()
+        times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
         yield from layout.appended(blocks, times, first)
 
 
-def _publish_tables(question: Question, files: list[Path], job: Job, release: ReleaseWriter) -> None:
-    output, spine = question.output, question.frame.spine
+def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
+    output, spine = problem.output, problem.frame.spine
     tables = output.tables
-    order = spine.blocks.unit_of_block[question.spine.rows]
-    counts = histograms(spine.blocks.units, question.cells, estimated(files, order))
+    order = spine.blocks.unit_of_block[problem.spine.rows]
+    counts = histograms(spine.blocks.units, problem.cells, estimated(files, order))
     tabulator = Tabulator(counts, tuple(by_code(spine, name) for name in output.levels))
     with job.progress.stage("Writing tables", len(tables)) as advance:
         for table in tables:
             batches = tabulator.batches(table)
-            release.table(table.name, table_schema(table), batches, question.spec.output.formats, table.title)
+            release.table(table.name, table_schema(table), batches, problem.spec.output.formats, table.title)
             advance(1)
 
 

@@ -6,20 +6,189 @@ question, whole, so that the plan hash binds them and a release can be checked f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field
 
 from confide.documents import FileKind, load_named
 from confide.errors import Finding, SpecError
 from confide.geography import Spine
-from confide.mechanisms.topdown.output.layouts import Layout, LayoutFile
-from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, Table, TabulationFile, axes_of
+from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, TabulatedTable, TabulationFile, axes_of, expand
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.strategies.strategy import Strategy
-from confide.releases.spec import LoadedSpec, Part, Problem
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.releases.spec import LoadedSpec, Name, Part, Problem
+
+# Layouts of microdata: the records with the columns and codes that another system gives them, such as the MDF.
+#
+# A layout is a list of columns. Each is a constant, a part of the block code, a running number, or an attribute in
+# other codes. Rows that are known from the frame alone, such as facilities in a file of units, can follow the records.
+# Layouts are files: shipped by name, or the user's (``docs/concepts/topdown-output.md``).
+
+
+ROWS_AT_ONCE = 1 << 18
+
+
+class ColumnPart(Part):
+    """A column: exactly one of `constant`, `block`, `number` and `attribute`."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+    title: str = Field(min_length=1, max_length=200)
+    constant: str | None = Field(None, description="The same text in every row.")
+    block: list[int] | None = Field(
+        None, min_length=2, max_length=2, description="A part of the block code: the first character, and how many."
+    )
+    number: bool = Field(False, description="The number of the row, from 1.")
+    attribute: str | None = Field(None, description="An attribute of the records, in other codes:")
+    codes: dict[str, str] = Field(default_factory=dict, description="Its code, or a range of codes = the text here.")
+    plus: int | None = Field(None, description="Or: the text is its code plus this number,")
+    width: int = Field(1, ge=1, le=20, description="with leading zeros to this width.")
+
+    @property
+    def kinds(self) -> int:
+        """How many of the four the column says it is."""
+        return sum((self.constant is not None, self.block is not None, self.number, self.attribute is not None))
+
+    def texts(self, codes: Any) -> list[str | None]:
+        """For each code of the attribute, in order, the text that stands for it."""
+        if self.plus is not None:
+            return [str(code + self.plus).zfill(self.width) if isinstance(code, int) else None for code in codes]
+        integer_codes = isinstance(codes[0], int)
+        meant: dict[Any, str] = {}
+        for key, text in self.codes.items():
+            for code in expand(codes, [key]):
+                meant[int(code) if integer_codes else code] = text
+        return [meant.get(code) for code in codes]
+
+
+class AppendedPart(Part):
+    """Rows from the frame after the records: as many in each block as its columns count."""
+
+    frame: list[str] = Field(min_length=1, description="Columns of the block table, added up.")
+    values: dict[str, str] = Field(description="The text in each column that is an attribute of the records.")
+
+
+class LayoutFile(Part):
+    """A layout file."""
+
+    id: Name
+    title: str = Field(min_length=1, max_length=200)
+    provenance: str = Field(min_length=1, description="One sentence: where the layout comes from.")
+    block_digits: int = Field(ge=1, le=100, description="The block codes must be so many digits.")
+    columns: list[ColumnPart] = Field(min_length=1)
+    appended: AppendedPart | None = None
+
+    def problems(self, axes: Axes, frame_columns: tuple[str, ...]) -> Iterator[Problem]:
+        """What is wrong with the layout, or keeps it from being used with a schema and a frame."""
+        names = [column.name for column in self.columns]
+        for position, column in enumerate(self.columns):
+            path = ("columns", position)
+            if names.count(column.name) > 1:
+                yield Problem((*path, "name"), "layout-column", f"two columns are called {column.name!r}", "each once")
+            if column.kinds != 1:
+                expected = "exactly one of constant, block, number and attribute"
+                yield Problem(path, "layout-column", f"it is not clear what {column.name!r} is", expected)
+            elif column.block and not 1 <= column.block[0] <= sum(column.block) - 1 <= self.block_digits:
+                what = "this is no part of the block code"
+                yield Problem((*path, "block"), "layout-column", what, f"within 1 to {self.block_digits}")
+            elif column.attribute is not None:
+                yield from _attribute(path, column, axes)
+        if self.appended is not None:
+            attributes = {column.name for column in self.columns if column.attribute is not None}
+            if set(self.appended.values) != attributes:
+                expected = "a value for each of " + ", ".join(sorted(attributes))
+                yield Problem(("appended", "values"), "layout-appended", "the rows would not be whole", expected)
+            for name in self.appended.frame:
+                if name not in frame_columns:
+                    what = f"the strategy takes no column {name!r} from the block table"
+                    expected = "one of " + (", ".join(frame_columns) or "none")
+                    yield Problem(("appended", "frame"), "layout-appended", what, expected, repr(name))
+
+
+@dataclass(frozen=True)
+class MicrodataLayout:
+    """A layout for records of known attributes."""
+
+    file: LayoutFile
+    axes: Axes
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, all text but running numbers."""
+        return pa.schema(
+            pa.field(column.name, pa.int64() if column.number else pa.string(), False, {"description": column.title})
+            for column in self.file.columns
+        )
+
+    def encode(self, records: pa.RecordBatch | pa.Table, block: str, first: int) -> pa.RecordBatch:
+        """The same rows in this layout; ``first`` is the number of the first. Codes must be those of the attributes."""
+        table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+        blocks = table.column(block).combine_chunks().dictionary_encode()
+        if isinstance(blocks, pa.ChunkedArray):
+            blocks = blocks.combine_chunks()
+        texts: dict[str, pa.Array] = {}
+        for column in self.file.columns:
+            if column.attribute is not None:
+                codes = self.axes[column.attribute]
+                index = pc.index_in(table.column(column.attribute), value_set=pa.array(codes))
+                values = pa.array(column.texts(codes), pa.string()).take(index.combine_chunks())
+                texts[column.name] = values
+        return self._batch(blocks, texts, first, len(table))
+
+    def appended(self, blocks: pa.Array, times: NDArray[np.int64], first: int) -> Iterator[pa.RecordBatch]:
+        """The rows that the frame tells: ``times`` for each block, in the order of the blocks."""
+        assert self.file.appended is not None, "the layout has no such rows"
+        rows = np.repeat(np.arange(len(times), dtype=np.int32), times)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            here = rows[start : start + ROWS_AT_ONCE]
+            used, index = np.unique(here, return_inverse=True)
+            coded = pa.DictionaryArray.from_arrays(index.astype(np.int32), blocks.take(pa.array(used)))
+            texts = {name: _constant(text, len(here)) for name, text in self.file.appended.values.items()}
+            yield self._batch(coded, texts, first + start, len(here))
+
+    def _batch(self, blocks: pa.DictionaryArray, texts: dict[str, pa.Array], first: int, rows: int) -> pa.RecordBatch:
+        columns = []
+        for column in self.file.columns:
+            if column.constant is not None:
+                columns.append(_constant(column.constant, rows))
+            elif column.number:
+                columns.append(pa.array(np.arange(first, first + rows, dtype=np.int64)))
+            elif column.block is not None:
+                start, length = column.block
+                part = pc.utf8_slice_codeunits(blocks.dictionary, start - 1, start - 1 + length)
+                columns.append(part.take(blocks.indices))
+            else:
+                columns.append(texts[column.name])
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def _attribute(path: tuple[str | int, ...], column: ColumnPart, axes: Axes) -> Iterator[Problem]:
+    name = column.attribute
+    assert name is not None
+    if name not in axes:
+        what = f"the schema has no attribute {name!r}"
+        yield Problem((*path, "attribute"), "unknown-attribute", what, "one of " + ", ".join(axes), repr(name))
+        return
+    codes = list(axes[name])
+    try:
+        texts = column.texts(codes)
+    except ValueError:
+        texts = [None]
+    if (column.plus is None) == (not column.codes) or None in texts:
+        missing = [code for code, text in zip(codes, texts, strict=False) if text is None]
+        what, expected = f"not every code of {name!r} has its text", "codes or plus, for every code of the attribute"
+        yield Problem((*path, "attribute"), "layout-codes", what, expected, f"none for {missing[:5]}")
+
 
 LAYOUT, TABULATION = (
     FileKind(name, code=f"bad-{name}", own_codes=False, shipped=f"{name}s", remedy=f"correct the {name} file")
@@ -41,14 +210,14 @@ class Output:
     levels: tuple[str, ...] = ()
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[TabulatedTable, ...]:
         """The tables, with the cells of each line."""
         return () if self.tabulation is None else self.tabulation.build(self.axes)
 
     @property
-    def microdata(self) -> Layout | None:
+    def microdata(self) -> MicrodataLayout | None:
         """The layout, for the attributes of the records."""
-        return None if self.layout is None else Layout(self.layout, self.axes)
+        return None if self.layout is None else MicrodataLayout(self.layout, self.axes)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that decides what is written, for the plan."""
@@ -75,35 +244,35 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
     """The output that a spec asks for. Raises with all findings."""
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
-    asked, axes = spec.output, axes_of(strategy.schema)
+    choices, axes = spec.output, axes_of(strategy.schema)
     findings = list(_clashes(loaded, spine, strategy.constraints.frame_columns))
     layout = tabulation = None
-    if asked.microdata is None or MDF in asked.microdata:
-        must = asked.microdata is not None or asked.layout is not None
-        name = asked.layout or f"mdf-{strategy.id}"
+    if choices.microdata is None or MDF in choices.microdata:
+        must = choices.microdata is not None or choices.layout is not None
+        name = choices.layout or f"mdf-{strategy.id}"
         columns = strategy.constraints.frame_columns
         layout, wrong = _load(loaded, LAYOUT, name, LayoutFile, lambda file: file.problems(axes, columns), must)
         if layout is not None and not _fits(layout, spine):
             wrong = [_digits(loaded, layout)] if must else []
             layout = None
         findings += wrong
-    if asked.tables is None or asked.tables:
-        must = asked.tabulation is not None or asked.tables is not None
-        name = asked.tabulation or strategy.id
+    if choices.tables is None or choices.tables:
+        must = choices.tabulation is not None or choices.tables is not None
+        name = choices.tabulation or strategy.id
         tabulation, wrong = _load(loaded, TABULATION, name, TabulationFile, lambda file: file.problems(axes), must)
         findings += wrong
-    if tabulation is not None and asked.tables is not None:
-        known = [table.name for table in tabulation.tables]
-        for position, table in enumerate(asked.tables):
-            if table not in known:
+    if tabulation is not None and choices.tables is not None:
+        names = [table.name for table in tabulation.tables]
+        for position, table in enumerate(choices.tables):
+            if table not in names:
                 place, what = loaded.place("output", "tables", position), f"there is no table {table!r}"
-                expected = "one of " + ", ".join(known)
+                expected = "one of " + ", ".join(names)
                 findings.append(Finding("unknown-table", what, place, repr(table), expected, "correct the name"))
         if not findings:
-            tabulation = tabulation.only(asked.tables)
+            tabulation = tabulation.only(choices.tables)
     if findings:
         raise SpecError(findings)
-    levels = [name for name in spine.names if asked.table_levels is None or name in asked.table_levels]
+    levels = [name for name in spine.names if choices.table_levels is None or name in choices.table_levels]
     return Output(axes, layout, tabulation, tuple(levels if tabulation else ()))
 
 

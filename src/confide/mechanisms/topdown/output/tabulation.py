@@ -44,7 +44,7 @@ class LinePart(Part):
     use: str | None = Field(None, description="The lines of this list, each with the condition of this one added.")
 
 
-class TablePart(Part):
+class TabulatedTablePart(Part):
     """A table."""
 
     name: Name
@@ -63,7 +63,7 @@ class TabulationFile(Part):
     id: Name
     provenance: str = Field(min_length=1, description="One sentence: where the definitions come from.")
     lists: dict[str, list[LinePart]] = Field(default_factory=dict, description="Lines that several tables have.")
-    tables: list[TablePart] = Field(min_length=1)
+    tables: list[TabulatedTablePart] = Field(min_length=1)
 
     def only(self, names: Sequence[str]) -> TabulationFile:
         """The same with these tables alone."""
@@ -96,13 +96,13 @@ class TabulationFile(Part):
                     what = "a list cannot use another list"
                     yield Problem(("lists", name, number, "use"), "nested-list", what, "lines with conditions")
 
-    def build(self, axes: Axes) -> tuple[Table, ...]:
+    def build(self, axes: Axes) -> tuple[TabulatedTable, ...]:
         """The tables for a histogram. The file must have no :meth:`problems`."""
         return tuple(_table(part, self.lists, axes) for part in self.tables)
 
 
 @dataclass(frozen=True)
-class Table:
+class TabulatedTable:
     """A table: names and labels of its lines, and which cells they count."""
 
     name: str
@@ -124,12 +124,12 @@ def axes_of(schema: Schema) -> dict[str, list[Code]]:
 
 def expand(codes: Sequence[Code], listed: Sequence[Code]) -> list[Code]:
     """The codes that a list of codes and ranges stands for. ``codes`` are those of the attribute."""
-    whole = isinstance(codes[0], int)
+    integer_codes = isinstance(codes[0], int)
     result: list[Code] = []
     for code in listed:
-        if whole and isinstance(code, str) and ".." in code:
+        if integer_codes and isinstance(code, str) and ".." in code:
             first, last = (int(bound) for bound in code.split(".."))
-            inside = [known for known in codes if first <= int(known) <= last]
+            inside = [listed_code for listed_code in codes if first <= int(listed_code) <= last]
             result += inside if {first, last} <= set(inside) else [code]  # a range beyond the codes is a slip
         else:
             result.append(code)
@@ -140,11 +140,13 @@ def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArra
     """The cells of the histogram, in C order, that meet all conditions."""
     chosen = []
     for name, codes in axes.items():
-        kept = np.ones(len(codes), bool)
+        fulfils = np.ones(len(codes), bool)
         for condition in conditions:
             if name in condition:
-                kept &= np.isin(np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])])
-        chosen.append(np.flatnonzero(kept))
+                fulfils &= np.isin(
+                    np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])]
+                )
+        chosen.append(np.flatnonzero(fulfils))
     cells = np.zeros(1, np.int64)
     for codes, indices in zip(axes.values(), chosen, strict=True):
         cells = (cells[:, None] * len(codes) + indices).ravel()
@@ -163,7 +165,7 @@ def number_of_cells(axes: Axes) -> int:
     return int(np.prod([len(codes) for codes in axes.values()], dtype=np.int64))
 
 
-def _table(part: TablePart, lists: dict[str, list[LinePart]], axes: Axes) -> Table:
+def _table(part: TabulatedTablePart, lists: dict[str, list[LinePart]], axes: Axes) -> TabulatedTable:
     labels: list[str] = []
     sets: list[NDArray[np.int64]] = []
     for line in part.lines:
@@ -173,7 +175,7 @@ def _table(part: TablePart, lists: dict[str, list[LinePart]], axes: Axes) -> Tab
             sets.append(cells_where(axes, part.where, line.where, inner.where))
     columns = tuple(f"{part.prefix}{number:04}" for number in range(1, len(sets) + 1))
     title = f"{part.title}; universe: {part.universe}" if part.universe else part.title
-    return Table(part.name, title, columns, tuple(labels), indicators(number_of_cells(axes), sets))
+    return TabulatedTable(part.name, title, columns, tuple(labels), indicators(number_of_cells(axes), sets))
 
 
 def _conditions(path: tuple[str | int, ...], where: Where, axes: Axes) -> Iterator[Problem]:
@@ -252,17 +254,17 @@ class Tabulator:
             self._summed[level.name] = members @ self.counts
         return self._summed[level.name]
 
-    def lines(self, level: Geolevel, table: Table, first: int) -> Integers:
+    def lines(self, level: Geolevel, table: TabulatedTable, first: int) -> Integers:
         """The lines of a table for a slice of units: units x lines."""
         dense: Integers = (self.histograms(level)[first : first + UNITS_AT_ONCE] @ table.matrix).toarray()
         return dense
 
-    def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
+    def batches(self, table: TabulatedTable) -> Iterator[pa.RecordBatch]:
         """The rows of a table, level by level."""
         for level in self.levels:
             yield from self.level_batches(table, level)
 
-    def level_batches(self, table: Table, level: Geolevel) -> Iterator[pa.RecordBatch]:
+    def level_batches(self, table: TabulatedTable, level: Geolevel) -> Iterator[pa.RecordBatch]:
         """The rows of one level in the order of the codes. Units with nobody in them are there too."""
         schema = table_schema(table)
         for first in range(0, level.units, UNITS_AT_ONCE):
@@ -273,7 +275,7 @@ class Tabulator:
             yield pa.RecordBatch.from_arrays([names, codes, *counts], schema=schema)
 
 
-def table_schema(table: Table) -> pa.Schema:
+def table_schema(table: TabulatedTable) -> pa.Schema:
     """The columns: where, then the lines."""
     return pa.schema(
         [

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
-from confide.mechanisms.topdown.output.layouts import Layout
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, Output
+from confide.mechanisms.topdown.constraints import Side
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import (
-    Table,
+    TabulatedTable,
     Tabulator,
     cells_where,
     histograms,
@@ -33,7 +33,6 @@ from confide.mechanisms.topdown.output.tabulation import (
     number_of_cells,
     table_schema,
 )
-from confide.mechanisms.topdown.strategies.constraints import Side
 from confide.releases.mechanism import Check
 from confide.releases.tabular import RowsInOrder
 
@@ -44,7 +43,7 @@ _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 16
 
 
-class Rows:
+class OrderedFileRows:
     """The rows of one file in order, in the columns and types that it should have."""
 
     def __init__(self, path: Path, schema: pa.Schema):
@@ -73,19 +72,19 @@ class Rows:
 
 
 @dataclass
-class Copies:
+class TableCopies:
     """The files of one table, one for each format, read together and compared as they are read."""
 
-    files: tuple[Rows, ...]
+    files: tuple[OrderedFileRows, ...]
     formats: str
     same: bool = True
 
     @classmethod
-    def open(cls, folder: Path, manifest: dict[str, Any], name: str, schema: pa.Schema) -> Copies:
+    def open(cls, folder: Path, manifest: dict[str, Any], name: str, schema: pa.Schema) -> TableCopies:
         """The files that the manifest lists for a table."""
         paths = [folder / file["path"] for file in manifest["files"] if file["path"].startswith(f"tables/{name}.")]
         paths.sort(key=lambda path: path.suffix != ".parquet")
-        return cls(tuple(Rows(path, schema) for path in paths), ", ".join(path.suffix[1:] for path in paths))
+        return cls(tuple(OrderedFileRows(path, schema) for path in paths), ", ".join(path.suffix[1:] for path in paths))
 
     @property
     def there(self) -> bool:
@@ -112,7 +111,7 @@ class Copies:
 
 
 @dataclass
-class _Seen:
+class _TableReading:
     """What one pass over the rows of a table has found so far."""
 
     rows: int = 0
@@ -123,14 +122,14 @@ class _Seen:
 
 
 def verify_tables(
-    folder: Path, manifest: dict[str, Any], tables: Sequence[Table], tabulator: Tabulator, spine: Sequence[str]
+    folder: Path, manifest: dict[str, Any], tables: Sequence[TabulatedTable], tabulator: Tabulator, spine: Sequence[str]
 ) -> Iterator[Check]:
     """Every table: there, the same in every format, what the records come to, non-negative, and adding up.
 
     ``spine`` names the tabulated levels that nest, root first; areas need not add up to anything.
     """
     for table in tables:
-        copies = Copies.open(folder, manifest, table.name, table_schema(table))
+        copies = TableCopies.open(folder, manifest, table.name, table_schema(table))
         if not copies.there:
             detail = f"files: {copies.formats or 'none'}; not with the lines of the plan"
             yield Check(f"{table.name}: there", False, detail)
@@ -144,30 +143,30 @@ def verify_tables(
         yield Check(f"{table.name}: children add up to parents", not seen.unequal_sums, detail)
 
 
-def _pass(table: Table, tabulator: Tabulator, spine: Sequence[str], copies: Copies) -> _Seen:
-    seen = _Seen()
+def _pass(table: TabulatedTable, tabulator: Tabulator, spine: Sequence[str], copies: TableCopies) -> _TableReading:
+    seen = _TableReading()
     above: tuple[Geolevel, Integers] | None = None
     for level in tabulator.levels:
         nests = level.name in spine
         sums = _SumsOfChildren(level, *above) if nests and above is not None else None
-        kept = []
+        expected_rows = []
         for expected in tabulator.level_batches(table, level):
-            found = copies.take(expected.num_rows)
-            seen.rows += found.num_rows
-            seen.equal &= found.equals(pa.Table.from_batches([expected]).cast(found.schema))
-            if found.num_rows < expected.num_rows:
+            released = copies.take(expected.num_rows)
+            seen.rows += released.num_rows
+            seen.equal &= released.equals(pa.Table.from_batches([expected]).cast(released.schema))
+            if released.num_rows < expected.num_rows:
                 return seen
-            lines = np.stack([found.column(column).to_numpy() for column in table.columns], axis=1)
+            lines = np.stack([released.column(column).to_numpy() for column in table.columns], axis=1)
             seen.negative += int((lines < 0).sum())
             if sums is not None:
                 sums.add(lines)
             if nests and level.name != spine[-1]:  # the blocks are nobody's parents, and too many to keep
-                kept.append(lines)
+                expected_rows.append(lines)
         if sums is not None:
             seen.sums += sums.wanted.size
             seen.unequal_sums += sums.different
-        if kept:
-            above = level, np.concatenate(kept)
+        if expected_rows:
+            above = level, np.concatenate(expected_rows)
     return seen
 
 
@@ -237,7 +236,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
 
 def _open(
     folder: Path, manifest: dict[str, Any], block: str, geography: list[str], counts: list[str], output: Output
-) -> dict[str, Copies]:
+) -> dict[str, TableCopies]:
     """The tables that the plan says are there, but the tabulated ones."""
     texts = [(name, pa.string()) for name in (block, *geography)]
     schemas = {UNITS: pa.schema([*texts, *((name, pa.int64()) for name in counts)])}
@@ -245,10 +244,10 @@ def _open(
     schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
     if output.microdata is not None:
         schemas[MDF] = output.microdata.schema
-    return {name: Copies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
+    return {name: TableCopies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
 
 
-def _same(name: str, copies: Copies) -> Check:
+def _same(name: str, copies: TableCopies) -> Check:
     return Check(f"{name}: the same in every format", copies.same and copies.at_end(), copies.formats)
 
 
@@ -265,7 +264,7 @@ class _Records:
     in_schema: bool = True
     agree: bool = True
 
-    def count(self, records: Copies, other: Copies | None, units: pa.Table) -> Any:
+    def count(self, records: TableCopies, other: TableCopies | None, units: pa.Table) -> Any:
         """The histograms of the blocks."""
         counts = histograms(len(self.codes), number_of_cells(self.output.axes), self._parts(records, other))
         layout = self.output.microdata
@@ -273,44 +272,44 @@ class _Records:
             self._appended(layout, other, units)
         return counts
 
-    def _parts(self, records: Copies, other: Copies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
+    def _parts(self, records: TableCopies, other: TableCopies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
         cells = number_of_cells(self.output.axes)
         for batch in records.batches(ROWS_AT_ONCE):
             place, cell = self._place(batch), self._cell(batch)
             self._compare(batch, other)
             self.rows += batch.num_rows
-            known = (place >= 0) & (cell >= 0)
-            keys, times = np.unique(place[known] * cells + cell[known], return_counts=True)
+            in_domain = (place >= 0) & (cell >= 0)
+            keys, times = np.unique(place[in_domain] * cells + cell[in_domain], return_counts=True)
             yield keys // cells, keys % cells, times
 
     def _place(self, batch: pa.Table) -> Integers:
         """For each record the position of its block, or -1."""
         coded = batch.column(self.block).combine_chunks().dictionary_encode()
         used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
-        found = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
-        found = np.where(self.codes[found] == used, found, -1)
-        self.in_frame &= bool((found >= 0).all())
-        place: Integers = found[coded.indices.to_numpy()]
+        position = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
+        position = np.where(self.codes[position] == used, position, -1)
+        self.in_frame &= bool((position >= 0).all())
+        place: Integers = position[coded.indices.to_numpy()]
         return place
 
     def _cell(self, batch: pa.Table) -> Integers:
         """For each record its cell of the histogram, or a negative number."""
-        cell, known = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, bool)
+        cell, in_domain = np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, bool)
         for name, codes in self.output.axes.items():
             index = pc.index_in(batch.column(name), value_set=pa.array(codes))
             index = pc.fill_null(index, -1).to_numpy().astype(np.int64)
-            known &= index >= 0
+            in_domain &= index >= 0
             cell = cell * len(codes) + index
-        self.in_schema &= bool(known.all())
-        return np.where(known, cell, -1)
+        self.in_schema &= bool(in_domain.all())
+        return np.where(in_domain, cell, -1)
 
-    def _compare(self, batch: pa.Table, other: Copies | None) -> None:
+    def _compare(self, batch: pa.Table, other: TableCopies | None) -> None:
         layout = self.output.microdata
         if layout is None or other is None or not self.in_schema:
             return
         self._expect(layout.encode(batch, self.block, self.rows + 1), other)
 
-    def _appended(self, layout: Layout, other: Copies, units: pa.Table) -> None:
+    def _appended(self, layout: MicrodataLayout, other: TableCopies, units: pa.Table) -> None:
         if layout.file.appended is not None:
             times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
             blocks = units.column(self.block).combine_chunks()
@@ -318,10 +317,10 @@ class _Records:
                 self._expect(batch, other)
         self.agree &= other.at_end()
 
-    def _expect(self, batch: pa.RecordBatch, other: Copies) -> None:
-        found = other.take(batch.num_rows)
-        self.agree &= found.equals(pa.Table.from_batches([batch]).cast(found.schema))
-        self.lines += found.num_rows
+    def _expect(self, batch: pa.RecordBatch, other: TableCopies) -> None:
+        position = other.take(batch.num_rows)
+        self.agree &= position.equals(pa.Table.from_batches([batch]).cast(position.schema))
+        self.lines += position.num_rows
 
 
 def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.Table) -> Iterator[Check]:
@@ -334,17 +333,19 @@ def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.T
         return dense
 
     for zero in facts["strategy"]["constraints"]["zeros"]:
-        found = int(of(zero["where"]).sum())
-        yield Check(f"structural zero {zero['name']}", not found, f"{found:,} records")
+        records = int(of(zero["where"]).sum())
+        yield Check(f"structural zero {zero['name']}", not records, f"{records:,} records")
     for bound in facts["bounds"]:
         found_in = of(*({bound["attribute"]: group["codes"]} for group in bound["groups"]))
         limit = bound["per_unit"] * _columns(units, [group["column"] for group in bound["groups"]])
         broken = int((found_in < limit if bound["side"] == Side.LOWER.value else found_in > limit).sum())
         yield Check(f"bound {bound['name']}", not broken, f"{broken:,} blocks out of bounds")
-    for told in facts["told"]:
-        found_in = of(*(cell["where"] for cell in told["cells"]))
-        broken = int((found_in != _columns(units, [cell["column"] for cell in told["cells"]])).sum())
-        yield Check(f"invariant {told['name']}", not broken, f"{broken:,} blocks with another count than the frame's")
+    for invariant in facts["told"]:
+        found_in = of(*(cell["where"] for cell in invariant["cells"]))
+        broken = int((found_in != _columns(units, [cell["column"] for cell in invariant["cells"]])).sum())
+        yield Check(
+            f"invariant {invariant['name']}", not broken, f"{broken:,} blocks with another count than the frame's"
+        )
 
 
 def _columns(units: pa.Table, names: Sequence[str]) -> Integers:

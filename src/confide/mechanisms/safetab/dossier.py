@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.evaluation import evaluate, pool
-from confide.mechanisms.safetab.evaluation.tallies import SIZES, WORKLOADS
+from confide.mechanisms.safetab.evaluate import evaluate
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
+from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
 from confide.report.dossier import (
@@ -36,25 +36,27 @@ CLASSES_OF_CURVE = 12
 """Into how many classes of size the suppression curve is cut, from zero to twice the suppression number."""
 
 
-def evaluate_safetab(asked: Evaluating) -> Evaluated:
+def evaluate_safetab(request: Evaluating) -> Evaluated:
     """Each release against the truth, and all of them together. Writes the dossier of each, and of all."""
-    refuse_maps(asked, "safetab", "population groups")
-    for run in asked.runs:
+    refuse_maps(request, "safetab", "population groups")
+    for run in request.runs:
         require_sealed(run.workspace)
     evaluations = []
-    with asked.progress.stage("Comparing with the truth", len(asked.question.levels) * len(asked.runs)) as advance:
-        for run in asked.runs:
-            found = evaluate(asked.question, run.workspace, advance)
-            evaluations.append(reveal(found))
+    with request.progress.stage(
+        "Comparing with the truth", len(request.question.levels) * len(request.runs)
+    ) as advance:
+        for run in request.runs:
+            compared = evaluate(request.question, run.workspace, advance)
+            evaluations.append(reveal(compared))
     written = []
-    for run, evaluation in zip(asked.runs, evaluations, strict=True):
+    for run, evaluation in zip(request.runs, evaluations, strict=True):
         numbers = evaluation.as_dict()
         written.append((numbers, write(run.workspace.dossier, numbers, _page(numbers, run.title))))
-    if len(asked.runs) == 1:
+    if len(request.runs) == 1:
         return Evaluated(Confidential(written[0][0]), written[0][1])
     pooled = pool(evaluations).as_dict()
-    named = {"runs": [run.name for run in asked.runs]} | pooled
-    return write_over_keys(asked, pooled, _page(named, asked.runs[0].title))
+    named = {"runs": [run.name for run in request.runs]} | pooled
+    return write_over_keys(request, pooled, _page(named, request.runs[0].title))
 
 
 def _page(numbers: Row, title: str) -> str:
@@ -82,13 +84,13 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
     """What to know first: who gets a figure, how far it is off, and what becomes of groups with nobody in them."""
     rows = numbers["classes"]
     people = [row for row in rows if row["true_size"] != LABELS[0]]
-    shown = sum(row["groups"] - row["suppressed"] for row in people)
+    published = sum(row["groups"] - row["suppressed"] for row in people)
     groups = sum(row["groups"] for row in people)
     large = [row for row in people if LABELS.index(row["true_size"]) >= LABELS.index("1,000 to 9,999")]
     with_ages = sum(row["groups"] - row["suppressed"] - row["tables"][WORKLOADS[0]]["groups"] for row in large)
     counts, within = (sum(row[name] for row in rows) for name in (COUNTS, WITHIN))
     empty = [row for row in rows if row["true_size"] == LABELS[0] and _could_be_left_out(row)]
-    result = [(_percent(shown, groups), f"of {groups:,} groups with anybody in them have a figure")]
+    result = [(_percent(published, groups), f"of {groups:,} groups with anybody in them have a figure")]
     if large:
         of_large = sum(row["groups"] for row in large)
         result.append((_percent(with_ages, of_large), "of groups with 1,000 persons or more have sex by age"))
@@ -227,5 +229,5 @@ def _errors(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:,.1f} %" if whole else "–"
+def _percent(part: int, total: int) -> str:
+    return f"{100 * part / total:,.1f} %" if total else "–"

@@ -61,7 +61,7 @@ class CodeLists:
     ``codes`` and ``iterations`` are sorted by code, and a position in them is the number of the code or iteration
     everywhere. ``table[kind, level, region, code]`` is the number of the one iteration of that kind and level that
     the code counts in, in large regions (0) or in others (1), or :data:`NONE`. That there is at most one is a rule of
-    the official files; :mod:`~confide.mechanisms.safetab.codes.lists` rests on it, and the form of the table
+    the official files; :mod:`~confide.mechanisms.safetab.codes` rests on it, and the form of the table
     enforces it.
     """
 
@@ -103,7 +103,7 @@ class CodeLists:
         groups: npt.NDArray[np.int64] = self.table[KINDS.index(kind), LEVELS.index(level), 0 if large else 1]
         return groups
 
-    def kept(self, level: int, *, large: bool) -> npt.NDArray[np.int64]:
+    def tabulated(self, level: int, *, large: bool) -> npt.NDArray[np.int64]:
         """The numbers of the iterations of a level that are tabulated in large regions, or in others; sorted."""
         numbers = [
             number
@@ -274,8 +274,8 @@ def _numbers(lists: CodeLists, patterns: pa.Table, name: str) -> _Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     column = column.cast(pa.string())
-    found = pc.index_in(column, value_set=pa.array([*lists.codes, NO_CODE], type=pa.string()))
-    if found.null_count:
+    index = pc.index_in(column, value_set=pa.array([*lists.codes, NO_CODE], type=pa.string()))
+    if index.null_count:
         raise InputError(
             "codes.unknown-code",
             "records have a code that is not in the list of codes",
@@ -284,7 +284,7 @@ def _numbers(lists: CodeLists, patterns: pa.Table, name: str) -> _Array:
             f"a code of the list, or {NO_CODE}",
             "correct the records, or add the code to the list",
         )
-    numbers: _Array = found.to_numpy().astype(np.int64)
+    numbers: _Array = index.to_numpy().astype(np.int64)
     numbers[numbers == len(lists.codes)] = -1
     return numbers
 
@@ -300,7 +300,7 @@ def _distinct(keys: _Array) -> _Array:
 # Adding or removing one person changes at most that many groups of a level, each by one: noise is scaled to it, so
 # this is a privacy claim. It is derived from the lists, never assumed. Write k for ``max_race_codes``, and keep only
 # the iterations of one level that one kind of region tabulates. Every code c then has at most one group a(c) alone,
-# one b(c) in combination and one e(c) of ethnicity (:class:`~confide.mechanisms.safetab.codes.lists.CodeLists`
+# one b(c) in combination and one e(c) of ethnicity (:class:`~confide.mechanisms.safetab.codes.CodeLists`
 # cannot hold more).
 #
 # *What the bound is.* Let R be a set of 1 to k codes. Either its codes do not share an alone group; then only their

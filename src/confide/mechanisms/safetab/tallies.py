@@ -71,7 +71,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Class:
+class GroupSizeClass:
     """Groups of one level, one kind and one class of size. What theory expects is added up group by group."""
 
     groups: int = 0
@@ -87,12 +87,12 @@ class Class:
     """Summed over the totals that were published and are no sums."""
     variance_error: float = 0.0
 
-    def __add__(self, other: Class) -> Class:
+    def __add__(self, other: GroupSizeClass) -> GroupSizeClass:
         values: dict[str, Any] = {
-            each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)
+            counter.name: getattr(self, counter.name) + getattr(other, counter.name) for counter in fields(self)
         }
         values["errors"] = tuple(one + two for one, two in zip(self.errors, other.errors, strict=True))
-        return Class(**values)
+        return GroupSizeClass(**values)
 
     def as_dict(self, margin: int, *, theory: bool) -> dict[str, Any]:
         totals, together = self.errors[0], sum(self.errors, Errors())
@@ -123,7 +123,7 @@ class Class:
 
 
 @dataclass(frozen=True)
-class Curve:
+class SuppressionCurve:
     """Groups that could be suppressed, by their true size from zero on: how many there are and how many were."""
 
     groups: Integers
@@ -131,27 +131,27 @@ class Curve:
     expected: Numbers
     """The probability of being suppressed."""
 
-    def __add__(self, other: Curve) -> Curve:
-        return Curve(self.groups + other.groups, self.suppressed + other.suppressed, self.expected)
+    def __add__(self, other: SuppressionCurve) -> SuppressionCurve:
+        return SuppressionCurve(self.groups + other.groups, self.suppressed + other.suppressed, self.expected)
 
 
 @dataclass(frozen=True)
 class LevelTally:
     """Everything that is added up over the groups of a level."""
 
-    classes: Mapping[tuple[bool, int], Class]
+    classes: Mapping[tuple[bool, int], GroupSizeClass]
     totals: Errors
     """Of every released total, measured or summed."""
     truth: int
     """The true size of the released groups, summed."""
     noise_alone: float
     """The mean absolute noise of each released total, summed."""
-    curve: Curve | None
+    curve: SuppressionCurve | None
 
     def __add__(self, other: LevelTally) -> LevelTally:
         keys = sorted(self.classes.keys() | other.classes.keys())
         return LevelTally(
-            {key: self.classes.get(key, Class()) + other.classes.get(key, Class()) for key in keys},
+            {key: self.classes.get(key, GroupSizeClass()) + other.classes.get(key, GroupSizeClass()) for key in keys},
             self.totals + other.totals,
             self.truth + other.truth,
             self.noise_alone + other.noise_alone,
@@ -160,7 +160,7 @@ class LevelTally:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class SafeTabEvaluation:
     """The levels of one run, or of several with different keys."""
 
     levels: Sequence[GroupLevel]
@@ -171,25 +171,25 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the dossier and the numbers beside it."""
-        each = list(zip(self.levels, self.tallies, self.theory, strict=True))
+        parts = list(zip(self.levels, self.tallies, self.theory, strict=True))
         return {
             "keys": self.runs,
             "units": "groups",
-            "accuracy": [_headline(level, tally) for level, tally, _ in each if tally.totals.number],
-            "classes": [row for level, tally, theory in each for row in _rows(level, tally, theory)],
+            "accuracy": [_headline(level, tally) for level, tally, _ in parts if tally.totals.number],
+            "classes": [row for level, tally, theory in parts for row in _rows(level, tally, theory)],
             "suppression": [
-                _curve(level, tally.curve) for level, tally, theory in each if theory and tally.curve is not None
+                _curve(level, tally.curve) for level, tally, theory in parts if theory and tally.curve is not None
             ],
         }
 
 
-def pool(evaluations: Sequence[Evaluation]) -> Evaluation:
+def pool(evaluations: Sequence[SafeTabEvaluation]) -> SafeTabEvaluation:
     """Several runs of the same question as one: every group counts once for each run."""
     first, *others = evaluations
     tallies = list(first.tallies)
     for other in others:
         tallies = [one + two for one, two in zip(tallies, other.tallies, strict=True)]
-    return Evaluation(first.levels, tallies, first.theory, len(evaluations))
+    return SafeTabEvaluation(first.levels, tallies, first.theory, len(evaluations))
 
 
 def _named(level: GroupLevel) -> dict[str, str]:
@@ -214,13 +214,13 @@ def _rows(level: GroupLevel, tally: LevelTally, theory: bool) -> list[dict[str, 
     return [
         _named(level)
         | {"total_only": total_only, "true_size": bin_label(SIZES, size)}
-        | each.as_dict((level.total if total_only else level.second).noise_margin(COVERAGE), theory=theory)
-        for (total_only, size), each in sorted(tally.classes.items())
-        if each.groups
+        | size_class.as_dict((level.total if total_only else level.second).noise_margin(COVERAGE), theory=theory)
+        for (total_only, size), size_class in sorted(tally.classes.items())
+        if size_class.groups
     ]
 
 
-def _curve(level: GroupLevel, curve: Curve) -> dict[str, Any]:
+def _curve(level: GroupLevel, curve: SuppressionCurve) -> dict[str, Any]:
     return _named(level) | {
         "suppressed_up_to": level.suppressed_up_to,
         "noise": level.second.as_dict(),

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.evaluation.tallies import SIZES, Class, Curve, Errors, Evaluation, LevelTally
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
@@ -30,9 +29,17 @@ from confide.mechanisms.safetab.output.reading import (
     read_table,
     region_of,
 )
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabQuestion
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
+from confide.mechanisms.safetab.tallies import (
+    SIZES,
+    Errors,
+    GroupSizeClass,
+    LevelTally,
+    SafeTabEvaluation,
+    SuppressionCurve,
+)
 from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
@@ -59,7 +66,7 @@ _NEGLIGIBLE = 50.0
 """The same for sums of draws, of which only the mean of the absolute value is asked."""
 
 
-class Spread:
+class NoiseMass:
     """A law as an array of probabilities for the values from −reach to reach."""
 
     def __init__(self, law: NoiseDistribution):
@@ -81,10 +88,10 @@ class Spread:
         chance, first, second = (sums[at] for sums in self._sums)
         if least is not None:
             floor = least.astype(np.float64)
-            kept = self._place(np.maximum(t, least))
-            low = chance - self._sums[0][kept]
-            first = self._sums[1][kept] + low * floor
-            second = self._sums[2][kept] + low * floor**2
+            place = self._place(np.maximum(t, least))
+            low = chance - self._sums[0][place]
+            first = self._sums[1][place] + low * floor
+            second = self._sums[2][place] + low * floor**2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(chance > 0, first / chance, 0.0)
             square = np.where(chance > 0, second / chance, 0.0)
@@ -120,7 +127,7 @@ class LevelTheory:
     def __init__(self, level: GroupLevel, *, clamped: bool):
         self._level = level
         self._clamped = clamped
-        self._first, self._second, self._total = (Spread(law) for law in (level.first, level.second, level.total))
+        self._first, self._second, self._total = (NoiseMass(law) for law in (level.first, level.second, level.total))
 
     def chances(self, sizes: Integers) -> Numbers:
         """For each size the probabilities of the four statistics levels, one row for each size."""
@@ -138,10 +145,10 @@ class LevelTheory:
 
     def bias(self, sizes: Integers, *, total_only: bool) -> tuple[Numbers, Numbers]:
         """Mean and variance of the error of a published total that was measured itself."""
-        spread = self._total if total_only else self._second
+        noise = self._total if total_only else self._second
         limit = None if total_only else self._level.suppressed_up_to
-        lowest = np.full(len(sizes), -spread.reach - 1)
-        return spread.given_above(lowest if limit is None else limit - sizes, -sizes if self._clamped else None)
+        lowest = np.full(len(sizes), -noise.reach - 1)
+        return noise.given_above(lowest if limit is None else limit - sizes, -sizes if self._clamped else None)
 
     def mean_absolute(self, cells: int, *, total_only: bool) -> float:
         """The mean absolute noise of a total: measured itself (one cell), or the sum of so many."""
@@ -165,23 +172,23 @@ _CELLS = np.array(CELLS_OF_LEVEL)
 
 
 def evaluate(
-    question: SafeTabQuestion, workspace: Workspace, advance: Callable[[int], None]
-) -> Confidential[Evaluation]:
+    problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None]
+) -> Confidential[SafeTabEvaluation]:
     """A sealed release against the truth. The result tells of the truth and stays with the curator."""
-    margins = question.spec.output.noise_margin is not None
+    margins = problem.spec.output.noise_margin is not None
     manifest = read_manifest(workspace.release)
-    left_out = question.spec.output.tabulation_suppression
+    left_out = problem.spec.output.tabulation_suppression
     opened = {name: open_table(workspace.release, manifest, name, margins=margins) for name in TABLES}
-    tables = {name: read_table(name, each, margins=margins, left_out=left_out) for name, each in opened.items()}
-    shared = {kind for areas in question.coterminous for kind, _ in areas}
+    tables = {name: read_table(name, copies, margins=margins, left_out=left_out) for name, copies in opened.items()}
+    shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
-    for level in question.levels:
-        own = level.settings.region_type not in shared and not question.spec.output.tabulation_suppression
-        expected = LevelTheory(level, clamped=not question.settings.negative_counts)
-        tallies.append(_Level(question, level, workspace, tables, expected).tally())
+    for level in problem.levels:
+        own = level.settings.region_type not in shared and not problem.spec.output.tabulation_suppression
+        expected = LevelTheory(level, clamped=not problem.settings.negative_counts)
+        tallies.append(_Level(problem, level, workspace, tables, expected).tally())
         theory.append(own)
         advance(1)
-    return Confidential(Evaluation(question.levels, tallies, theory))
+    return Confidential(SafeTabEvaluation(problem.levels, tallies, theory))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +230,7 @@ class _Level:
 
     def __init__(
         self,
-        question: SafeTabQuestion,
+        problem: SafeTabProblem,
         level: GroupLevel,
         workspace: Workspace,
         tables: dict[str, TableForPeople],
@@ -231,29 +238,29 @@ class _Level:
     ):
         self._level = level
         self._theory = theory
-        self._left_out = question.spec.output.tabulation_suppression
+        self._left_out = problem.spec.output.tabulation_suppression
         self._truth = _Truth.read(workspace, level)
         self._occupied, self._sizes = self._truth.sizes()
-        self._numbers = _Numbers(question, level)
+        self._numbers = _Numbers(problem, level)
         rows, self._released = self._numbers.of(tables[TOTAL_TABLE])
         self._totals, self._chosen = tables[TOTAL_TABLE].total[rows], tables[TOTAL_TABLE].level[rows]
         self._tables = tables
 
     def tally(self) -> LevelTally:
         true, total_only = self._size_of(self._released), self._is_total_only(self._released)
-        classes: dict[tuple[bool, int], Class] = {}
+        classes: dict[tuple[bool, int], GroupSizeClass] = {}
         for kind in (False, True):
             if (self._level.total_only == kind).any():
-                classes |= {(kind, size): each for size, each in self._classes(kind).items()}
+                classes |= {(kind, size): size_class for size, size_class in self._classes(kind).items()}
         for number in range(len(CELLS_OF_LEVEL)):
             for key, errors in self._errors(number, true, total_only).items():
                 empty = [Errors()] * len(CELLS_OF_LEVEL)
-                classes[key] += Class(errors=(*empty[:number], errors, *empty[number + 1 :]))
+                classes[key] += GroupSizeClass(errors=(*empty[:number], errors, *empty[number + 1 :]))
         return LevelTally(
             classes, Errors.of(self._totals - true), int(true.sum()), self._noise_alone(total_only), self._curve()
         )
 
-    def _classes(self, total_only: bool) -> dict[int, Class]:
+    def _classes(self, total_only: bool) -> dict[int, GroupSizeClass]:
         """Groups of one kind by size: which table they got, what was suppressed, and what theory says of that."""
         sizes, groups = self._by_size(total_only)
         at = np.flatnonzero(self._is_total_only(self._released) == total_only)
@@ -267,11 +274,11 @@ class _Level:
             expected, out = self._theory.chances(sizes), self._theory.suppressed(sizes)
             expected[:, 0] -= out
         mean, variance = self._theory.bias(sizes, total_only=total_only)
-        result: dict[int, Class] = {}
+        result: dict[int, GroupSizeClass] = {}
         for size in np.unique(bin_of(SIZES, sizes)).tolist():
             of = bin_of(SIZES, sizes) == size
             number = int(groups[of].sum())
-            result[size] = Class(
+            result[size] = GroupSizeClass(
                 number,
                 chosen[of].sum(axis=0),
                 number - int(chosen[of].sum()),
@@ -294,7 +301,7 @@ class _Level:
         """The errors of measured counts in the tables of one statistics level, by class."""
         at = np.flatnonzero(self._chosen == number)
         size = bin_of(SIZES, true[at])
-        shown: npt.NDArray[np.bool_] = np.ones((len(at), 1), np.bool_)
+        published: npt.NDArray[np.bool_] = np.ones((len(at), 1), np.bool_)
         if number == 0:
             error = (self._totals[at] - true[at])[:, None]
         else:
@@ -305,12 +312,14 @@ class _Level:
             released = released.reshape(len(rows), grid.cells)
             error = released - self._truth.cells(groups, number)
             if self._left_out:
-                shown = released >= 0
-        shown = np.broadcast_to(shown, error.shape)
+                published = released >= 0
+        published = np.broadcast_to(published, error.shape)
         return {
-            (kind, each): Errors.of(error[shown & ((total_only[at] == kind) & (size == each))[:, None]])
+            (kind, size_number): Errors.of(
+                error[published & ((total_only[at] == kind) & (size == size_number))[:, None]]
+            )
             for kind in np.unique(total_only[at]).tolist()
-            for each in np.unique(size[total_only[at] == kind]).tolist()
+            for size_number in np.unique(size[total_only[at] == kind]).tolist()
         }
 
     def _noise_alone(self, total_only: npt.NDArray[np.bool_]) -> float:
@@ -324,7 +333,7 @@ class _Level:
             )
         return alone
 
-    def _curve(self) -> Curve | None:
+    def _curve(self) -> SuppressionCurve | None:
         """Suppression by size, up to twice the number up to which totals are suppressed."""
         limit = self._level.suppressed_up_to
         if limit is None or limit <= 0:
@@ -334,8 +343,8 @@ class _Level:
         released = self._size_of(self._released[~self._is_total_only(self._released)])
         there, of_size = np.zeros(end, np.int64), sizes < end
         there[sizes[of_size]] = groups[of_size]
-        shown = np.bincount(released[released < end], minlength=end)
-        return Curve(there, there - shown, self._theory.suppressed(np.arange(end)))
+        published = np.bincount(released[released < end], minlength=end)
+        return SuppressionCurve(there, there - published, self._theory.suppressed(np.arange(end)))
 
     def _size_of(self, groups: Integers) -> Integers:
         place = find(self._occupied, groups)
@@ -349,11 +358,11 @@ class _Level:
 class _Numbers:
     """From groups as files name them to their numbers in a level."""
 
-    def __init__(self, question: SafeTabQuestion, level: GroupLevel):
+    def __init__(self, problem: SafeTabProblem, level: GroupLevel):
         self._region = REGION_TYPES.index(level.settings.region_type)
-        self._areas = np.array([int(area) for area in question.regions.areas[level.settings.region_type]], np.int64)
+        self._areas = np.array([int(area) for area in problem.regions.areas[level.settings.region_type]], np.int64)
         self._position = np.full(CODES, -1, np.int64)
-        codes = [int(question.lists.iterations[number].code) for number in level.iterations]
+        codes = [int(problem.lists.iterations[number].code) for number in level.iterations]
         self._position[codes] = np.arange(len(codes))
 
     def of(self, table: TableForPeople) -> tuple[Integers, Integers]:

@@ -1,9 +1,9 @@
 """A top-down spine as an object: levels of contiguous units with their shares, and the way back to official geography.
 
-The units of a level are in the order of their ids (:mod:`confide.mechanisms.topdown.spine.tree`), and so are their
+The units of a level are in the order of their ids (:mod:`confide.mechanisms.topdown.spine`), and so are their
 parents. So the
 children of a unit are a slice of the level below, its blocks a slice of the blocks, and a sum over units is one pass
-over an array. :func:`confide.mechanisms.topdown.spine.build.build_topdown_spine` makes one.
+over an array. :func:`confide.mechanisms.topdown.build_spine.build_topdown_spine` makes one.
 """
 
 from __future__ import annotations

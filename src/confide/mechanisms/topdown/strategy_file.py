@@ -12,25 +12,24 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
 from confide.errors import ConfideError, ParameterError, Place
-from confide.exact import Exact
-from confide.mechanisms.topdown.strategies.form import (
-    BLOCK,
-    EstimationPart,
-    Notes,
-    RootPart,
-    StrategyFile,
-    make_constraints,
-)
-from confide.mechanisms.topdown.strategies.strategy import (
+from confide.exact import Exact, positive_within
+from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
+from confide.mechanisms.topdown.strategy import (
+    DELTA,
     DETAILED,
     Estimation,
     LevelStrategy,
     Pass,
     QueryShare,
     Strategy,
+    StrategyAccount,
+    account_of,
     cut,
     invariant_queries,
     refines,
@@ -39,9 +38,228 @@ from confide.mechanisms.topdown.strategies.strategy import (
 )
 from confide.privacy import Definition, Neighbours
 from confide.releases.draft import LEDGER
-from confide.releases.spec import KeyPath, Problem
+from confide.releases.spec import ExactNumber, KeyPath, Name, Part, Problem
 from confide.report.render import render
-from confide.schema import Query, Schema
+from confide.schema import Query, Recode, Schema
+
+# The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``build``.
+#
+# ``[roots.NAME]`` is a table of shares, a column for each level and a row for each query; ``[derived.NAME]`` cuts a
+# root at a lower level. See ``docs/concepts/strategy.md``.
+
+
+NOT_MEASURED = "-"
+BLOCK = "block"
+"""The name of the lowest level of every spine."""
+
+QueryName = Annotated[str, AfterValidator(lambda text: "*".join(part.strip() for part in text.split("*")))]
+LevelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
+Share = Annotated[ExactNumber | None, BeforeValidator(lambda value: None if value == NOT_MEASURED else value)]
+"""An exact share, or ``-`` where the query is not measured."""
+
+
+class PassPart(Part):
+    """A least-squares pass."""
+
+    queries: list[QueryName] = Field(min_length=1, description="The queries of the objective.")
+    constrain: list[QueryName] = Field(default_factory=list, description="The answers that later passes keep.")
+
+
+class EstimationPart(Part):
+    """How the units of a level are estimated."""
+
+    least_squares: list[PassPart] = Field(min_length=1, description="The least-squares passes in order.")
+    rounding: list[list[QueryName]] = Field(min_length=1, description="The rounding passes; together a chain.")
+    slack: ExactNumber | None = Field(None, description="How far kept answers may move in later passes.")
+
+
+class RootPart(Part):
+    """Levels, shares and queries for one kind of root."""
+
+    budget: ExactNumber = Field(description="The budget when the spec names none.")
+    levels: list[LevelName] = Field(min_length=1, description="The levels, root first, `block` last.")
+    shares: list[ExactNumber] = Field(description="The share of each level.")
+    estimation: list[str] = Field(description="The name of the estimation of each level.")
+    queries: dict[QueryName, list[Share]] = Field(description="For each query its share of each level, or -.")
+
+
+class DerivedPart(Part):
+    """A root that is a unit of a lower level of another root."""
+
+    source: str = Field(alias="from", description="The root whose strategy is cut.")
+    top: str = Field(description="The level that becomes the root.")
+    estimation: str = Field(description="The name of the estimation of the new root.")
+    renormalise: bool = Field(False, description="false: keep the noise, spend less; true: spend the whole budget.")
+
+
+class InvariantPart(Part):
+    """What is published without noise."""
+
+    name: Name
+    level: str = Field(description="The lowest level on which the figure is published.")
+    query: QueryName | None = Field(None, description="The query whose answer it is.")
+    frame: list[str] = Field(default_factory=list, description="The columns of the block table that it is.")
+
+
+class BoundPart(Part):
+    """A bound on the counts of the groups of a variable."""
+
+    name: Name
+    variable: str = Field(description="A variable of the schema.")
+    side: Literal["lower", "upper"]
+    per_unit: int = Field(ge=1, le=10**6, description="So many records for each unit that the frame counts.")
+    frame: dict[str, str] = Field(min_length=1, description="Code of an attribute, or label of a group = column.")
+
+
+class ZeroPart(Part):
+    """Combinations that no record can have."""
+
+    name: Name
+    where: dict[str, list[int | str]] = Field(min_length=1, description="Attribute = codes.")
+
+
+class StrategyFile(Part):
+    """A strategy file."""
+
+    id: Name
+    title: str = Field(min_length=1, max_length=200)
+    provenance: str = Field(min_length=1, description="One sentence: where the settings come from.")
+    record: str = Field("person", pattern=r"^[a-z][a-z -]{0,40}$", description="What one record describes, in words.")
+    schema_: str | SchemaFile = Field(alias="schema", description="A shipped name, a path, or the schema itself.")
+    blocks_with: list[str] = Field(
+        default_factory=list,
+        description="Columns of the block table: where all are zero nobody is, and the block is not on the spine.",
+    )
+    apart: list[str] = Field(
+        default_factory=list,
+        description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
+    )
+    definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
+    neighbours: Literal["change-one", "add-remove"]
+    root: str = Field(description="The root that is meant when none is named.")
+    roots: dict[Name, RootPart] = Field(min_length=1)
+    derived: dict[Name, DerivedPart] = Field(default_factory=dict)
+    estimation: dict[Name, EstimationPart] = Field(min_length=1)
+    invariants: list[InvariantPart] = Field(default_factory=list)
+    bounds: list[BoundPart] = Field(default_factory=list)
+    zeros: list[ZeroPart] = Field(default_factory=list)
+
+
+class Notes:
+    """What is wrong with a file, collected."""
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.problems: list[Problem] = []
+
+    def wrong(
+        self, path: KeyPath, code: str, what: str, found: object, expected: str | Iterable[str], remedy: str = ""
+    ) -> None:
+        """Notes a problem. ``expected`` is a sentence, or the names to choose from."""
+        sentence = expected if isinstance(expected, str) else "one of " + ", ".join(expected)
+        remedy = remedy or "correct the strategy file"
+        self.problems.append(Problem(path, code, what, sentence, str(found)[:200], remedy))
+
+    def passed_on(self, path: KeyPath, error: ConfideError) -> None:
+        """Notes what another part of Confide found."""
+        for f in error.findings:
+            self.wrong(path, f.code, f.what, f.found, f.expected or "another value", f.remedy or "")
+
+    def query(self, path: KeyPath, text: str) -> Query | None:
+        """The query that ``text`` names; or nothing, and a problem."""
+        try:
+            query = resolve(self.schema, text)
+        except ConfideError as error:
+            self.passed_on(path, error)
+            return None
+        if query.is_complete:
+            return query
+        self.wrong(path, "incomplete-recode", f"{text!r} leaves levels out", text, "a group for every level")
+        return None
+
+
+# From the constraints of a strategy file to constraints, with all that is wrong with them.
+
+
+def make_constraints(values: StrategyFile, notes: Notes) -> Constraints:
+    """The constraints of a file, and every problem with them."""
+    before = len(notes.problems)
+    for key, parts in (("invariants", values.invariants), ("bounds", values.bounds), ("zeros", values.zeros)):
+        for name, times in Counter(part.name for part in parts).items():
+            if times > 1:
+                notes.wrong((key,), "repeated-name", f"two {key} have the name {name!r}", name, "names that differ")
+    constraints = Constraints(
+        tuple(_invariants(values, notes)), tuple(_bounds(values, notes)), tuple(_zeros(values, notes))
+    )
+    for finding in constraints.clashes(notes.schema) if len(notes.problems) == before else ():
+        notes.wrong(
+            ("bounds",), finding.code, finding.what, finding.found, finding.expected or "", finding.remedy or ""
+        )
+    return constraints
+
+
+def _invariants(values: StrategyFile, notes: Notes) -> Iterator[Invariant]:
+    for position, part in enumerate(values.invariants):
+        at: KeyPath = ("invariants", position)
+        query = None if part.query is None else notes.query((*at, "query"), part.query)
+        if part.query is None and not part.frame:
+            notes.wrong(at, "empty-invariant", f"{part.name!r} says nothing", "neither", "a query, frame, or both")
+        if query is not None and part.frame and len(part.frame) != query.cells:
+            what = f"the invariant {part.name!r} has not one column for each cell of {part.query!r}"
+            notes.wrong((*at, "frame"), "row-length", what, len(part.frame), str(query.cells))
+        if query is not None and query.variables and not part.frame:
+            what = f"the invariant {part.name!r} publishes an answer other than the number of records as it is"
+            expected = '"total"; or the columns of the frame that tell the answer'
+            notes.wrong((*at, "query"), "invariant-query", what, part.query, expected)
+        if query is not None and part.frame and part.level != BLOCK:
+            what = f"the invariant {part.name!r} is told by the frame, which tells it for every block"
+            notes.wrong((*at, "level"), "invariant-level", what, part.level, BLOCK)
+        if part.query is not None and values.neighbours != Neighbours.CHANGE_ONE.value:
+            what = f"the invariant {part.name!r} gives away whether a record is there"
+            expected = "neighbours = change-one, or no invariant counts of records"
+            notes.wrong(("neighbours",), "invariant-neighbours", what, values.neighbours, expected)
+        yield Invariant(part.name, part.level, None if query is None else part.query, tuple(part.frame))
+
+
+def _bounds(values: StrategyFile, notes: Notes) -> Iterator[FrameBound]:
+    for position, part in enumerate(values.bounds):
+        at: KeyPath = ("bounds", position)
+        variable = notes.schema.variables.get(part.variable)
+        if variable is None:
+            what = f"the schema has no variable {part.variable!r}"
+            notes.wrong((*at, "variable"), "unknown-variable", what, part.variable, notes.schema.variables)
+            continue
+        keys = _group_keys(variable)
+        for key in (key for key in part.frame if key not in keys):
+            what = f"{part.variable!r} has no group {key!r}"
+            notes.wrong((*at, "frame", key), "unknown-group", what, key, keys)
+        frame = {keys[key]: column for key, column in part.frame.items() if key in keys}
+        yield FrameBound(part.name, variable, Side(part.side), part.per_unit, frame)
+
+
+def _zeros(values: StrategyFile, notes: Notes) -> Iterator[StructuralZero]:
+    attributes = {attribute.name: attribute for attribute in notes.schema.attributes}
+    for position, part in enumerate(values.zeros):
+        at: KeyPath = ("zeros", position, "where")
+        where: dict[str, Any] = {}
+        for name, codes in part.where.items():
+            if name not in attributes:
+                what = f"the schema has no attribute {name!r}"
+                notes.wrong((*at, name), "unknown-attribute", what, name, attributes)
+                continue
+            for code in (code for code in codes if code not in attributes[name].index):
+                expected = attributes[name].describe_codes()
+                notes.wrong((*at, name), "unknown-code", f"{name!r} has no code {code!r}", code, expected)
+            where[name] = tuple(code for code in codes if code in attributes[name].index)
+        yield StructuralZero(part.name, where)
+
+
+def _group_keys(variable: Recode) -> dict[str, int]:
+    """What a bound calls the groups of a variable: the code of an attribute's level, or the label of a recode's."""
+    if variable.name == variable.attribute.name:
+        return {str(level.code): index for index, level in enumerate(variable.attribute.levels)}
+    return {label: index for index, label in enumerate(variable.labels)}
+
 
 # From a strategy file whose values are each of the right form to strategies, with all that is wrong with them.
 
@@ -88,7 +306,7 @@ class _Maker:
             query = self._notes.query((*path, "queries", text), text)
             if query is None:
                 continue
-            for other in (known for known in queries if same_cells(queries[known], query)):
+            for other in (text_before for text_before in queries if same_cells(queries[text_before], query)):
                 what = f"{text!r} and {other!r} are the same query"
                 self._notes.wrong((*path, "queries", text), "repeated-query", what, text, "each query once")
             queries[text] = query
@@ -100,14 +318,16 @@ class _Maker:
         levels = []
         for position, level in enumerate(part.levels):
             column = {text: row[position] for text, row in part.queries.items() if position < len(row)}
-            asked = {text: share for text, share in column.items() if share is not None}
-            self._check_sum((*path, "queries"), f"the shares of the queries on {level!r}", asked.values())
-            made = tuple(QueryShare(text, queries[text], share) for text, share in asked.items() if text in queries)
+            shares = {text: share for text, share in column.items() if share is not None}
+            self._check_sum((*path, "queries"), f"the shares of the queries on {level!r}", shares.values())
+            query_shares = tuple(
+                QueryShare(text, queries[text], share) for text, share in shares.items() if text in queries
+            )
             named = part.estimation[position] if position < len(part.estimation) else ""
             where: KeyPath = (*path, "estimation", position)
             share = part.shares[position] if position < len(part.shares) else Fraction(0)
-            measured = asked if len(queries) == len(part.queries) else None
-            levels.append(LevelStrategy(level, share, made, self._named(where, named, level, measured)))
+            measured = shares if len(queries) == len(part.queries) else None
+            levels.append(LevelStrategy(level, share, query_shares, self._named(where, named, level, measured)))
         return self._strategy(name, part.budget, tuple(levels))
 
     def derived(self, name: str, strategies: Mapping[str, Strategy], renormalise: bool) -> Strategy | None:
@@ -127,12 +347,12 @@ class _Maker:
         if self._notes.problems:
             return None  # a cut of something wrong would repeat what is wrong
         try:
-            made = cut(source, name, part.top, estimation, renormalise=renormalise)
+            strategy = cut(source, name, part.top, estimation, renormalise=renormalise)
         except ConfideError as error:
             self._notes.passed_on((*path, "top"), error)
             return None
-        self._named((*path, "estimation"), part.estimation, part.top, [a.name for a in made.levels[0].queries])
-        return made
+        self._named((*path, "estimation"), part.estimation, part.top, [a.name for a in strategy.levels[0].queries])
+        return strategy
 
     def check_invariants(self, name: str, strategy: Strategy) -> None:
         """The invariants against the levels of a root, and what is measured at its top."""
@@ -142,13 +362,13 @@ class _Maker:
                 at: KeyPath = ("invariants", position, "level")
                 self._notes.wrong(at, "unknown-level", what, invariant.level, strategy.level_names)
         top = strategy.levels[0]
-        known = invariant_queries(strategy.constraints, strategy.schema)
-        for asked in top.queries:
-            if any(same_cells(asked.query, query) for query in known):
-                what = f"{asked.name!r} is measured on {top.name!r}, where an invariant tells its answer"
-                at = ("roots", name, "queries", asked.name)
+        invariants = invariant_queries(strategy.constraints, strategy.schema)
+        for query_share in top.queries:
+            if any(same_cells(query_share.query, query) for query in invariants):
+                what = f"{query_share.name!r} is measured on {top.name!r}, where an invariant tells its answer"
+                at = ("roots", name, "queries", query_share.name)
                 self._notes.wrong(
-                    at, "invariant-measured", what, str(asked.share), 'not measured: "-"', 'write "-" there'
+                    at, "invariant-measured", what, str(query_share.share), 'not measured: "-"', 'write "-" there'
                 )
 
     def _strategy(self, name: str, budget: Fraction, levels: tuple[LevelStrategy, ...]) -> Strategy:
@@ -228,9 +448,9 @@ class _Maker:
             what = "answers are kept between passes, and it is not said how exactly"
             self._notes.wrong((*path, "slack"), "missing-key", what, "nothing", 'slack = "1/100"')
         rounding = tuple(tuple(names) for names in part.rounding)
-        made = Estimation(name, passes, rounding, part.slack or Fraction(0))
-        self._check_chain(path, made)
-        return made
+        estimation = Estimation(name, passes, rounding, part.slack or Fraction(0))
+        self._check_chain(path, estimation)
+        return estimation
 
     def _check_chain(self, path: KeyPath, estimation: Estimation) -> None:
         places: list[KeyPath] = [
@@ -257,9 +477,9 @@ class _Maker:
     def _check_limited(self) -> None:
         """Limits are of one query: with those of a second, a parent may keep the sums of both and yet have counts that
         no children add up to (``docs/proofs/topdown.md``, section 5)."""
-        (_, first, known), *others = [*self._limited()] or [((), "", Query(()))]
+        (_, first, first_query), *others = [*self._limited()] or [((), "", Query(()))]
         for at, name, query in others:
-            if not same_cells(query, known):
+            if not same_cells(query, first_query):
                 what = f"{first!r} and {name!r} limit the counts of different queries"
                 expected = "bounds and invariants of the frame on one query"
                 remedy = "put both on the same variable, or drop one"
@@ -278,6 +498,7 @@ class _Maker:
 
 
 KIND = "strategies"
+SMALLEST, LARGEST = Fraction(1, 10**50), Fraction(10**6)
 STRATEGY = FileKind("strategy", unreadable="bad-strategy", shipped=KIND)
 
 
@@ -291,8 +512,19 @@ def load_strategy(
 ) -> Strategy:
     """The strategy shipped under ``name``, or in the file ``name`` relative to ``base``, for one of its roots.
 
-    ``budget`` replaces the one of the file; the shares stay. ``renormalise`` replaces the setting of a derived root.
-    Raises a :class:`SpecError` with all findings.
+    Args:
+        name: A shipped strategy, such as ``pl94-persons``, or a TOML file.
+        base: The folder that a file is relative to.
+        root: The root to use; without it, the one the file names.
+        budget: The budget (rho) in place of the file's; the shares stay.
+        renormalise: Whether a derived root spends the whole budget, in place of the file's setting.
+
+    Returns:
+        The checked strategy. Raises a :class:`SpecError` with all findings.
+
+    >>> strategy = load_strategy("pl94-persons", root="state")
+    >>> strategy.level_names[0], strategy.level_names[-1]
+    ('state', 'block')
     """
     strategies, default = load_strategies(name, base, renormalise=renormalise)
     chosen = default if root is None else root
@@ -338,6 +570,35 @@ def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
         loaded.refuse(replace(problem, path=("schema", *problem.path)) for problem in problems)
         return schema
     return load_schema(given, base, loaded.place("schema"))
+
+
+def account_strategy(
+    name: str,
+    *,
+    root: str | None = None,
+    budget: Exact | None = None,
+    renormalise: bool | None = None,
+    delta: Exact = DELTA,
+) -> StrategyAccount:
+    """The cost of a TopDown strategy, whole and in parts, and the variance of each of its measurements.
+
+    Args:
+        name: A strategy that ships, or the path of a strategy file.
+        root: The root: of the shipped ones ``us``, ``pr``, or ``state`` for one state on its own.
+        budget: A rho in place of the strategy's own; the shares stay.
+        renormalise: For a root cut from another: whether to spend the whole budget, or to keep the noise and spend
+            less.
+        delta: The delta at which epsilon is stated.
+
+    Returns:
+        The loss exactly and as epsilon, by attribute and by move, and the variances.
+
+    >>> account_strategy("pl94-persons").total.rho
+    Fraction(64, 25)
+    """
+    amount = None if budget is None else positive_within(budget, "budget", SMALLEST, LARGEST)
+    chosen = load_strategy(name, root=root, budget=amount, renormalise=renormalise)
+    return account_of(chosen, positive_within(delta, "delta", SMALLEST, Fraction(1, 2)))
 
 
 # The draft of a spec for a strategy that ships.

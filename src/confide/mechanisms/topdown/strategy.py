@@ -2,7 +2,7 @@
 
 A strategy is public and known before a record is read. Every geolevel has a share of the budget, every query of a level
 a share of the level's; both sum to one exactly. So a query with share q on a level with share s of a budget ρ costs
-ρ·s·q. ``strategy_file`` reads one from its file, ``accounting`` prices it. Settings of 2020: Abowd et al., The 2020
+ρ·s·q. ``strategy_file`` reads one from its file, ``account_of`` prices it. Settings of 2020: Abowd et al., The 2020
 Census Disclosure Avoidance System TopDown Algorithm, HDSR (2022), and the production certificates.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, positive
-from confide.mechanisms.topdown.strategies.constraints import Constraints
-from confide.privacy import Definition, Neighbours
+from confide.mechanisms.topdown.constraints import Constraints
+from confide.noise import DiscreteGaussian
+from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
+from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
 from confide.schema import NO_GROUP, Query, Schema
 
 DETAILED = "detailed"
@@ -85,21 +88,21 @@ class LevelStrategy:
 
     def query(self, name: str) -> QueryShare:
         """The measured query of that name."""
-        for asked in self.queries:
-            if asked.name == name:
-                return asked
+        for query_share in self.queries:
+            if query_share.name == name:
+                return query_share
         raise KeyError(name)
 
     @property
     def cells(self) -> int:
         """How many noisy counts one unit has."""
-        return sum(asked.query.cells for asked in self.queries)
+        return sum(query_share.query.cells for query_share in self.queries)
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "share": str(self.share),
-            "queries": {asked.name: str(asked.share) for asked in self.queries},
+            "queries": {query_share.name: str(query_share.share) for query_share in self.queries},
             "estimation": self.estimation.as_dict(),
         }
 
@@ -242,10 +245,10 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
     names = strategy.level_names[position:]
     kept_invariants = tuple(i for i in strategy.constraints.invariants if i.level in names)
     constraints = replace(strategy.constraints, invariants=kept_invariants)
-    known = invariant_queries(constraints, strategy.schema)
-    asked = [a for a in first.queries if not any(same_cells(a.query, query) for query in known)]
-    kept = sum((a.share for a in asked), Fraction(0))
-    if not kept:
+    invariants = invariant_queries(constraints, strategy.schema)
+    measured = [a for a in first.queries if not any(same_cells(a.query, query) for query in invariants)]
+    measured_share = sum((a.share for a in measured), Fraction(0))
+    if not measured_share:
         raise ParameterError(
             "nothing-measured",
             f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
@@ -253,12 +256,12 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
             expected="a query that no invariant answers",
             remedy=f"measure a finer query on {top!r}, or cut at another level",
         )
-    queries = tuple(replace(a, share=a.share / kept) for a in asked)
-    weights = [first.share * kept, *(level.share for level in below)]
-    whole = sum(weights, Fraction(0))
+    queries = tuple(replace(a, share=a.share / measured_share) for a in measured)
+    weights = [first.share * measured_share, *(level.share for level in below)]
+    total = sum(weights, Fraction(0))
     rooted = replace(first, queries=queries, estimation=estimation)
-    levels = (replace(level, share=w / whole) for level, w in zip((rooted, *below), weights, strict=True))
-    budget = strategy.budget if renormalise else strategy.budget * whole
+    levels = (replace(level, share=w / total) for level, w in zip((rooted, *below), weights, strict=True))
+    budget = strategy.budget if renormalise else strategy.budget * total
     return replace(strategy, root=name, levels=tuple(levels), budget=budget, constraints=constraints)
 
 
@@ -277,3 +280,125 @@ def check_levels(strategy: Strategy, spine: Iterable[str]) -> list[Finding]:
             remedy="choose another root of the strategy, or give the spine the levels of the strategy",
         )
     ]
+
+
+# What a strategy costs and how noisy it is, from the events of its measurements: nothing here is a published figure.
+#
+# A changed record leaves one cell of a query and enters another: squared L2 sensitivity 2. Noise with σ² = 1/(ρ·s·q)
+# therefore costs ρ·s·q for a query with share q on a level with share s. The accountant adds up; the parts of the
+# promise (one attribute, a move within a unit) are those of ``confide.releases.plan``. Proof:
+# ``docs/proofs/accounting.md``.
+
+
+DELTA = Fraction(1, 10**10)
+"""The δ at which the certificates of the 2020 Census state ε."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyLoss:
+    """A loss: exact, and as ε at a δ in three ways, each rounded up."""
+
+    rho: Fraction
+    epsilon: Mapping[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"rho": str(self.rho), "rho_decimal": float(self.rho), "epsilon": dict(self.epsilon)}
+
+
+@dataclass(frozen=True)
+class StrategyAccount(TypedAnswer):
+    """What a strategy promises, and the noise that it takes."""
+
+    strategy: Strategy
+    delta: Fraction
+    total: StrategyLoss
+    by_attribute: Mapping[str, StrategyLoss]
+    """For each attribute: if one record differs in it alone. A query of a recode looks at the attribute."""
+    by_move_within: Mapping[str, StrategyLoss]
+    """For each level: if one record lies in another block of the same unit of the level."""
+    measures: tuple[PlannedMeasurement, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        strategy = self.strategy
+        return {
+            "strategy": strategy.id,
+            "title": strategy.title,
+            "provenance": strategy.provenance,
+            "root": strategy.root,
+            "levels": list(strategy.level_names),
+            "definition": strategy.definition.value,
+            "neighbours": strategy.neighbours.value,
+            "budget": str(strategy.budget),
+            "delta": str(self.delta),
+            **self.total.as_dict(),
+            "by_attribute": {name: stated.as_dict() for name, stated in self.by_attribute.items()},
+            "by_move_within": {name: stated.as_dict() for name, stated in self.by_move_within.items()},
+            "variance": self._table(lambda measure: measure.law.variance()),
+            "sigma2": self._table(lambda measure: str(measure.law.parameter)),
+            "cells": self._table(lambda measure: measure.cells),
+        }
+
+    def _table(self, value: Callable[[PlannedMeasurement], Any]) -> dict[str, dict[str, Any]]:
+        """A value of each measurement, by level and query."""
+        table: dict[str, dict[str, Any]] = {name: {} for name in self.strategy.level_names}
+        for measure in self.measures:
+            table[measure.level][measure.query] = value(measure)
+        return table
+
+
+def law_of(
+    strategy: Strategy, level: LevelStrategy, query_share: QueryShare, share: Fraction | None = None
+) -> DiscreteGaussian:
+    """The noise of a query in a unit of a level; ``share`` where the unit took over that of its only child."""
+    loss = ZCDP(strategy.budget * (level.share if share is None else share) * query_share.share)
+    law = calibrate(loss, strategy.neighbours)
+    assert isinstance(law, DiscreteGaussian)
+    return law
+
+
+def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> tuple[PlannedMeasurement, ...]:
+    """Every measurement, level by level, in units that have the share of their level.
+
+    ``units`` is the number of units of each level; without it there is one on each, which costs the same.
+    """
+    return tuple(
+        PlannedMeasurement(
+            level.name,
+            query_share.name,
+            1 if units is None else units[level.name],
+            query_share.query.cells,
+            law_of(strategy, level, query_share),
+            ZCDP(strategy.budget * level.share * query_share.share),
+            tuple(variable.attribute.name for variable in query_share.query.variables),
+        )
+        for level in strategy.levels
+        for query_share in level.queries
+    )
+
+
+def plan_of(strategy: Strategy, units: Mapping[str, int] | None = None, **facts: Any) -> Plan:
+    """The plan of a release whose units all have the share of their level; ``facts`` are what else decides it."""
+    all_facts = {"strategy": strategy.as_dict()} | facts
+    measures = measures_of(strategy, units)
+    return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, all_facts)
+
+
+def account_of(strategy: Strategy, delta: Exact = DELTA) -> StrategyAccount:
+    """The account of a strategy at a δ, composed from its measurements."""
+    chance = positive(delta, "delta")
+    plan = plan_of(strategy)
+
+    def stated(loss: object) -> StrategyLoss:
+        assert isinstance(loss, ZCDP)
+        return StrategyLoss(loss.rho, epsilons(loss.rho, chance))
+
+    parts = loss_by_attribute(plan)
+    names = (attribute.name for attribute in strategy.schema.attributes)
+    return StrategyAccount(
+        strategy,
+        chance,
+        stated(plan.loss),
+        {name: stated(parts[name]) for name in names if name in parts},
+        {name: stated(loss) for name, loss in loss_by_move(plan).items()},
+        plan.measures,
+    )

@@ -1,7 +1,7 @@
 """Off-spine entities: the areas that block groups are made to fit.
 
 A place or a minor civil division crosses tracts and block groups, so its count would be a sum of many noisy units. The
-optimised spine (:mod:`confide.mechanisms.topdown.spine.optimised`) instead makes block groups that no entity cuts.
+optimised spine (:mod:`confide.mechanisms.topdown.build_spine`) instead makes block groups that no entity cuts.
 What matters is,
 for each block, the *string* of all the entities that it lies in; two blocks may share a block group only if their
 strings are equal. In the 2020 system the string is the concatenation of

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema, create_model
 
 from confide.documents import Document, FileKind, Part, Problem, read
-from confide.errors import Finding, InputError, ParameterError
+from confide.errors import Finding, InputError, ParameterError, Place
 from confide.mechanisms.safetab.settings import (
     LARGEST_THRESHOLD,
     MOST_RACE_CODES,
@@ -29,11 +29,69 @@ from confide.mechanisms.safetab.settings import (
     STATES,
     US_REGIONS,
     LevelSettings,
-    Settings,
+    SafeTabSettings,
 )
 from confide.privacy import Definition
 
-CONFIG = FileKind(
+# Where the files of the Census Bureau's layout are: a folder of parameters and a folder of data.
+
+
+CONFIG = "config.json"
+PARAMETERS = {
+    "codes": "race-and-ethnicity-codes",
+    "race_iterations": "race-characteristic-iterations",
+    "ethnicity_iterations": "ethnicity-characteristic-iterations",
+    "code_to_iteration": "race-and-ethnicity-code-to-iteration",
+}
+DATA = {"records": "person-records", "blocks": "GRF-C"}
+ENDINGS = (".txt", ".parquet")
+
+
+@dataclass(frozen=True)
+class OfficialFolder:
+    """The files of a release in the Bureau's layout. The names of ``files`` are the keys of a spec's ``[data]``."""
+
+    config: Path
+    files: dict[str, Path]
+
+
+def find_folder(parameters: Path, data: Path) -> OfficialFolder:
+    """The files in both folders, each as text or as Parquet. Raises an :class:`InputError` with all that is missing."""
+    findings = [
+        _missing(folder, "there is no such folder", "a folder", "nothing of this name")
+        for folder in (parameters, data)
+        if not folder.is_dir()
+    ]
+    if findings:
+        raise InputError(findings)
+    config = parameters / CONFIG
+    if not config.is_file():
+        findings.append(_missing(config, "the configuration is missing", CONFIG, "no such file"))
+    files = {}
+    for folder, names in ((parameters, PARAMETERS), (data, DATA)):
+        for key, stem in names.items():
+            there = [folder / (stem + ending) for ending in ENDINGS if (folder / (stem + ending)).is_file()]
+            if len(there) == 1:
+                files[key] = there[0]
+            elif there:
+                found = " and ".join(path.name for path in there)
+                findings.append(_missing(folder / stem, "a file is there twice", "one of the two", found))
+            else:
+                expected = f"{stem}.txt or {stem}.parquet"
+                findings.append(_missing(folder / f"{stem}.txt", "a file is missing", expected, "no such file"))
+    if findings:
+        raise InputError(findings)
+    return OfficialFolder(config, files)
+
+
+def _missing(path: Path, what: str, expected: str, found: str) -> Finding:
+    return Finding("official-folder", what, Place(file=str(path)), found, expected, "correct the path, or add the file")
+
+
+# The configuration: its keys and the rules for their values.
+
+
+CONFIG_KIND = FileKind(
     "configuration",
     absent="config-unreadable",
     unreadable="config-unreadable",
@@ -247,7 +305,7 @@ class UsConfigFile(ConfigFile):
 class OfficialConfig:
     """A ``config.json`` that was read."""
 
-    settings: Settings
+    settings: SafeTabSettings
     infinite: bool
     """Whether a budget is infinite: the counts are then published without noise, and are not for release."""
     warnings: tuple[Finding, ...]
@@ -255,12 +313,12 @@ class OfficialConfig:
 
 def read_config(path: Path) -> OfficialConfig:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
-    document = read(path, kind=CONFIG)
+    document = read(path, kind=CONFIG_KIND)
     document = replace(document, warnings=tuple(_warnings(document)))
     loaded = document.check(UsConfigFile if document.values.get("run_us") is True else ConfigFile)
     config = loaded.value
     loaded.refuse(config.problems())
-    settings = Settings(
+    settings = SafeTabSettings(
         definition=config.privacy_defn,
         levels=config.levels,
         stage_1_fraction=config.privacy_budget_p_stage_1_fraction,
@@ -291,7 +349,7 @@ def filter_of(path: Path) -> tuple[tuple[str, ...], bool]:
     With it the other files can be looked at although the configuration has to be corrected.
     """
     try:
-        values = read(path, kind=CONFIG).values
+        values = read(path, kind=CONFIG_KIND).values
     except InputError:
         return STATES, False
     listed = values.get("state_filter_us")

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from confide.cli.show import Json, out, show_answer, table
-from confide.mechanisms.topdown.strategies.accounting import Account, Stated, account_strategy
+from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
+from confide.mechanisms.topdown.strategy_file import account_strategy
 from confide.privacy import PureDP
 from confide.releases.loss_account import (
     EpsilonOfRho,
@@ -53,7 +54,7 @@ def strategy(
     show_answer(answer, lambda: show_strategy(answer, delta), as_json=as_json)
 
 
-def show_strategy(account: Account, delta: str) -> None:
+def show_strategy(account: StrategyAccount, delta: str) -> None:
     """The loss and the noise of a strategy."""
     chosen = account.strategy
     out.print(f"[bold]{chosen.title}[/] ({chosen.id}), root {chosen.root}: {' > '.join(chosen.level_names)}\n")
@@ -61,23 +62,23 @@ def show_strategy(account: Account, delta: str) -> None:
     out.print()
     _variances(account)
     out.print(f"\n{chosen.provenance}")
-    out.print(f"rho = {account.whole.rho} ({chosen.neighbours.value}), delta = {delta}; every bound is rounded up.")
+    out.print(f"rho = {account.total.rho} ({chosen.neighbours.value}), delta = {delta}; every bound is rounded up.")
 
 
-def _costs(account: Account) -> None:
+def _costs(account: StrategyAccount) -> None:
     """The loss, whole and in parts."""
-    rows = [_row("in everything", account.whole)]
+    rows = [_row("in everything", account.total)]
     rows += [_row(f"in {attribute} alone", stated) for attribute, stated in account.by_attribute.items()]
     rows += [_row(f"in its block, same {level}", stated) for level, stated in account.by_move_within.items()]
     columns = ["one record differs", "rho ", "epsilon ", "Bun-Steinke ", "Gaussian limit "]
     table(columns, rows, title="What is promised (epsilon by Canonne, Kamath and Steinke is the one to quote)")
 
 
-def _row(what: str, stated: Stated) -> Sequence[str]:
+def _row(what: str, stated: StrategyLoss) -> Sequence[str]:
     return [what, fraction_up(stated.rho), *(up(stated.epsilon[way], 4) for way in WAYS)]
 
 
-def _variances(account: Account) -> None:
+def _variances(account: StrategyAccount) -> None:
     """The variance of a noisy count, a row for each query and a column for each level."""
     variance = account.as_dict()["variance"]
     fullest = max(account.strategy.levels, key=lambda level: len(level.queries))

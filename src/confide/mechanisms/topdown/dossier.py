@@ -16,8 +16,8 @@ from markupsafe import Markup, escape
 
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
-from confide.mechanisms.topdown.evaluation.characteristics import ALL_CELLS, geographies
-from confide.mechanisms.topdown.evaluation.compare import FIXED, AreaTotals, Comparison, Evaluation, evaluate
+from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
+from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvaluation, TruthComparison, evaluate
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
 from confide.report.charts import VERY_FEW
@@ -119,17 +119,17 @@ class Page:
         wanted = [name for name, kind in self.kinds.items() if kind == "area"]
         wanted += [name for name, kind in self.kinds.items() if kind == "made"]
         wanted += [name for name in reversed(self.geographies) if name not in wanted and name != self.geographies[0]]
-        found = []
+        rows = []
         for name in [n for n in wanted if n in by_name and by_name[n]["mean_truth"]][:3]:
             error = shown(by_name[name]["mean_absolute_error"], 2)
             text = f"{self.noun}, mean absolute error of the {self.key_label} of a {self.label(name)}"
-            found.append((error, text))
+            rows.append((error, text))
         for row in self.policy:
             if row["many"] and mean_of(row["many"]["share_within"]) is not None:
                 text = f"of {row['label']} areas with 500 or more {self.noun} keep the share of their largest group"
-                found.append((shown(row["many"]["share_within"], 1, unit=" %", scale=100), text))
+                rows.append((shown(row["many"]["share_within"], 1, unit=" %", scale=100), text))
                 break
-        return found
+        return rows
 
     @cached_property
     def policy(self) -> list[Row]:
@@ -159,16 +159,16 @@ class Page:
     @cached_property
     def matrix(self) -> list[tuple[str, list[tuple[str, list[Markup]]]]]:
         """For each query its cells, each with the mean absolute error in the geographies of the wide table."""
-        found: dict[str, dict[str, dict[str, Markup]]] = {}
+        rows: dict[str, dict[str, dict[str, Markup]]] = {}
         for row in self.rows:
-            cells = found.setdefault(row["query"], {})
+            cells = rows.setdefault(row["query"], {})
             cells.setdefault(row["cell"], {})[row["geography"]] = shown(row["mean_absolute_error"], 2)
         return [
             (
                 self.titles[query],
                 [(cell, [by.get(name, shown(None)) for name in self.matrix_geographies]) for cell, by in cells.items()],
             )
-            for query, cells in found.items()
+            for query, cells in rows.items()
         ]
 
     @cached_property
@@ -203,48 +203,50 @@ class Page:
         return sizes, points
 
 
-def evaluate_topdown(asked: Evaluating) -> Evaluated:
+def evaluate_topdown(request: Evaluating) -> Evaluated:
     """Each release against the truth; of several, means over their keys. Writes the dossier of each, and of all."""
-    for run in asked.runs:
+    for run in request.runs:
         require_sealed(run.workspace)
-    outlines = _geometry(asked)
-    comparison = Comparison(asked.question)
-    evaluations: list[Evaluation] = []
-    steps = len(comparison.geographies) * len(asked.runs)
-    with asked.progress.stage("Comparing with the truth", steps) as advance:
-        for run in asked.runs:
-            found = evaluate(comparison, run.workspace, asked.engine, totals_of=frozenset(outlines), advance=advance)
-            evaluations.append(reveal(found))
+    outlines = _geometry(request)
+    comparison = TruthComparison(request.question)
+    evaluations: list[TopDownEvaluation] = []
+    steps = len(comparison.geographies) * len(request.runs)
+    with request.progress.stage("Comparing with the truth", steps) as advance:
+        for run in request.runs:
+            truth_comparison = evaluate(
+                comparison, run.workspace, request.engine, totals_of=frozenset(outlines), advance=advance
+            )
+            evaluations.append(reveal(truth_comparison))
     numbers = [evaluation.as_dict() for evaluation in evaluations]
     written = [
         write(run.workspace.dossier, values, _page(values, run.title, 1, _maps(outlines, [evaluation])))
-        for run, values, evaluation in zip(asked.runs, numbers, evaluations, strict=True)
+        for run, values, evaluation in zip(request.runs, numbers, evaluations, strict=True)
     ]
-    if len(asked.runs) == 1:
+    if len(request.runs) == 1:
         return Evaluated(Confidential(numbers[0]), written[0])
     combined = combine(numbers, FIXED)
-    named = {"runs": [run.name for run in asked.runs]} | combined
-    page = _page(named, asked.runs[0].title, len(asked.runs), _maps(outlines, evaluations))
-    return write_over_keys(asked, combined, page)
+    named = {"runs": [run.name for run in request.runs]} | combined
+    page = _page(named, request.runs[0].title, len(request.runs), _maps(outlines, evaluations))
+    return write_over_keys(request, combined, page)
 
 
-def _geometry(asked: Evaluating) -> dict[str, Geometry]:
+def _geometry(request: Evaluating) -> dict[str, Geometry]:
     """The outlines of the areas that are to be mapped."""
-    known = {geography.name: geography.codes for geography in geographies(asked.question) if asked.geometry}
-    unknown = [name for name in asked.geometry if name not in known]
+    codes_of = {geography.name: geography.codes for geography in geographies(request.question) if request.geometry}
+    unknown = [name for name in request.geometry if name not in codes_of]
     if unknown:
         raise ParameterError(
             "geometry-level",
             f"there is no geography {unknown[0]!r} in this release",
             where=Place(path="--geometry"),
             found=unknown[0],
-            expected="one of " + ", ".join(known),
+            expected="one of " + ", ".join(codes_of),
             remedy="correct the name before the equals sign",
         )
-    return {name: read_geometry(Path(file), name, known[name]) for name, file in asked.geometry.items()}
+    return {name: read_geometry(Path(file), name, codes_of[name]) for name, file in request.geometry.items()}
 
 
-def _maps(outlines: dict[str, Geometry], evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+def _maps(outlines: dict[str, Geometry], evaluations: Sequence[TopDownEvaluation]) -> list[dict[str, Any]]:
     """A map for each geometry: the signed error of the total in per cent, as a mean over keys."""
     drawn = []
     for name, geometry in outlines.items() if charts.available() else ():
@@ -295,8 +297,8 @@ def _percent(totals: Sequence[AreaTotals]) -> dict[str, float | None]:
     truth = totals[0].truth
     released = np.mean([one.released for one in totals], axis=0)
     return {
-        code: float(100 * (found - true) / true) if true else None
-        for code, true, found in zip(totals[0].codes, truth.tolist(), released.tolist(), strict=True)
+        code: float(100 * (count - true) / true) if true else None
+        for code, true, count in zip(totals[0].codes, truth.tolist(), released.tolist(), strict=True)
     }
 
 

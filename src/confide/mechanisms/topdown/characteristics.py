@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from confide.documents import load_shipped, shipped
 from confide.errors import SpecError
 from confide.geography.spine import OUTSIDE, Geolevel
-from confide.mechanisms.topdown.problem import Question
-from confide.mechanisms.topdown.strategies.strategy import Strategy, groups_of, resolve
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.strategy import Strategy, groups_of, resolve
 from confide.schema import Query, Schema
 from confide.utility.metrics import (
     COUNT_BINS,
@@ -59,7 +59,7 @@ class Characteristic:
 
 
 @dataclass(frozen=True)
-class Measures:
+class EvaluationMeasures:
     """What the shipped file of a schema says of its evaluation."""
 
     noun: str
@@ -67,23 +67,23 @@ class Measures:
     largest_group: tuple[str, ...]
 
 
-def measures_of(schema: Schema) -> Measures:
+def measures_of(schema: Schema) -> EvaluationMeasures:
     """The measures of a schema; for one of the user's own, every attribute has a largest group."""
     attributes = tuple(a.name for a in schema.attributes if 1 < a.size <= MOST_SHOWN)
     if schema.id not in shipped("evaluation"):
-        return Measures("records", (), attributes)
+        return EvaluationMeasures("records", (), attributes)
     values: Mapping[str, Any] = load_shipped("evaluation", schema.id)
     listed = {key: tuple(name for name in values[key] if _known(schema, name)) for key in ("queries", "largest_group")}
-    return Measures(str(values["noun"]), listed["queries"], listed["largest_group"] or attributes)
+    return EvaluationMeasures(str(values["noun"]), listed["queries"], listed["largest_group"] or attributes)
 
 
 def characteristics(strategy: Strategy, also: tuple[str, ...] = ()) -> list[Characteristic]:
     """Everything that is looked at, the total first, each once."""
     schema = strategy.schema
-    asked = (query.name for level in strategy.levels for query in level.queries)
-    names = dict.fromkeys(("total", *schema.variables, *also, *asked))
-    found = [(name, resolve(schema, name)) for name in names]
-    return [characteristic(schema, name, query) for name, query in found if query.cells <= MOST_CELLS]
+    measured = (query.name for level in strategy.levels for query in level.queries)
+    names = dict.fromkeys(("total", *schema.variables, *also, *measured))
+    queries = [(name, resolve(schema, name)) for name in names]
+    return [characteristic(schema, name, query) for name, query in queries if query.cells <= MOST_CELLS]
 
 
 def characteristic(schema: Schema, name: str, query: Query) -> Characteristic:
@@ -102,7 +102,7 @@ def _title(query: Query) -> str:
 
 
 @dataclass(frozen=True)
-class Geography:
+class EvaluationGeography:
     """A partition of the frame's blocks: official, or made by the spine."""
 
     name: str
@@ -117,11 +117,11 @@ class Geography:
         return len(self.codes)
 
 
-def geographies(question: Question) -> list[Geography]:
+def geographies(problem: TopDownProblem) -> list[EvaluationGeography]:
     """All areas of an evaluation: official levels, what the spine makes, areas beside it, and the blocks last. Areas
     that are declared, but have no unit in this frame, are none."""
-    frame, spine = question.frame.spine, question.spine
-    found = [_official(level, "level") for level in frame.levels[:-1]]
+    frame, spine = problem.frame.spine, problem.spine
+    result = [_official(level, "level") for level in frame.levels[:-1]]
     for level in spine.levels[1:-1]:
         official = level.official
         made = official is None
@@ -130,13 +130,13 @@ def geographies(question: Question) -> list[Geography]:
             units[spine.rows] = spine.unit_of_block(level.name)
             name = f"{level.name} ({'made' if made else 'AIAN parts'})"
             ids = tuple(spine.ids(level.name).tolist())
-            found.append(Geography(name, "made" if made else "part", ids, units))
-    found += [_official(area, "area") for area in frame.areas if area.units]
-    return [*found, _official(frame.blocks, "level")]
+            result.append(EvaluationGeography(name, "made" if made else "part", ids, units))
+    result += [_official(area, "area") for area in frame.areas if area.units]
+    return [*result, _official(frame.blocks, "level")]
 
 
-def _official(level: Geolevel, kind: str) -> Geography:
-    return Geography(level.name, kind, level.codes, level.unit_of_block)
+def _official(level: Geolevel, kind: str) -> EvaluationGeography:
+    return EvaluationGeography(level.name, kind, level.codes, level.unit_of_block)
 
 
 def _known(schema: Schema, name: str) -> bool:
@@ -178,7 +178,7 @@ class NoiseAlone:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class AreaAccuracy:
     """The errors of one cell of a query (or of all its cells) in the areas of a geography, by classes of areas."""
 
     geography: str
@@ -189,7 +189,7 @@ class Accuracy:
     noise: NoiseAlone
 
     @property
-    def whole(self) -> ErrorTally:
+    def overall(self) -> ErrorTally:
         """All areas."""
         return add_tallies(self.tallies.values())
 
@@ -212,7 +212,7 @@ class Accuracy:
         named = {"geography": self.geography, "query": self.query, "cell": self.cell}
         return (
             named
-            | self.whole.as_dict(quantiles=True)
+            | self.overall.as_dict(quantiles=True)
             | {
                 "noise_alone": self.noise.as_dict(),
                 "by_population": [
@@ -235,7 +235,7 @@ class Accuracy:
 
 def accuracy(
     named: tuple[str, str, str], truth: Integers, released: Integers, population: Integers, variance: Floats
-) -> Accuracy:
+) -> AreaAccuracy:
     """The accuracy for counts of areas in population classes, with the variance of the noise alone in each area."""
     classes = population * len(SIZE_BINS) + bin_of(SIZE_BINS, truth)
     tallies = {divmod(key, len(SIZE_BINS)): part for key, part in tally_by(truth, released, classes).items()}
@@ -245,10 +245,10 @@ def accuracy(
         np.bincount(population, variance, minlength=bins).astype(np.float64),
         np.bincount(population, np.sqrt(variance), minlength=bins).astype(np.float64),
     )
-    return Accuracy(*named, tallies, noise)
+    return AreaAccuracy(*named, tallies, noise)
 
 
-def pooled(parts: list[Accuracy], cell: str) -> Accuracy:
+def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
     """Several cells of one query as one: each area counts once for each cell."""
     tallies: dict[tuple[int, int], list[ErrorTally]] = {}
     for part in parts:
@@ -258,4 +258,4 @@ def pooled(parts: list[Accuracy], cell: str) -> Accuracy:
     for part in parts[1:]:
         noise = noise + part.noise
     added = {key: add_tallies(listed) for key, listed in tallies.items()}
-    return Accuracy(parts[0].geography, parts[0].query, cell, added, noise)
+    return AreaAccuracy(parts[0].geography, parts[0].query, cell, added, noise)

@@ -1,0 +1,476 @@
+"""``evaluate``: the released records against the truth, for the curator alone.
+
+Both are counted by block and cell of the histogram, sparsely, and added up to the areas of each geography in turn; then
+one characteristic after the other is looked at in all areas. So memory holds the non-zero counts of one geography and
+a few numbers for each of its areas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from confide.confidential import Confidential
+from confide.engines import Engine, Source
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import Format, cell_index
+from confide.errors import Place, ReleaseError
+from confide.geography.spine import OUTSIDE
+from confide.inputs.records import column_expressions
+from confide.mechanisms.topdown.characteristics import (
+    ALL_CELLS,
+    MOST_SHOWN,
+    AreaAccuracy,
+    Characteristic,
+    EvaluationGeography,
+    EvaluationMeasures,
+    accuracy,
+    characteristics,
+    geographies,
+    measures_of,
+    pooled,
+)
+from confide.mechanisms.topdown.constraints import invariant_level, known_together
+from confide.mechanisms.topdown.output.settings import RECORDS
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import DETAILED, LevelStrategy, law_of
+from confide.releases.evaluate import no_truth, require_sealed
+from confide.releases.workspace import Workspace
+from confide.utility import LargestGroup, LargestGroups
+from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
+
+# The noise alone: the variance of a count if estimates were least squares and nothing else.
+#
+# Without non-negativity, bounds and rounding, the descent is linear in the measurements, and the variance of any count
+# of any area follows from the plan alone. Two steps.
+#
+# **Within a unit.** Measured queries q with variances σ_q² and matrices M_q give the histogram the covariance
+# C = (Σ_q M_qᵀM_q / σ_q²)⁻¹. A characteristic is a sum over a set of cells, with indicator s. Its variance is
+#
+#     v = sᵀCs;   v = v⊥ = sᵀCs − (sᵀC1)² / 1ᵀC1   where the total is known;   v = v⊥ + (sᵀC1 / 1ᵀC1)² σ_T²
+#
+# where the total is estimated in a pass of its own, from a measurement with variance σ_T². Of a histogram that is too
+# large to invert, the variance is that of the inverse-variance mean of all queries q that determine the characteristic,
+# by n_q cells each: 1 / Σ_q 1 / (n_q σ_q²), which is no smaller.
+#
+# **Along the spine.** The children c of a unit u add up to it. Their covariances are alike but for a factor λ_c (units
+# that took over the share of an only child have less noise), so that, with Λ = Σ_c λ_c, the error of a child is
+# E_c = ε_c + (λ_c / Λ)(E_u − Σ ε), ε_c of variance λ_c v. The error of an area A within u is a_u E_u + η_u, where
+#
+#     a_u = Σ_c a_c λ_c / Λ,   Var η_u = Σ_c Var η_c + v · (Σ_c a_c² λ_c − (Σ_c a_c λ_c)² / Λ),
+#
+# with a = 1 in the blocks of A and 0 in others. So the variance of A is Σ_ℓ k_ℓ(A) v_ℓ over the levels ℓ, and k does
+# not depend on the characteristic. Proof and limits: ``docs/concepts/evaluation.md``.
+
+
+Floats = NDArray[np.float64]
+
+MOST_CELLS = 4_096
+"""The largest histogram that is inverted."""
+
+ROUNDING = 1e-9
+"""A contribution below this, of at least one where a unit is cut at all, is a rounding error."""
+
+SMALLEST = 1e-12
+"""Stands for the variance of noise that is always zero."""
+
+
+class NoiseTheory:
+    """The noise-only variances of one plan."""
+
+    def __init__(self, problem: TopDownProblem):
+        self._problem = problem
+        self._scales = [_scales(level_strategy, level) for level_strategy, level in problem.levels()]
+        strategy = problem.strategy
+        names = list(strategy.level_names)
+        total_of_frame = any(i.query == "total" and i.frame for i in strategy.constraints.invariants)
+        lowest = invariant_level(strategy)
+        last = len(names) if total_of_frame else 0 if lowest is None else names.index(lowest) + 1
+        self._known = [position < last for position in range(len(names))]
+        split = not total_of_frame and lowest is not None and problem.spine.split is not None and last > 1
+        self._together = known_together(strategy, problem.spine.levels[last - 1]) if split else None
+
+    def contributions(self, unit_of_row: NDArray[np.int64], units: int, *, total: bool) -> Floats:
+        """k of each unit of a partition of the frame's rows: units x levels."""
+        together = None
+        if total and self._together is not None:
+            together = (self._known.index(False) - 1 if False in self._known else len(self._known) - 1, self._together)
+        spine = self._problem.spine
+        return contributions(spine, self._scales, unit_of_row[spine.rows], units, together)
+
+    def variances(self, sets: NDArray[np.bool_]) -> Floats:
+        """v of each characteristic on each level: characteristics x levels. ``sets`` is characteristics x cells, and
+        the first is the total."""
+        columns = []
+        for (level_strategy, _), total_known in zip(self._problem.levels(), self._known, strict=True):
+            v = within_unit(self._problem, level_strategy, sets, total_known=total_known)
+            if total_known and self._together is not None:
+                v[:1] = within_unit(self._problem, level_strategy, sets[:1], total_known=False)
+            columns.append(v)
+        return np.stack(columns, axis=1)
+
+
+def contributions(
+    spine: TopDownSpine,
+    scales: Sequence[Floats],
+    area_of_block: NDArray[np.int64],
+    areas: int,
+    together: tuple[int, NDArray[np.int64]] | None = None,
+) -> Floats:
+    """k of each area and level, from the blocks up.
+
+    ``scales`` gives λ of the units of each level; ``area_of_block`` the area of each block of the spine. ``together``
+    is a level on which groups of units, rather than the children of a unit, have a known sum; nothing above matters.
+    """
+    result = np.zeros((areas, len(spine.levels)))
+    inside = area_of_block != OUTSIDE
+    unit, area = np.flatnonzero(inside), area_of_block[inside]
+    part = np.ones(len(unit))
+    for position in range(len(spine.levels) - 1, -1, -1):
+        level, scale = spine.levels[position], scales[position]
+        stops = together is not None and together[0] == position
+        if position == 0 and not stops:
+            np.add.at(result[:, 0], area, part * part * scale[unit])
+            break
+        group = together[1] if together is not None and stops else level.parent
+        group_scale = np.bincount(group, scale)
+        key, pair = np.unique(group[unit] * areas + area, return_inverse=True)
+        first = np.bincount(pair, part * scale[unit])
+        second = np.bincount(pair, part * part * scale[unit])
+        unit, area = np.divmod(key, areas)
+        np.add.at(result[:, position], area, second - first * first / group_scale[unit])
+        if stops:
+            break
+        part = first / group_scale[unit]
+    # What is left of a difference of equal numbers is nothing.
+    result[result < ROUNDING] = 0
+    return result
+
+
+def within_unit(
+    problem: TopDownProblem, level_strategy: LevelStrategy, sets: NDArray[np.bool_], *, total_known: bool
+) -> Floats:
+    """v of each characteristic (a row of ``sets``) in a unit with the share of its level; NaN where not determined."""
+    if not level_strategy.share:
+        return np.full(len(sets), np.nan)
+    variances = {
+        query.name: max(law_of(problem.strategy, level_strategy, query).variance(), SMALLEST)
+        for query in level_strategy.queries
+    }
+    own_pass = level_strategy.estimation.least_squares[0]
+    alone = own_pass.queries == own_pass.constrain == ("total",) and "total" in variances
+    of_total = variances.pop("total") if alone else None
+    possible = ~problem.strategy.constraints.zero_cells(problem.strategy.schema)
+    groups = {name: problem.groups(name) for name in variances}
+    covariance = _covariance(groups, variances, sets, possible)
+    if covariance is None:
+        if of_total is not None:
+            variances["total"], groups["total"] = of_total, problem.groups("total")
+        return _inverse_variance_means(groups, variances, sets, possible)
+    own, with_total, total = covariance
+    beside_total = own - with_total**2 / total
+    beside_total[beside_total < ROUNDING * own] = 0
+    if total_known:
+        return beside_total
+    return own if of_total is None else beside_total + (with_total / total) ** 2 * of_total
+
+
+def _covariance(
+    groups: dict[str, NDArray[np.int64]],
+    variances: dict[str, float],
+    sets: NDArray[np.bool_],
+    possible: NDArray[np.bool_],
+) -> tuple[Floats, Floats, float] | None:
+    """sᵀCs and sᵀC1 of each characteristic, and 1ᵀC1; None where C is too large or the queries do not determine it."""
+    if len(possible) > MOST_CELLS or not variances:
+        return None
+    smallest = min(variances.values())
+    information = np.zeros((int(possible.sum()),) * 2)
+    for name, variance in variances.items():
+        group = groups[name][possible]
+        information[group[:, None] == group[None, :]] += smallest / variance
+    try:
+        factor = cho_factor(information, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    wanted = np.vstack([sets[:, possible], np.ones(int(possible.sum()), bool)]).astype(float)
+    solved = smallest * cho_solve(factor, wanted.T)
+    own = np.einsum("cs,sc->c", wanted, solved)
+    return own[:-1], wanted[:-1] @ solved[:, -1], float(own[-1])
+
+
+def _inverse_variance_means(
+    groups: dict[str, NDArray[np.int64]],
+    variances: dict[str, float],
+    sets: NDArray[np.bool_],
+    possible: NDArray[np.bool_],
+) -> Floats:
+    weights = np.zeros(len(sets))
+    for name, variance in variances.items():
+        group = groups[name][possible]
+        sizes = np.bincount(group)
+        for number, chosen in enumerate(sets[:, possible]):
+            inside = np.bincount(group, chosen, minlength=len(sizes))
+            if ((inside == 0) | (inside == sizes)).all():
+                weights[number] += 1 / (max(1, int(((inside > 0) & (sizes > 0)).sum())) * variance)
+    with np.errstate(divide="ignore"):
+        return np.where(weights > 0, 1 / weights, np.nan)
+
+
+def _scales(level_strategy: LevelStrategy, level: TopDownLevel) -> Floats:
+    """λ of each unit: the share of the level by the unit's. An only child without a share follows its parent."""
+    table = [
+        float(level_strategy.share / share) if share and level_strategy.share else 1.0 for share in level.shares.table
+    ]
+    return np.array(table)[level.shares.index]
+
+
+Integers = NDArray[np.int64]
+
+FIXED = frozenset({"areas", "number_of_cells", "zeros", "mean_truth", "noise_alone", "units", "least_people"})
+"""Names of what is the same for every key."""
+
+
+@dataclass(frozen=True)
+class LargestGroupShare:
+    """The measure of :mod:`confide.utility.metrics` for one query in one geography."""
+
+    geography: str
+    query: str
+    least_people: int
+    result: LargestGroup
+
+    def as_dict(self) -> dict[str, Any]:
+        named = {"geography": self.geography, "query": self.query, "least_people": self.least_people}
+        return named | self.result.as_dict()
+
+
+@dataclass(frozen=True)
+class AreaTotals:
+    """True and released totals of the areas of one geography, for a map."""
+
+    codes: tuple[str, ...]
+    truth: Integers
+    released: Integers
+
+
+@dataclass(frozen=True)
+class TopDownEvaluation:
+    """Everything that one release says when it is held against the truth."""
+
+    noun: str
+    geographies: tuple[EvaluationGeography, ...]
+    characteristics: tuple[Characteristic, ...]
+    accuracy: tuple[AreaAccuracy, ...]
+    largest_group: tuple[LargestGroupShare, ...]
+    totals: dict[str, AreaTotals]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "noun": self.noun,
+            "geographies": [{"name": g.name, "kind": g.kind, "units": g.units} for g in self.geographies],
+            "queries": [{"name": c.name, "title": c.title, "number_of_cells": c.cells} for c in self.characteristics],
+            "accuracy": [row.as_dict() for row in self.accuracy],
+            "largest_group": [row.as_dict() for row in self.largest_group],
+        }
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """The non-zero counts of the areas of a geography: area, cell of the histogram, true and released count."""
+
+    areas: int
+    area: NDArray[np.int32]
+    cell: NDArray[np.int32]
+    truth: NDArray[np.int32]
+    released: NDArray[np.int32]
+
+    def cells_of(self, characteristic: Characteristic) -> Iterator[tuple[Integers, Integers]]:
+        """For each cell of a query its true and its released count in every area."""
+        group = characteristic.groups.astype(np.int32)[self.cell]
+        order = np.argsort(group, kind="stable")
+        ends = np.searchsorted(group[order], np.arange(characteristic.cells + 1))
+        for first, last in pairwise(ends):
+            rows = order[first:last]
+            yield self._summed(rows, self.truth), self._summed(rows, self.released)
+
+    def _summed(self, rows: NDArray[np.intp], counts: NDArray[np.int32]) -> Integers:
+        # Sums of whole numbers as doubles are exact far beyond any count of people.
+        return np.bincount(self.area[rows], counts[rows], minlength=self.areas).astype(np.int64)
+
+
+class TruthComparison:
+    """What is compared, and the noise alone: the same for every release of a problem."""
+
+    def __init__(self, problem: TopDownProblem):
+        self.problem = problem
+        self.geographies = geographies(problem)
+        self.measures = measures_of(problem.strategy.schema)
+        also = (*self.measures.queries, *self.measures.largest_group)
+        self.characteristics = characteristics(problem.strategy, also)
+        self._theory = NoiseTheory(problem)
+
+    @cached_property
+    def variances(self) -> dict[str, Floats]:
+        """For each query the variances of its cells within a unit of each level: cells x levels."""
+        sets = [one.groups[None, :] == np.arange(one.cells)[:, None] for one in self.characteristics]
+        stacked = self._theory.variances(np.concatenate(sets))
+        parts = np.split(stacked, np.cumsum([len(part) for part in sets])[:-1])
+        return {one.name: part for one, part in zip(self.characteristics, parts, strict=True)}
+
+    def noise(self, geography: EvaluationGeography) -> dict[bool, Floats]:
+        """What each level adds to the variance of each unit: for the total, and for what is not the total."""
+        return {
+            total: self._theory.contributions(geography.unit_of_block, geography.units, total=total)
+            for total in (True, False)
+        }
+
+
+def evaluate(
+    comparison: TruthComparison,
+    workspace: Workspace,
+    engine: Engine,
+    *,
+    totals_of: Collection[str] = (),
+    advance: Callable[[int], None] = lambda _: None,
+) -> Confidential[TopDownEvaluation]:
+    """Compares the released records with the true ones. The result tells of the truth and stays with the curator.
+
+    ``totals_of`` names geographies whose totals are kept area by area. ``advance`` is called once for each geography.
+    """
+    require_sealed(workspace)
+    histogram = workspace.counts / "histogram.parquet"
+    if not histogram.exists():
+        raise no_truth(histogram)
+    measures, looked_at = comparison.measures, comparison.characteristics
+    folder = private_folder(workspace.scratch / "evaluation")
+    places = _write_places(comparison, folder)
+    pairs = _write_pairs(comparison.problem, workspace, engine, histogram, folder)
+    rows: list[AreaAccuracy] = []
+    shares: list[LargestGroupShare] = []
+    totals: dict[str, AreaTotals] = {}
+    for number, geography in enumerate(comparison.geographies):
+        counts = _counts(engine, pairs, places, number, geography)
+        noise = comparison.noise(geography)
+        ((true_total, total),) = counts.cells_of(looked_at[0])
+        if geography.name in totals_of:
+            totals[geography.name] = AreaTotals(geography.codes, true_total, total)
+        population = bin_of(POPULATION_BINS, true_total)
+        for one in looked_at:
+            of_cells, of_levels = comparison.variances[one.name], noise[one.name == "total"]
+            accuracies, largest = _look_at(one, geography, counts, population, of_cells, of_levels)
+            rows += accuracies
+            shares += _shares(one, geography, largest, measures)
+        advance(1)
+    shares.sort(key=lambda share: measures.largest_group.index(share.query))
+    return Confidential(
+        TopDownEvaluation(
+            measures.noun, tuple(comparison.geographies), tuple(looked_at), tuple(rows), tuple(shares), totals
+        )
+    )
+
+
+def _look_at(
+    characteristic: Characteristic,
+    geography: EvaluationGeography,
+    counts: _Counts,
+    population: Integers,
+    variances: Floats,
+    contributions: Floats,
+) -> tuple[list[AreaAccuracy], LargestGroups]:
+    """All cells of a query, as a whole and, if they are not many, each of them; and the largest groups."""
+    parts, largest = [], LargestGroups(counts.areas)
+    for label, variance, (truth, released) in zip(
+        characteristic.labels, variances, counts.cells_of(characteristic), strict=True
+    ):
+        largest.add(truth, released)
+        named = (geography.name, characteristic.name, label)
+        parts.append(accuracy(named, truth, released, population, _noise(contributions, variance)))
+    single_cells = parts if characteristic.cells <= MOST_SHOWN else []
+    return ([pooled(parts, ALL_CELLS), *single_cells] if characteristic.cells > 1 else single_cells), largest
+
+
+def _shares(
+    characteristic: Characteristic, geography: EvaluationGeography, largest: LargestGroups, measures: EvaluationMeasures
+) -> list[LargestGroupShare]:
+    if characteristic.name not in measures.largest_group:
+        return []
+    return [
+        LargestGroupShare(geography.name, characteristic.name, least, largest.result(least))
+        for least in (0, LEAST_PEOPLE)
+    ]
+
+
+def _noise(contributions: Floats, variances: Floats) -> Floats:
+    """Σ_ℓ k_ℓ v_ℓ for each area; a level that adds nothing need not have a variance."""
+    needed = (contributions > 0).any(axis=0)
+    result: Floats = contributions[:, needed] @ variances[needed]
+    return result
+
+
+def _write_places(comparison: TruthComparison, folder: Path) -> Path:
+    """Every block of the frame, with its unit in each geography."""
+    blocks = comparison.problem.frame.spine.blocks
+    columns = {"code": pa.array(np.array(blocks.codes)[blocks.unit_of_block].tolist())}
+    for number, geography in enumerate(comparison.geographies):
+        columns[f"g{number}"] = pa.array(geography.unit_of_block, pa.int32())
+    columns["place"] = pa.array(np.arange(len(blocks.unit_of_block)), pa.int32())
+    path = folder / "places.parquet"
+    write_parquet(pa.table(columns), path)
+    return path
+
+
+def _write_pairs(problem: TopDownProblem, workspace: Workspace, engine: Engine, histogram: Path, folder: Path) -> Path:
+    """True and released counts by block and cell, where either is not zero."""
+    source = _records(workspace)
+    block, strategy = problem.spec.geography.block, problem.strategy
+    columns = column_expressions(engine, source, strategy.schema.attributes, block)
+    keys = {"code": columns[block], "cell": cell_index(strategy.query(DETAILED), columns)}
+    released = folder / "released.parquet"
+    engine.count_by(source, keys, released)
+    pairs = folder / "pairs.parquet"
+    engine.write(
+        "SELECT place, CAST(cell AS INTEGER) AS cell, CAST(sum(t) AS INTEGER) AS t, CAST(sum(r) AS INTEGER) AS r FROM ("
+        "SELECT code, cell, n AS t, 0 AS r FROM truth UNION ALL SELECT code, cell, 0, n FROM released) AS counted "
+        "JOIN places USING (code) GROUP BY 1, 2",
+        pairs,
+        truth=histogram,
+        released=released,
+        places=folder / "places.parquet",
+    )
+    return pairs
+
+
+def _records(workspace: Workspace) -> Source:
+    """The released records, in Parquet if there are both."""
+    formats: tuple[Format, ...] = ("parquet", "csv")
+    for format_ in formats:
+        for file in sorted((workspace.release / "tables").glob(f"{RECORDS}.*{format_}")):
+            return Source(file, format_)
+    raise ReleaseError(
+        "no-records",
+        "the release has no records that could be compared with the true ones",
+        where=Place(file=str(workspace.release)),
+        found=f"no file tables/{RECORDS}.*",
+        expected="the release as it was sealed",
+        remedy="`confide verify` says what is missing; `confide replay` makes it again",
+    )
+
+
+def _counts(engine: Engine, pairs: Path, places: Path, number: int, geography: EvaluationGeography) -> _Counts:
+    text = (
+        f"SELECT g{number} AS area, cell, CAST(sum(t) AS INTEGER) AS t, CAST(sum(r) AS INTEGER) AS r "
+        f"FROM pairs JOIN places USING (place) WHERE g{number} >= 0 GROUP BY 1, 2"
+    )
+    rows = engine.sql(text, pairs=pairs, places=places).reveal("an evaluation compares the release with the truth")
+    return _Counts(geography.units, *(rows.column(name).to_numpy() for name in ("area", "cell", "t", "r")))

@@ -1,1 +1,0 @@
-"""The release against the truth, and against what the noise promises."""

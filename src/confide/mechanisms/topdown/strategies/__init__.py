@@ -1,1 +1,0 @@
-"""Strategies: what is measured, how it is estimated, what is kept, and what that costs."""
