@@ -15,7 +15,7 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-all test-minimum coverage bench check fix setup setup-bench clean
+.PHONY: demo quick test test-all walks test-minimum coverage bench check fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
@@ -61,6 +61,12 @@ $(MINIMUM)/.ready: pyproject.toml constraints-minimum.txt
 	$(MINIMUM)/bin/python $(PIP) --upgrade -c constraints.txt pip
 	$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt --group test -e '.[plots]'
 	touch $@
+
+# The walks of docs/walks: what `confide run` enters on its way to the sealed folder, from the examples of the contract.
+walks: setup
+	for mechanism in $(notdir $(wildcard tests/contract/examples/*)); do \
+		$(BIN)/python -m confide.walk tests/contract/examples/$$mechanism/spec.toml --page > docs/walks/$$mechanism.md; \
+	done
 
 setup-bench: setup
 	$(BIN)/python $(PIP) -c constraints.txt --group bench

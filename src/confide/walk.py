@@ -2,6 +2,7 @@
 
     python -m confide.walk SPEC            the walk, indented as functions call one another
     python -m confide.walk SPEC --files    the files, in the order of the first visit
+    python -m confide.walk SPEC --page     the walk as a page of the documentation
 
 The command runs for real, in a folder that is thrown away, with a ledger of its own and a chosen key: nothing is spent,
 and nothing is kept. What runs while modules are imported is not part of the walk. ``docs/walks`` has one for each
@@ -160,9 +161,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m confide.walk", description=__doc__.partition("\n")[0])
     parser.add_argument("spec", type=Path, help="the spec of a release with few records")
     parser.add_argument("--files", action="store_true", help="list the files instead of the functions")
+    parser.add_argument("--page", action="store_true", help="write the walk as a page of the documentation")
     chosen = parser.parse_args(arguments)
     taken = walk(chosen.spec)
-    lines = [*taken.files, "", taken.sentence] if chosen.files else [taken.as_text()]
+    lines = [taken.as_text()]
+    if chosen.files:
+        lines = [*taken.files, "", taken.sentence]
+    elif chosen.page:
+        mechanism = api.load(chosen.spec).spec.release.mechanism
+        lines = [f"# The walk of a release by `{mechanism}`", "", taken.sentence + ".", "", "```"]
+        lines += [*taken.as_text().splitlines()[:-2], "```"]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

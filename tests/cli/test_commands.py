@@ -211,9 +211,9 @@ def test_exit_codes() -> None:
 def test_an_internal_error_shows_no_stack_trace_unless_asked_for(project: Path) -> None:
     """A spec that makes our own code fail is simulated by a broken installation: the templates are gone."""
     script = (
-        "import sys; from confide.report import certificate\n"
-        "def broken(manifest): raise KeyError('CANARY')\n"
-        "certificate.documents = broken\n"
+        "import sys; from confide.mechanisms.tables.mechanism import Tables\n"
+        "def broken(*_): raise KeyError('CANARY')\n"
+        "Tables.documents = broken\n"
         f"sys.argv = ['confide', 'run', {str(project / 'spec.toml')!r}]\n"
         "from confide.cli.main import main; main()"
     )

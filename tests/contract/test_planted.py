@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,9 +29,15 @@ def blocks_of_code() -> tuple[str, str, str]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with the planted mechanism: a folder, a line, an example."""
-    root = tmp_path_factory.mktemp("house")
+def house() -> Iterator[Path]:
+    """A copy of the package with the planted mechanism: a folder, a line, an example. Others may read it, because one
+    test of the suite is somebody else."""
+    with tempfile.TemporaryDirectory(prefix="house-") as folder:
+        Path(folder).chmod(0o755)
+        yield plant(Path(folder))
+
+
+def plant(root: Path) -> Path:
     mechanism, line, spec = blocks_of_code()
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "confide", root / "src" / "confide", ignore=without)

@@ -17,7 +17,7 @@ def test_every_name_that_is_listed_is_there() -> None:
 
 
 def test_the_names_are_those_of_the_modules() -> None:
-    assert confide.estimation.least_squares is least_squares.solve
+    assert confide.estimation.solve is least_squares.solve
     assert confide.estimation.NodeProblem is node_problem.NodeProblem
     assert confide.estimation.round_counts is rounding.round_counts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -25,7 +25,9 @@ from confide.cli.show import (
     show_findings,
     table,
 )
-from confide.releases.plan import NO_BUDGET, Summary
+
+if TYPE_CHECKING:
+    from confide.releases.plan import Summary
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 
@@ -181,6 +183,8 @@ def run(
     if result.plan.has_loss:
         out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
     else:
+        from confide.releases.plan import NO_BUDGET
+
         out.print(f"  {contents}\n  {NO_BUDGET}")
     if account is not None:
         of = escape(repr(account.data_set))

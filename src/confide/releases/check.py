@@ -103,7 +103,10 @@ def check(
     if begun is None:
         findings += room(workspace, mechanism.bytes_needed(problem, plan))
     job = Job(loaded, plan, engine, workspace, progress)
-    fingerprint = mechanism.fingerprint(problem)
+    try:
+        fingerprint = mechanism.fingerprint(problem)
+    except OSError:  # what cannot be read is found, and named, by the check of the records
+        fingerprint = ""
     with progress.stage("Checking records", 1) as advance:
         try:
             findings += mechanism.check(problem, job)

@@ -64,8 +64,10 @@ def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {CERTIFICATE: certificate(manifest, said)}
 
 
-def _estimates(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """How the estimates were made: in all, and the least-squares problems by level."""
+def _estimates(statistics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How the estimates were made: in all, and the least-squares problems by level; none where nothing was made."""
+    if not statistics:
+        return None
     in_all, by_level = statistics["whole"], statistics["levels"]
     return {
         "words": solver_words(in_all),
