@@ -74,7 +74,7 @@ def run(spec: Path, processes: int = 1) -> RunResult:
         with LocalEngine(scratch, processes=processes) as opened:
             yield opened
 
-    return execute.run(loaded, TopDown(), open_engine=engine, documents=lambda _: {}, progress=Silent(), chosen_key=KEY)
+    return execute.run(loaded, TopDown(), open_engine=engine, progress=Silent(), chosen_key=KEY)
 
 
 def sql(text: str) -> list[tuple[object, ...]]:
