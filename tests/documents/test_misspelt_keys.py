@@ -15,7 +15,7 @@ import pytest
 from tests.kits.bad_input import SCHEMA, SPEC
 from tests.kits.safetab import config
 
-from confide import api, starting
+from confide import api
 from confide.attacks.reconstruction.description import read_description
 from confide.attacks.suppression.audit_files import describe
 from confide.comparison.comparison_spec import load_comparison
@@ -40,7 +40,7 @@ def topdown_output(key: str) -> Callable[[Path], object]:
     """The output settings as a TopDown spec names them."""
 
     def read(path: Path) -> object:
-        made = starting.new("topdown", path.parent / "project")
+        made = api.new("topdown", path.parent / "project")
         text = made.spec.read_text(encoding="utf-8")
         output = f'[output]\n{key} = "../{path.name}"\n'
         output += 'tables = []\nmicrodata = ["records", "mdf"]\n' if key == "layout" else 'microdata = ["records"]\n'

@@ -189,11 +189,13 @@ def test_wrong_questions_are_refused_with_a_finding(ask: Callable[[], object], c
 def test_levels_that_replace_those_of_2020_have_no_thresholds_of_theirs() -> None:
     level = {("STATE", 2): "2.134"}
     alone, added = tune_safetab(budgets=level), tune_safetab(budgets=level, add=True)
-    assert [item.asked.thresholds for item in alone.release.levels] == [None]
+    assert [item.level_question.thresholds for item in alone.release.levels] == [None]
     (state,) = (
-        item for item in added.release.levels if (item.asked.region_type, item.asked.iteration_level) == ("STATE", 2)
+        item
+        for item in added.release.levels
+        if (item.level_question.region_type, item.level_question.iteration_level) == ("STATE", 2)
     )
-    assert state.asked.thresholds is not None
+    assert state.level_question.thresholds is not None
     assert state.budget == Fraction("2.134")
 
 
