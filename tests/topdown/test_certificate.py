@@ -105,12 +105,13 @@ def test_the_classes_of_a_level_one_by_one() -> None:
     assert block == {"name": "block", "units": 9, "queries": 1, "counts": 18, "share": "75.00 %"}
 
 
-def test_the_certificate_states_what_the_production_certificates_state() -> None:
+def test_the_certificate_states_what_the_production_certificates_state(tmp_path: Path) -> None:
     """Epsilon 17.14 of the redistricting persons and 2.47 of the units (Census Bureau, 2021), rounded up here."""
     for name, epsilon, by_race in (("pl94-persons", "17.15", "10.09"), ("pl94-units", "2.48", None)):
         plan = strategy_plan(name, "us")
         manifest: dict[str, Any] = {
-            "title": "A title", "release": "a-release", "confide": "0", "mechanism": "topdown", "statistics": {},
+            "title": "A title", "release": "a-release", "confide": "0", "mechanism": "topdown",
+            "statistics": read_statistics(dict.fromkeys(plan.spine, tmp_path)),
             "noise": {"sampler": "confide/v1", "key": "from the operating system"},
             "privacy": privacy_of(plan, DELTA), "plan_hash": plan.hash, "plan": plan.as_dict(),
         }  # fmt: skip

@@ -594,7 +594,7 @@ def account_strategy(
         The loss exactly and as epsilon, by attribute and by move, and the variances.
 
     >>> account_strategy("pl94-persons").total.rho
-    Fraction(64, 25)
+    Fraction(293764, 114921)
     """
     amount = None if budget is None else positive_within(budget, "budget", SMALLEST, LARGEST)
     chosen = load_strategy(name, root=root, budget=amount, renormalise=renormalise)
