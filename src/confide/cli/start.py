@@ -71,18 +71,18 @@ def demo(
     if mechanism not in DEMONSTRATIONS:
         raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(DEMONSTRATIONS)}")
     make = DEMONSTRATIONS[mechanism]
-    made = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
+    demonstrated = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
     if as_json:
-        print_json(made.as_dict())
-        raise typer.Exit(0 if made.ok else 1)
-    for about, release in made.releases.items():
+        print_json(demonstrated.as_dict())
+        raise typer.Exit(0 if demonstrated.ok else 1)
+    for about, release in demonstrated.releases.items():
         _show(about, release)
-    account = list(made.releases.values())[-1].run.account
+    account = list(demonstrated.releases.values())[-1].run.account
     spent = "no budget was spent, because none is accounted for"
     if account is not None:
         spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
-    out.print(f"\n{made.persons:,} made-up persons; {spent}.")
-    raise typer.Exit(0 if made.ok else 1)
+    out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")
+    raise typer.Exit(0 if demonstrated.ok else 1)
 
 
 def _show(about: str, release: demonstration.DemoRelease) -> None:

@@ -274,8 +274,8 @@ def seal(
     """Make a sealed release final by destroying its key."""
     if not destroy_key:
         raise typer.BadParameter("say --destroy-key; a run is sealed by itself when it is complete")
-    told = " and the ledger says so" if confide.destroy_key(run_folder) else ""
-    out.print(f"The key is destroyed{told}. The release is final.")
+    in_ledger = " and the ledger says so" if confide.destroy_key(run_folder) else ""
+    out.print(f"The key is destroyed{in_ledger}. The release is final.")
 
 
 def schema() -> None:

@@ -185,13 +185,19 @@ def _shifts(by_code: Sequence[tuple[Code, int]]) -> bool:
 
 def _test(column: str, codes: Sequence[Code]) -> str:
     if isinstance(codes[0], int):
-        whole = [int(code) for code in codes]
-        if whole == list(range(whole[0], whole[-1] + 1)):
-            return f"{column} = {whole[0]}" if len(whole) == 1 else f"{column} BETWEEN {whole[0]} AND {whole[-1]}"
+        integers = [int(code) for code in codes]
+        if integers == list(range(integers[0], integers[-1] + 1)):
+            return (
+                f"{column} = {integers[0]}"
+                if len(integers) == 1
+                else f"{column} BETWEEN {integers[0]} AND {integers[-1]}"
+            )
     return f"{column} IN ({', '.join(literal(code) for code in codes)})"
 
 
 # What every engine reports alike: files that cannot be read, a full disk, an amount of memory that is none.
+
+
 def unreadable(sources: Iterable[Source | Path], by: str, line: int | None = None) -> Finding:
     """Damage, or another layout, ``by`` the word of an engine; files of ours are named if there is none of the user."""
     listed = list(sources)

@@ -179,9 +179,9 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
         held.append(batch)
         rows += batch.num_rows
         while rows >= size:
-            whole = pa.Table.from_batches(held).combine_chunks()
-            yield from whole.slice(0, size).to_batches()
-            held = whole.slice(size).to_batches()
+            rows_held = pa.Table.from_batches(held).combine_chunks()
+            yield from rows_held.slice(0, size).to_batches()
+            held = rows_held.slice(size).to_batches()
             rows -= size
     if rows:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()

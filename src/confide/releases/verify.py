@@ -119,7 +119,7 @@ def _plan(manifest: dict[str, Any]) -> Iterator[Check]:
         yield Check("no promise of differential privacy", nothing, "none is made, and none is stated")
     chosen = manifest["noise"]["key"] == "chosen"
     system = plan.has_loss or manifest["noise"]["key"] == "system"
-    made = "made with a system key" if system else "made with the keys of the records"
+    origin = "made with a system key" if system else "made with the keys of the records"
     if manifest["noise"]["key"] is None:
-        made = "made without a key: no noise is drawn"
-    yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or made)
+        origin = "made without a key: no noise is drawn"
+    yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or origin)

@@ -14,13 +14,13 @@ from markupsafe import Markup
 
 def environment() -> Environment:
     """The templates, with escaping always on and unknown names an error."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("confide", "data/templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    made.filters |= {
+    templates.filters |= {
         "grouped": grouped, "fixed": fixed, "signed": signed, "up": up, "exact": exact_text, "quoted": quoted,
     }  # fmt: skip
-    return made
+    return templates
 
 
 def grouped(value: int) -> str:
@@ -49,8 +49,8 @@ def up(value: float, digits: int) -> str:
 def fraction_up(value: Fraction, digits: int = 6) -> str:
     """An exact number as a short decimal, rounded up if it must be shortened."""
     scaled = math.ceil(value * 10**digits)
-    whole, rest = divmod(scaled, 10**digits)
-    return f"{whole:,}.{rest:0{digits}d}".rstrip("0").rstrip(".")
+    integer, decimals = divmod(scaled, 10**digits)
+    return f"{integer:,}.{decimals:0{digits}d}".rstrip("0").rstrip(".")
 
 
 def exact_text(value: Fraction) -> str:

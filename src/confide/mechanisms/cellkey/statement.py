@@ -35,15 +35,15 @@ def in_words(ptable: PTable, threshold: int | None) -> list[str]:
 
 
 def single_count(ptable: PTable) -> dict[str, Any] | None:
-    """How well two counts that differ by one can be told apart from one cell; None where rows are used in turn."""
+    """How well two counts that differ by one can be reading apart from one cell; None where rows are used in turn."""
     if not ptable.for_counts or ptable.cycle != 1:
         return None
-    told = epsilon_delta_reading(ptable).as_dict()
+    reading = epsilon_delta_reading(ptable).as_dict()
     return {
-        "epsilon": _short(told["epsilon"]),
-        "delta": _short(told["delta"]),
-        "delta_all_counts": _short(told["delta_all_counts"]),
-        "worst_counts": [told["worst_pair"], told["worst_pair"] + 1],  # type: ignore[operator]
+        "epsilon": _short(reading["epsilon"]),
+        "delta": _short(reading["delta"]),
+        "delta_all_counts": _short(reading["delta_all_counts"]),
+        "worst_counts": [reading["worst_pair"], reading["worst_pair"] + 1],  # type: ignore[operator]
         "note": NOT_A_GUARANTEE,
     }
 

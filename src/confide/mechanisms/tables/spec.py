@@ -245,20 +245,20 @@ class NoiseChoice:
         if not self.kind.by_epsilon:
             return ZCDP(rho), False
         sensitivity = partition_marginal(self.neighbours)
-        whole = rho / (squares * sensitivity.l2_squared / sensitivity.l1**2 / 2)
-        factor = Fraction(isqrt(int(whole * 10**24)), 10**12)
+        epsilon_squared = rho / (squares * sensitivity.l2_squared / sensitivity.l1**2 / 2)
+        factor = Fraction(isqrt(int(epsilon_squared * 10**24)), 10**12)
         plain = factor <= self._budget.epsilon
         return PureDP(self._budget.epsilon if plain else factor), plain
 
     def _wanted(self, noise: NoisePart, margin_level: Fraction | None) -> ReleaseNoise | None:
         if noise.variance is not None:
-            made = of_variance(self.kind, noise.variance, noise.bound)
+            distribution = of_variance(self.kind, noise.variance, noise.bound)
         elif noise.margin is not None:
-            made = of_margin(self.kind, noise.margin, margin_level or Fraction(19, 20), noise.bound)
+            distribution = of_margin(self.kind, noise.margin, margin_level or Fraction(19, 20), noise.bound)
         else:
             return None
-        assert isinstance(made, NoiseDistribution | TruncatedDistribution)
-        return made
+        assert isinstance(distribution, NoiseDistribution | TruncatedDistribution)
+        return distribution
 
 
 def _as_loss(definition: Definition, privacy: PrivacyPart) -> Loss:
