@@ -41,7 +41,7 @@ fix: setup
 quick: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
+	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)" -o addopts="--strict-markers --strict-config" tests
 
 test: check
 	$(BIN)/python -m pytest -n 2 -m "not slow" --durations=20

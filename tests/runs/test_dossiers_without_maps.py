@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from confide.mechanisms.safetab.dossier import evaluate_safetab
 from confide.mechanisms.suppression.evaluate import evaluate_suppression
 from confide.mechanisms.swapping.evaluate import evaluate_swapping
 from confide.mechanisms.tables.evaluate import evaluate_tables
-from confide.report.dossier import EvaluatedRun, Evaluating, Evaluator, no_maps, only_run
+from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating, no_maps, only_run
 
 NOTHING: Any = None
 
@@ -33,7 +34,7 @@ def asked(**geometry: Path) -> Evaluating:
         (evaluate_tables, "geometry-tables"),
     ],
 )
-def test_a_map_is_refused(evaluate: Evaluator, code: str) -> None:
+def test_a_map_is_refused(evaluate: Callable[[Evaluating], Evaluated], code: str) -> None:
     with pytest.raises(ParameterError, match="has no maps") as caught:
         evaluate(asked(county=Path("county.geojson"), tract=Path("tract.geojson")))
     (finding,) = caught.value.findings

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from confide.confidential import Confidential
 from confide.engines import Engine
@@ -53,13 +53,6 @@ class Evaluated:
 
     accuracy: Confidential[dict[str, Any]]
     dossier: Path
-
-
-class Evaluator(Protocol):
-    """The evaluation of a mechanism, and its dossier."""
-
-    def __call__(self, asked: Evaluating) -> Evaluated:
-        """Evaluates, and writes the dossier."""
 
 
 def no_maps(asked: Evaluating, mechanism: str, of_what: str) -> list[Finding]:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
@@ -120,13 +119,6 @@ def _count(query: Query, columns: Mapping[str, Integers]) -> CellSums:
         weight = np.zeros(query.cells, np.int64)
         np.add.at(weight, index, columns[WEIGHT][at])
     return CellSums(count.astype(np.int64), key, weight)
-
-
-def coded_schema(problem: CellKeyProblem) -> pa.Schema:
-    """The columns of the file of coded records."""
-    names = [attribute.name for attribute in problem.attributes]
-    weight = [(WEIGHT, pa.int64())] if problem.spec.data.weight else []
-    return pa.schema([*((name, pa.int64()) for name in names), (KEY, pa.int64()), *weight])
 
 
 # True counts to published ones: the noise that a cell's key finds in the perturbation table.
