@@ -127,8 +127,8 @@ NOUNS = {
 """Where each noun is."""
 
 ROOMS = (
-    "attacks", "comparison", "engines", "estimation", "geography", "inputs", "mechanisms", "noise", "population",
-    "privacy", "releases", "report", "risk", "schema", "utility",
+    "attacks", "comparison", "documents", "engines", "estimation", "geography", "inputs", "mechanisms", "noise",
+    "population", "privacy", "releases", "report", "risk", "schema", "utility",
 )  # fmt: skip
 
 __all__ = ["__version__", *VERBS, *NOUNS, *ROOMS]
