@@ -15,7 +15,7 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-all walks test-minimum coverage bench check fix setup setup-bench clean
+.PHONY: demo quick test test-all walks doctest test-minimum coverage bench check fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
@@ -41,10 +41,14 @@ fix: setup
 quick: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)" -o addopts="--strict-markers --strict-config" tests
+	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
 
-test: check
+test: check doctest
 	$(BIN)/python -m pytest -n 2 -m "not slow" --durations=20
+
+# The examples in docstrings.
+doctest: setup
+	$(BIN)/python -m pytest -q --doctest-modules src/confide
 
 test-all: check coverage
 	$(BIN)/python -m pytest -n 2 -m "slow"

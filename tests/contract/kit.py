@@ -21,6 +21,7 @@ from confide.errors import ConfideError as ConfideError
 from confide.errors import Finding as Finding
 from confide.mechanisms import MECHANISMS
 from confide.releases.ledger import Ledger
+from confide.releases.mechanism import Mechanism
 from confide.version import __version__
 
 KEY = "c0ffee1e" * 8
@@ -50,7 +51,8 @@ def keyed(name: str) -> bool:
 
 def evaluable(name: str) -> bool:
     """Whether its releases can be held against a truth."""
-    return MECHANISMS[name].has_truth
+    mechanism = MECHANISMS[name]
+    return mechanism.has_truth and type(mechanism).evaluate is not Mechanism.evaluate
 
 
 # Examples

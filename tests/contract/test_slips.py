@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from pathlib import Path
 
@@ -101,7 +102,9 @@ def rename(file: Path, old: str, new: str) -> None:
 
 def test_a_key_of_the_spec_that_is_misspelt(project: Project) -> None:
     text = project.spec.read_text(encoding="utf-8")
-    project.spec.write_text(text.replace("\ntitle =", "\ntitel =", 1), encoding="utf-8")
+    misspelt = re.sub(r"\btitle =", "titel =", text, count=1)
+    assert misspelt != text
+    project.spec.write_text(misspelt, encoding="utf-8")
     before = tree(project.folder)
     for verb in (lambda: check(project), project.run):
         findings = findings_of(verb)

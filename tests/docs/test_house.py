@@ -68,7 +68,7 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("mechanism", WALKS)
+@pytest.mark.parametrize("mechanism", ["tables", pytest.param("topdown", marks=pytest.mark.slow)])
 def test_the_walk_is_short(mechanism: str) -> None:
     spec = EXAMPLES / mechanism / "spec.toml"
     command = [sys.executable, "-m", "confide.walk", str(spec), "--files"]

@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from confide.documents import parse_schema
 from confide.engines import Engine, LocalEngine, Source
 from confide.errors import CONFIDENTIAL
 from confide.inputs.records import (
@@ -22,7 +23,7 @@ from confide.inputs.records import (
     count_rows,
     integer_expression,
 )
-from confide.schema import Attribute, parse_schema
+from confide.schema import Attribute
 
 PLACES = [[f"p{number:03d}", f"Place {number}"] for number in range(MOST_BRANCHES + 1)]
 SCHEMA = parse_schema(

@@ -54,7 +54,7 @@ def test_pi_and_roots(bits: int) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=named)
-@pytest.mark.parametrize("bits", [192, 271])
+@pytest.mark.parametrize("bits", [192, pytest.param(271, marks=pytest.mark.slow)])
 def test_thresholds_hold_the_500_bit_values(law: NoiseDistribution, bits: int) -> None:
     thresholds = folded_thresholds(law.decay, bits)
     with mpmath.workprec(500):

@@ -230,7 +230,8 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+# After a step: tests/contract kills every mechanism between all of them.
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.rsplit(".", 1)[-1])
 def test_stopped_at_any_step_the_run_goes_on_to_the_same_bytes(
     project: Path, undisturbed: Path, step: str, after: bool
@@ -268,7 +269,7 @@ def _resolve(name: str) -> object:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_the_run_ends_in_the_same_bytes(
     project: Path, tmp_path_factory: pytest.TempPathFactory, times: int
 ) -> None:

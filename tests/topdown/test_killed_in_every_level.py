@@ -118,7 +118,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, few: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("processes", "levels"),
-    [(1, LEVELS), (2, ["tract", "block"]), pytest.param(4, LEVELS, marks=pytest.mark.slow)],
+    [
+        # One process is killed at every stage by tests/contract.
+        pytest.param(1, LEVELS, marks=pytest.mark.slow),
+        (2, ["tract", "block"]),
+        pytest.param(4, LEVELS, marks=pytest.mark.slow),
+    ],
     ids=["one process", "two processes", "four processes"],
 )
 def test_killed_in_every_level_one_after_the_other_a_run_ends_in_the_same_bytes(

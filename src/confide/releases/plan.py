@@ -226,8 +226,20 @@ class Plan:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the plan's canonical JSON."""
-        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(text.encode("ascii")).hexdigest()
+        return hash_of_plan(self.as_dict())
+
+
+def hash_of_plan(values: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of a plan's values, as they stand in a manifest.
+
+    Args:
+        values: What :meth:`Plan.as_dict` gives, or what was read back of it.
+
+    Returns:
+        The hash in hexadecimal.
+    """
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def read_plan(values: Mapping[str, Any]) -> Plan:
