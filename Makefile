@@ -44,7 +44,7 @@ quick: setup
 	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
 
 test: check doctest
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=20
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --durations=20
 
 # The examples in docstrings.
 doctest: setup

@@ -17,7 +17,7 @@ import confide
 from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, Project, findings_of, tree
 
 Keys = tuple[str | int, ...]
-VALUES = 60
+VALUES = 40
 """So many values of a manifest are changed, one after the other; evenly spread where there are more."""
 
 

@@ -269,7 +269,8 @@ def _resolve(name: str) -> object:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [5, 20])
 def test_killed_at_random_moments_the_run_ends_in_the_same_bytes(
     project: Path, tmp_path_factory: pytest.TempPathFactory, times: int
 ) -> None:
