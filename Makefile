@@ -15,7 +15,7 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-all walks doctest test-minimum coverage bench check fix setup setup-bench clean
+.PHONY: demo quick test test-all walks doctest times test-minimum coverage bench check fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
@@ -56,6 +56,10 @@ test-all: check coverage
 # The tests of make test once more, under a tracer, with the floor of pyproject.toml.
 coverage: setup
 	$(BIN)/python -m pytest -q -n 2 -m "not slow" --cov --cov-report=term:skip-covered
+
+# Measures every test and writes down which ones make quick leaves out.
+times: setup
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --stopwatch
 
 test-minimum: $(MINIMUM)/.ready
 	$(MINIMUM)/bin/python -m pytest -q -n 2 -m "$(QUICK)"

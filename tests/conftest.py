@@ -15,6 +15,7 @@ import confide
 from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 from tests.kits.small import SPEC
+from tests.kits.times import Stopwatch, mark_costly
 
 # No examples are in them, and folders of tests have one of the same name each.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
@@ -26,14 +27,22 @@ settings.register_profile("confide", deadline=None)
 settings.load_profile("confide")
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--stopwatch``: write down which tests take long, for ``make quick``."""
+    parser.addoption("--stopwatch", action="store_true", help="write tests/costly.txt from this run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """One process unless a test asks for more: the bytes are the same, and to begin a pool costs seconds."""
     os.cpu_count = lambda: 1
+    if config.getoption("--stopwatch"):
+        config.pluginmanager.register(Stopwatch(writes=not hasattr(config, "workerinput")))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The contract works with whole releases, all of it."""
+    """The contract works with whole releases, all of it; of the others the list knows which take long."""
+    mark_costly(items)
     for item in items:
         if CONTRACT in item.path.parents:
             item.add_marker("costly")

@@ -34,7 +34,6 @@ programmes = st.lists(st.sampled_from(QUERIES), min_size=1, max_size=5, unique=T
 )
 
 
-@pytest.mark.costly
 @settings(max_examples=80, deadline=None)
 @given(truth=blocks, queries=programmes)
 def test_solution_bounds_and_variability_are_those_of_all_solutions(truth: np.ndarray, queries: list[str]) -> None:
@@ -63,7 +62,6 @@ def test_solution_bounds_and_variability_are_those_of_all_solutions(truth: np.nd
         assert not certain or least[cell] > 0
 
 
-@pytest.mark.costly
 @settings(max_examples=25, deadline=None)
 @given(one=few, two=few, queries=programmes, tract=programmes)
 def test_blocks_of_a_tract_solved_together(
@@ -150,7 +148,6 @@ def test_tables_with_halves_alone_as_a_solution_are_refused() -> None:
     assert reconstruct(Published(SMALL, geography(1), tables[:2]), processes=1).persons in (1, 2)
 
 
-@pytest.mark.costly
 @pytest.mark.process
 @pytest.mark.parametrize("processes", [1, 2])
 def test_processes_and_order_change_nothing(processes: int) -> None:
@@ -164,7 +161,6 @@ def test_processes_and_order_change_nothing(processes: int) -> None:
     assert found.as_dict()["empty_blocks"] == sum(not truth.sum() for truth in truths)
 
 
-@pytest.mark.costly
 def test_confidence_is_the_share_of_repeats() -> None:
     truth = np.zeros(CELLS, int)
     truth[[0, 13]] = 1

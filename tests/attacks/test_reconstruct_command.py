@@ -24,7 +24,6 @@ def folder(population_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return write_sf1_tables(people, tmp_path_factory.mktemp("command") / "tables")
 
 
-@pytest.mark.costly
 def test_json_and_a_file(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "people.parquet"
     result = run_json(folder, "--out", file, "--processes", 1)
@@ -42,7 +41,6 @@ def test_json_and_a_file(folder: Path, tmp_path: Path) -> None:
     assert result["mean_solution_variability"] == pytest.approx(mean)
 
 
-@pytest.mark.costly
 def test_text_csv_and_repeats(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
     options = ("--out", file, "--processes", 1, "--level", "block", "--repeats", 3, "--seed", 5)

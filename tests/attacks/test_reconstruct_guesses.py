@@ -12,7 +12,6 @@ from confide.attacks.reconstruction import Published, reconstruct
 from confide.attacks.reconstruction.space import layer
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("noisy", [False, True])
 def test_a_guess_is_what_can_be_exchanged(noisy: bool) -> None:
     rng = np.random.default_rng(3)

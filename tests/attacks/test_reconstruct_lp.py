@@ -48,7 +48,6 @@ def test_what_cannot_be_read_or_solved(tmp_path: Path) -> None:
         read_lp(tmp_path / "none.lp").solve()
 
 
-@pytest.mark.costly
 @pytest.mark.shared
 @pytest.mark.skipif(not FOLDER.exists(), reason="../shared/data has no programmes of 2010")
 @pytest.mark.parametrize(("tract", "people", "variables"), [("29183980000", 1, 641), ("29165030307", 11, 8_321)])

@@ -51,7 +51,6 @@ def within(bound: NoiseBound, figures: np.ndarray, counts: np.ndarray) -> np.nda
     return (far & ((counts > 0) | (figures <= 0) | (not bound.zeros_kept))).all(axis=1)
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("zeros_kept", [False, True])
 def test_a_bound_is_kept(zeros_kept: bool) -> None:
     """Against every histogram of four people: the closest of those that the bound allows."""

@@ -19,8 +19,6 @@ from confide import api
 from confide.attacks.reconstruction import NoiseBound, read_source, reconstruct
 from confide.errors import ConfideError
 
-pytestmark = pytest.mark.costly
-
 
 def test_tables_are_fitted(project: Path) -> None:
     release = confide.run(project / "spec.toml", processes=1, insecure_key=KEY).release

@@ -26,8 +26,6 @@ from confide.mechanisms.safetab.settings import REGION_TYPES
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger
 
-pytestmark = pytest.mark.costly
-
 KEY = "31" * 32
 NEST = {"USA": 0, "STATE": 2, "COUNTY": 5, "TRACT": 11}
 

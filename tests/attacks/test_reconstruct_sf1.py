@@ -66,7 +66,6 @@ def test_races_in_combination() -> None:
         assert schema.variable(f"cenrace:{name}-alone").groups[0].codes == (race,)
 
 
-@pytest.mark.costly
 def test_block_tables_tell_38_age_bins_apart(folder: Path) -> None:
     published = read_tables(folder)
     plan = program_structure(published, 0)
@@ -81,7 +80,6 @@ def test_block_tables_tell_38_age_bins_apart(folder: Path) -> None:
     assert ages.labels[-3:] == ("100 to 104", "105 to 109", "110 and over")
 
 
-@pytest.mark.costly
 def test_from_tables_to_people(folder: Path, people: pa.Table) -> None:
     found = reconstruct(read_tables(folder), level="block", processes=1)
     rows = found.records()
@@ -110,7 +108,6 @@ def test_from_tables_to_people(folder: Path, people: pa.Table) -> None:
     assert small["share_of_blocks_at_0"] > 0.9
 
 
-@pytest.mark.costly
 def test_a_tract_solved_as_a_whole_has_its_single_years(folder: Path, people: pa.Table) -> None:
     found = reconstruct(read_tables(folder), processes=1)
     assert found.level == "tract"
@@ -123,7 +120,6 @@ def test_a_tract_solved_as_a_whole_has_its_single_years(folder: Path, people: pa
     assert rows.column("age_bin").to_pylist()[0] in program_structure(found.published, 0).space.axes[1].labels
 
 
-@pytest.mark.costly
 def test_fewer_tables_know_less(people: pa.Table, tmp_path: Path) -> None:
     few = write_sf1_tables(people, tmp_path / "few", tables=["P1", "P9", "P12"], levels=(), format_="csv")
     assert sorted(path.name for path in few.iterdir()) == ["p1.csv", "p12.csv", "p9.csv", "tables.toml"]

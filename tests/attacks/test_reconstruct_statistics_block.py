@@ -37,7 +37,6 @@ def test_exactly_one_block_has_the_published_statistics() -> None:
     )
 
 
-@pytest.mark.costly
 def test_rounding_to_whole_means_would_leave_more() -> None:
     coarse = PUBLISHED | {"white": Statistic.of(3, 24, 24, digits=0), "total": Statistic.of(7, 30, 38, digits=0)}
     coarse |= {"male": Statistic.of(3, 30, 44, digits=0)}

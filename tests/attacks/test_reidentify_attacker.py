@@ -115,7 +115,6 @@ def test_seeds(truth):
     assert fewer["person_id"].equals(make_attacker(truth, settings)["person_id"])
 
 
-@pytest.mark.costly
 def test_a_worse_file_finds_fewer(truth):
     found = [
         reidentification_rates(truth, make_attacker(truth, attacker_settings(block_error=share)), truth).universe("all")

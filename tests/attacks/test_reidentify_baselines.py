@@ -89,7 +89,6 @@ def test_no_block_is_refused(numbers):
         modal_guesser(numbers)
 
 
-@pytest.mark.costly
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=6))
 def test_the_proportional_guesser_of_an_attack_is_the_formula(blocks):

@@ -30,7 +30,6 @@ def attack(reconstructed, truth):
     return reidentification_rates(reconstructed, make_attacker(truth, AttackerSettings()), truth)
 
 
-@pytest.mark.costly
 def test_population_uniques(before, after):
     """The shares, and the flags of the file record by record as sums, for both files."""
     for table, share, with_group in ((before, 0.642, 0.654), (after, 0.307, 0.311)):
@@ -43,7 +42,6 @@ def test_population_uniques(before, after):
         assert rates.population_unique_share_with_group == sum(table["bsaber_unique"].to_pylist()) / len(table)
 
 
-@pytest.mark.costly
 def test_before_against_itself(before):
     """Everything agrees; whoever is unique is found. Among people who share sex and age group some are taken for each
     other."""
@@ -54,7 +52,6 @@ def test_before_against_itself(before):
     assert 0.99 < rates.universe("all").precision < 1.0
 
 
-@pytest.mark.costly
 def test_after_against_before(before, after):
     """Agreement is a fifth, least in small blocks; about unique people of other groups the attack is as good as a
     guess by shares, though 95 % of all its matches are right."""

@@ -119,7 +119,6 @@ def test_text_has_guessers_and_words(files):
     assert "P001" not in words
 
 
-@pytest.mark.costly
 def test_matches_are_private_and_only_on_request(files):
     words = ["reidentify", files / "ours.parquet", files / "known.parquet", "--truth", files / "truth.parquet"][1:]
     before = set(files.iterdir())
@@ -175,7 +174,6 @@ def test_files_that_are_wrong(files):
     assert "P9" not in str(error.value)
 
 
-@pytest.mark.costly
 @pytest.mark.skipif(not charts.available(), reason="the extra `plots` is not installed")
 def test_pictures(files):
     words = [files / "ours.parquet", files / "known.parquet", "--truth", files / "truth.parquet"]

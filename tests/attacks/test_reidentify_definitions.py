@@ -101,7 +101,6 @@ def test_race_or_ethnicity_wrong_is_not_confirmed():
         assert (row.putative, row.confirmed) == (1, right)
 
 
-@pytest.mark.costly
 def test_exact_age_first():
     """Two people of one group, 30 and 34, of different races. The reconstruction lists 34 before 30. By groups alone
     they could be crossed; by years first each meets their own, whatever the seed."""
@@ -390,7 +389,6 @@ def test_ages_across_groups_match_nobody_and_are_counted():
     assert (wider.ages_in_no_group, wider.universe("all").confirmed) == (0, 1)
 
 
-@pytest.mark.costly
 def test_a_hundred_thousand_people_take_seconds():
     """0.6 s when measured alone; the bound leaves room for a busy machine."""
     rng = np.random.default_rng(1)

@@ -208,7 +208,6 @@ def test_the_command_refuses_before_it_writes(tmp_path):
         assert code in ("not-a-number", "bad-attacker")
 
 
-@pytest.mark.costly
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder where nothing can be written")
 def test_a_file_system_that_refuses(tmp_path):
     truth = write(tmp_path, "truth.parquet", people())

@@ -54,7 +54,6 @@ def test_unknown_keys_match_nothing():
 ages = st.lists(st.integers(-1, 14), max_size=25)
 
 
-@pytest.mark.costly
 @settings(max_examples=200, deadline=None)
 @given(ages, ages, st.randoms(use_true_random=False))
 def test_is_the_scan_and_is_maximum(left, right, random):

@@ -33,8 +33,6 @@ from tests.kits.bad_input import (
 
 from confide.errors import CONFIDENTIAL
 
-pytestmark = pytest.mark.costly
-
 HEADER = "geocode,sex,age,kind,household\n"
 ROW = "10100,1,3,household,1\n"
 MAP = '[data]\ncolumns = { age = "years" }'

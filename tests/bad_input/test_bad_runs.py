@@ -31,8 +31,6 @@ from tests.kits.bad_input import (
 
 from confide.releases.ledger import Ledger
 
-pytestmark = pytest.mark.costly
-
 SYSTEM_RUN = (("run", "@spec.toml"),)
 CHOSEN_RUN = (("run", "@spec.toml", "--insecure-key", KEY),)
 OTHER_RUN = (("run", "@spec.toml", "--insecure-key", OTHER_KEY),)

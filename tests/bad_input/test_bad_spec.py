@@ -216,7 +216,6 @@ KINDS = [
 ]
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("bad", KINDS, ids=lambda bad: bad.name)
 def test_a_bad_spec_is_refused_with_its_line_and_a_remedy(bad: Bad, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

@@ -36,8 +36,6 @@ from confide.engines import LocalEngine, Source, local
 from confide.errors import ConfideError, InputError
 from confide.releases.workspace import Workspace
 
-pytestmark = pytest.mark.costly
-
 EXTRA: dict[str, list[Any]] = {
     "name": [TEXT] * 40,
     "household": [NUMBER] * 40,

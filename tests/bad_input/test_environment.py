@@ -45,8 +45,6 @@ from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.workspace import Workspace
 
-pytestmark = pytest.mark.costly
-
 SEALED = ["open", "reserve", "measured", "sealed"]
 
 

@@ -55,7 +55,6 @@ def test_bytes_are_a_spec_error(tmp_path: Path, data: bytes) -> None:
     assert read(tmp_path / "spec.toml", data)
 
 
-@pytest.mark.costly
 @fuzzed
 @given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=20), max_size=30).map("\n".join))
 @example("x = " + "[" * 100_000)
@@ -66,7 +65,6 @@ def test_fragments_are_a_spec_error(tmp_path: Path, text: str) -> None:
     assert findings or tomllib.loads(SPEC).keys() <= tomllib.loads(text).keys()
 
 
-@pytest.mark.costly
 @fuzzed
 @given(st.integers(0, len(SPEC)), st.integers(0, 12), st.sampled_from(FRAGMENTS) | st.text(max_size=8))
 def test_a_good_spec_with_a_change_anywhere_is_a_spec_or_a_spec_error(
@@ -75,7 +73,6 @@ def test_a_good_spec_with_a_change_anywhere_is_a_spec_or_a_spec_error(
     read(tmp_path / "spec.toml", (SPEC[:start] + put + SPEC[start + length :]).encode("utf-8", "surrogatepass"))
 
 
-@pytest.mark.costly
 @fuzzed
 @given(st.integers(0, len(SCHEMA)), st.integers(0, 12), st.sampled_from(FRAGMENTS) | st.text(max_size=8))
 def test_a_good_schema_with_a_change_anywhere_is_a_schema_or_a_spec_error(
@@ -94,7 +91,6 @@ plain = st.one_of(st.integers(), st.booleans(), st.floats(), st.text(max_size=9)
 values = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
 
 
-@pytest.mark.costly
 @fuzzed
 @given(st.data())
 def test_any_value_at_any_key_is_a_spec_or_a_spec_error(tmp_path: Path, data: st.DataObject) -> None:
@@ -165,7 +161,6 @@ def unquoted(key: str) -> str:
     return key.strip('"')
 
 
-@pytest.mark.costly
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
 def test_the_line_of_a_value_is_where_it_was_written(document: tuple[str, dict[tuple[str | int, ...], int]]) -> None:

@@ -24,8 +24,6 @@ from confide.mechanisms.cellkey.keys import draw_keys
 from confide.mechanisms.cellkey.programme import CellKeyProblem, prepare
 from confide.noise import ReleaseKey
 
-pytestmark = pytest.mark.costly
-
 SCHEMA = """
 id = "few"
 provenance = "made up"

@@ -139,7 +139,6 @@ def test_no_sum_shows_a_value() -> None:
 # --- noise ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize(
     ("cellkey", "settings_", "threshold"),
     [
@@ -234,7 +233,6 @@ def fits(noise: np.ndarray, ptable: PTable, size: int) -> float:
     return float(scipy.stats.chisquare(seen, expected, sum_check=False).pvalue)
 
 
-@pytest.mark.costly
 @pytest.mark.statistical
 @pytest.mark.parametrize("size", GROUP_SIZES)
 def test_published_cells_have_the_noise_of_the_table_and_of_no_other(
@@ -246,7 +244,6 @@ def test_published_cells_have_the_noise_of_the_table_and_of_no_other(
     assert np.abs(many_cells[size]).max() <= 5
 
 
-@pytest.mark.costly
 @pytest.mark.statistical
 def test_noise_has_no_bias(many_cells: dict[int, np.ndarray]) -> None:
     """Within four standard errors."""

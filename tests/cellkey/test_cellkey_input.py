@@ -45,7 +45,6 @@ def findings_of(spec: Path) -> list[Finding]:
     return [finding for finding in found if finding.severity == "error"]
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize(
     ("change", "code", "column", "expected"),
     [
@@ -135,7 +134,6 @@ def test_no_records_are_no_release(tmp_path: Path) -> None:
     assert finding.code == "no-records"
 
 
-@pytest.mark.costly
 def test_columns_may_have_other_names(tmp_path: Path) -> None:
     """The same release, but for nothing: names of the curator's columns are not published."""
     plain = confide.run(write_project(tmp_path / "plain", data=WEIGHTED), processes=1).release
@@ -171,7 +169,6 @@ def test_a_perturbation_table_that_cannot_be(tmp_path: Path, cellkey: str, code:
     assert [finding.code for finding in found if code in finding.code], found
 
 
-@pytest.mark.costly
 def test_a_table_file_gives_the_release_that_its_parameters_give(tmp_path: Path) -> None:
     """Figures are the same; the plan says less of where the table is from."""
     by_file = write_project(tmp_path / "file", cellkey='ptable = "counts.txt"\nkeys = 100000000')

@@ -32,8 +32,6 @@ from confide.errors import ConfideError
 from confide.mechanisms.cellkey import counting
 from confide.noise.ptables import count_settings, generate
 
-pytestmark = pytest.mark.costly
-
 PTABLE = generate(count_settings(5, "2")).table(KEYS)
 
 

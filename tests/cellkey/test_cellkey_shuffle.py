@@ -30,7 +30,6 @@ def test_the_laws_are_the_same_and_the_order_is_another(tmp_path: Path) -> None:
     assert list(last) != sorted(last), "noise does not rise with the key"
 
 
-@pytest.mark.costly
 def test_figures_differ_by_the_order_and_agree_with_themselves(tmp_path: Path) -> None:
     records = people()
     lines = {

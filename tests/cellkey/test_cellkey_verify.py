@@ -14,8 +14,6 @@ from tests.kits.cellkey import correct, failed, forge, release_of, with_count
 
 from confide.releases.plan import read_plan
 
-pytestmark = pytest.mark.costly
-
 WORK = "work: "
 
 

@@ -133,7 +133,6 @@ def test_no_cells_and_several() -> None:
     assert "2" not in repr(some)
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("formats", ['"csv"', '"parquet"', '"sdmx-csv"'])
 def test_evaluation_of_a_release(formats: str, tmp_path: Path) -> None:
     spec = made(tmp_path, formats)
@@ -177,7 +176,6 @@ def _published(release: Path, form: str) -> dict[tuple[str, str], int]:
     return {(line[-3], line[-2]): int(line[-1]) for line in values}
 
 
-@pytest.mark.costly
 def test_evaluate_on_the_command_line(tmp_path: Path) -> None:
     spec = made(tmp_path)
     api.run(spec)
@@ -190,7 +188,6 @@ def test_evaluate_on_the_command_line(tmp_path: Path) -> None:
     assert told["accuracy"][0]["areas"] == 8
 
 
-@pytest.mark.costly
 def test_what_cannot_be_evaluated(tmp_path: Path) -> None:
     spec = made(tmp_path)
     with pytest.raises(RunError):

@@ -133,7 +133,6 @@ def test_everything_is_for_its_owner_alone(made: Path) -> None:
             assert not stat.S_IMODE(each.stat().st_mode) & 0o077, each
 
 
-@pytest.mark.costly
 def test_run_again_nothing_is_done_again(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path: path.stat().st_mtime_ns for path in (made / "out").glob("*/result.json")}
     assert len(before) == 7
@@ -189,7 +188,6 @@ def _timeless(value: Any) -> Any:
     return [_timeless(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.costly
 def test_own_records_are_confidential_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = api.synthesize(tmp_path, persons=300, seed=5)
     text = f'[data]\nrecords = "{files.persons.name}"\nblocks = "{files.blocks.name}"\n'
@@ -214,7 +212,6 @@ def test_own_records_are_confidential_and_checked(tmp_path: Path, capsys: pytest
     ]
 
 
-@pytest.mark.costly
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spec.toml").write_text("[comparison]\nmade_up = 300\n")
     (tmp_path / "mine.txt").write_text("mine")

@@ -130,7 +130,6 @@ def test_a_folder_with_data_of_somebody_else_is_left_alone(tmp_path: Path) -> No
     assert refused(tmp_path, MADE_UP + NONE) == "there-already"
 
 
-@pytest.mark.costly
 def test_a_refusal_is_plain_values_for_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,7 +88,6 @@ def test_every_mechanism_is_for_spark_or_is_refused(tmp_path: Path) -> None:
             assert isinstance(engine, LocalEngine)
 
 
-@pytest.mark.costly
 def test_a_master_without_spark_and_an_unknown_engine_are_refused(project: Path) -> None:
     for options in ({"spark_master": "local[2]"}, {"engine": "abacus"}):
         for verb in (api.check, api.run):
@@ -97,7 +96,6 @@ def test_a_master_without_spark_and_an_unknown_engine_are_refused(project: Path)
             assert caught.value.findings[0].code == "engine"
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("lacking", ["pyspark", "java"])
 def test_without_spark_it_is_said_how_to_get_it_and_nothing_is_spent(
     project: Path, monkeypatch: pytest.MonkeyPatch, lacking: str

@@ -24,8 +24,6 @@ from confide.population import EuFiles, write_eu
 from confide.population.eu_settings import load_eu_settings, programme_tables, render_tables
 from confide.schema import Query
 
-pytestmark = pytest.mark.costly
-
 KEYS, LARGEST = 10**8, 5
 TOTAL = "_T"
 TABLES = programme_tables(load_eu_settings())

@@ -35,8 +35,6 @@ from confide.risk.release_risk import EffectiveRho, ReleasedPlan, expected_poste
 from confide.risk.release_risk.effective import rho_from_covariance
 from confide.risk.release_risk.report import weighted_median
 
-pytestmark = pytest.mark.costly
-
 STRATEGY = strategy_text(
     "hamlets",
     "A few hamlets",

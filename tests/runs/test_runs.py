@@ -27,8 +27,6 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 
-pytestmark = pytest.mark.costly
-
 RUN = [sys.executable, "-m", "confide", "run", "--json", "--processes", "2"]
 
 

@@ -496,7 +496,6 @@ api.run(sys.argv[1], processes=1, memory="1GiB", insecure_key=sys.argv[3])
 """
 
 
-@pytest.mark.costly
 @pytest.mark.process
 @pytest.mark.parametrize(
     "moment",

@@ -172,7 +172,6 @@ def noisy_release(folder: Path, option: str, **values: object) -> tuple[Rows, Ro
     return tables(api.run(spec, processes=1, memory=MEMORY, insecure_key=KEY).release)
 
 
-@pytest.mark.costly
 def test_a_release_with_coterminous_areas(tmp_path: Path) -> None:
     """State 02 is one county of one tract; in county 01003 there is one block, the only one of AIANNH area 5000."""
     first, second = noisy_release(tmp_path, 'coterminous = "derived"', zero_suppression_chance=0.9)
@@ -191,7 +190,6 @@ def test_a_release_with_coterminous_areas(tmp_path: Path) -> None:
     assert figures(first, "STATE", "01") != figures(first, "STATE", "02")
 
 
-@pytest.mark.costly
 def test_a_release_with_the_suppressions_of_the_tabulation_system(tmp_path: Path) -> None:
     first, second = noisy_release(tmp_path, "tabulation_suppression = true")
     assert all(int(row[-1]) >= 0 for row in (*first, *second))
@@ -202,7 +200,6 @@ def test_a_release_with_the_suppressions_of_the_tabulation_system(tmp_path: Path
     assert all(other is None or alone <= other for alone, other in pairs)
 
 
-@pytest.mark.costly
 def test_a_level_in_several_parts_is_read_back_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question, "GROUPS_PER_PART", 20)
     parted = noisy_release(tmp_path / "parts", 'coterminous = "derived"')

@@ -34,8 +34,6 @@ from confide.noise import NoiseDistribution
 from confide.official_safetab import convert
 from confide.releases.mechanism import NoiseSource
 
-pytestmark = pytest.mark.costly
-
 # Both ways of drawing; the passes and levels of one setting are enough for the others.
 SPARSE = config(**budgets(0.05), **thresholds(400, 500, 600), zero_suppression_chance=0.9999)
 DENSE = config(**budgets(0.5), **thresholds(0, 5, 10), run_pr=False)

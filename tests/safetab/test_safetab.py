@@ -90,7 +90,6 @@ class TestTheToyWithoutNoise:
 
     pytestmark = golden
 
-    @pytest.mark.costly
     @pytest.mark.parametrize(
         ("end", "tail", "definition"),
         [("\n", "", "zcdp"), ("\r\n", "\r\n\r\n", "zcdp"), ("\n", "\n", "puredp")],
@@ -101,19 +100,16 @@ class TestTheToyWithoutNoise:
         assert made.infinite
         assert_golden(made.folder)
 
-    @pytest.mark.costly
     def test_from_parquet(self, tmp_path: Path) -> None:
         parameters, data = toy(tmp_path)
         as_parquet(parameters)
         as_parquet(data)
         assert_golden(execute(parameters, data, tmp_path / "out").folder)
 
-    @pytest.mark.costly
     def test_from_a_converted_spec(self, tmp_path: Path) -> None:
         spec = convert(*toy(tmp_path), tmp_path / "converted")
         assert_golden(api.run(spec, processes=1, memory=MEMORY, insecure_key=KEY).release)
 
-    @pytest.mark.costly
     def test_the_reference_agrees(self, tmp_path: Path) -> None:
         """The reference that other inputs are compared with is held against the Bureau's program, too."""
         first, second = reference(*toy(tmp_path))
@@ -230,7 +226,6 @@ def test_lists_of_one_kind_alone(tmp_path: Path, flag: str) -> None:
     assert bool(cells) == (flag == "coarse")
 
 
-@pytest.mark.costly
 def test_negative_cells_become_zero_before_they_are_summed(tmp_path: Path) -> None:
     """With noise: totals of tables are sums of cells without negatives, so that none is negative."""
     noisy = budgets(0.02) | thresholds(-10_000, 1, 10_000) | {"privacy_budget_p_stage_1_fraction": 0.9}

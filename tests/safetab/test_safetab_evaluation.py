@@ -26,8 +26,6 @@ from confide.releases.check import throwaway_workspace
 from confide.releases.workspace import Workspace
 from confide.utility.metrics import bin_label
 
-pytestmark = pytest.mark.costly
-
 KEYS = ("11", "22", "33")
 NO_NEGATIVES = {"negative_counts": "false"}
 MORE_SHOWN = {"zero_suppression": '"0.9"'}

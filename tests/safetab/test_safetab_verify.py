@@ -23,8 +23,6 @@ from tests.kits.safetab_releases import (
 
 import confide
 
-pytestmark = pytest.mark.costly
-
 KEY = "5a" * 32
 VARIANTS = {
     "plain": {},

@@ -245,7 +245,6 @@ def three_tables(seed: int):
     return records, sizes
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("seed", [11, 38])
 def test_nobody_who_is_alone_in_cells_of_several_tables_knows_another_cell_by_all_of_them(
     tmp_path: Path, seed: int

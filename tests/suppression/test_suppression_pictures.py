@@ -377,7 +377,6 @@ def page_of(run: Path) -> str:
     return api.evaluate(run).dossier.read_text()
 
 
-@pytest.mark.costly
 def test_the_dossier_has_three_pictures_or_says_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = isle(tmp_path, [[20, 2, 9], [15, 8, 0], [30, 5, 7]])
     page = page_of(run)
@@ -393,14 +392,12 @@ def test_the_dossier_has_three_pictures_or_says_what_they_need(tmp_path: Path, m
     assert "Who loses most" in page  # the numbers are there all the same
 
 
-@pytest.mark.costly
 def test_where_nothing_is_hidden_there_is_nothing_to_draw(tmp_path: Path) -> None:
     page = page_of(isle(tmp_path, [[20, 12, 9], [15, 8, 6], [30, 5, 7]]))
     assert "<figure>" not in page
     assert "Who loses most" not in page
 
 
-@pytest.mark.costly
 @needs_plots
 def test_magnitudes_are_drawn_as_multiples(tmp_path: Path) -> None:
     spec = SPEC.replace('schema = "schema.toml"', 'schema = "schema.toml"\nvalue = "pay"').replace("= 3", "= 2")

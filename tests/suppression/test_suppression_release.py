@@ -23,8 +23,6 @@ from confide.mechanisms.suppression.problem import contributions_of, dominance, 
 from confide.mechanisms.suppression.programme import of_attribute
 from confide.releases.folder import sha256_of
 
-pytestmark = pytest.mark.costly
-
 SCHEMA = """
 id = "town"
 provenance = "made up for tests"

@@ -91,7 +91,6 @@ def edited(records: pa.Table, column: str, row: int, value: Any) -> pa.Table:
     return records.set_column(records.column_names.index(column), field, pa.array(values, field.type))
 
 
-@pytest.mark.costly
 def test_records_give_findings_with_their_rows_and_no_values(tmp_path: Path) -> None:
     records = town(50)
     ids = records.column("household_id").to_pylist()
@@ -137,7 +136,6 @@ def test_an_attribute_with_the_name_of_a_column_of_ours(tmp_path: Path) -> None:
     assert "reserved-name" in codes_of(spec)
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize(
     ("change", "found"),
     [

@@ -27,8 +27,6 @@ from confide.mechanisms.swapping import mechanism as pipeline_module
 from confide.noise import ReleaseKey
 from confide.population import Population
 
-pytestmark = pytest.mark.costly
-
 HEAVY = 'settings = "heavy"\npublish_rate = true'
 
 

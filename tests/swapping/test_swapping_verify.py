@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kits.swapping import correct, failed, release_of
 
-pytestmark = pytest.mark.costly
-
 Change = Callable[[pa.Table], pa.Table]
 
 

@@ -59,7 +59,6 @@ def plan_of(project: Path) -> Plan:
     return plan
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_noise_protects_the_same_programme_at_the_same_risk(bounded: Path, kind: str) -> None:
     add(bounded, f'law = "{kind}"')
@@ -78,7 +77,6 @@ def test_any_noise_protects_the_same_programme_at_the_same_risk(bounded: Path, k
     assert read_plan(json.loads(json.dumps(result.plan.as_dict()))) == result.plan
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("kind", BOUNDED)
 def test_no_noise_passes_its_bound(bounded: Path, kind: str) -> None:
     add(bounded, f'law = "{kind}"\nvariance = 4\nbound = 6')
@@ -121,7 +119,6 @@ def test_a_variance_can_be_asked_for_in_zcdp_too(project: Path) -> None:
     assert all(80.9 < measure.law.variance() <= 81 for measure in plan.measures)
 
 
-@pytest.mark.costly
 def test_noise_that_costs_more_than_the_budget_is_refused_and_nothing_is_spent(bounded: Path) -> None:
     add(bounded, 'law = "truncated-discrete-gaussian"\nvariance = 2\nbound = 200')
     with pytest.raises(RunError) as error:
@@ -175,7 +172,6 @@ def test_a_zcdp_release_can_be_paid_from_an_approximate_ledger(project: Path) ->
     assert float(checked.cost.amount) == pytest.approx(6.83933, abs=1e-5)  # epsilon of rho = 1/2 at 1e-10
 
 
-@pytest.mark.costly
 def test_the_certificate_states_both_numbers(bounded: Path) -> None:
     add(bounded, 'law = "truncated-two-sided-geometric"')
     result = confide.run(bounded / "spec.toml", insecure_key=KEY, processes=1)
@@ -190,7 +186,6 @@ def test_the_certificate_states_both_numbers(bounded: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.costly
 def test_one_process_and_two_draw_the_same_noise(bounded: Path) -> None:
     add(bounded, 'law = "truncated-discrete-gaussian"')
     tables = []
@@ -203,7 +198,6 @@ def test_one_process_and_two_draw_the_same_noise(bounded: Path) -> None:
     assert tables[0] == tables[1]
 
 
-@pytest.mark.costly
 def test_stopped_in_the_middle_it_goes_on_with_the_same_noise_for_one_charge(bounded: Path) -> None:
     add(bounded, 'law = "truncated-two-sided-geometric"')
     drawn = 0

@@ -111,7 +111,6 @@ def test_both_files_may_call_a_column_otherwise(project: Path) -> None:
     assert confide.check(project / "spec.toml").findings == ()
 
 
-@pytest.mark.costly
 def test_pooled_tables_measure_a_shared_margin_once(project: Path) -> None:
     text = (project / "spec.toml").read_text()
     pooled = text.replace('levels = ["county", "block"]', 'levels = ["tract"]').replace(
@@ -136,7 +135,6 @@ def counts(release: Path, table: str, where: str) -> dict[tuple[str, str], int]:
     return {(area, sex): count for area, sex, count in rows}
 
 
-@pytest.mark.costly
 def test_independent_tables_measure_a_shared_margin_twice(project: Path) -> None:
     edit(project, ('levels = ["county", "block"]', 'levels = ["tract"]'))
     result = confide.run(project / "spec.toml", insecure_key=KEY)
@@ -153,7 +151,6 @@ class NoNoise:
         return values
 
 
-@pytest.mark.costly
 def test_without_noise_every_published_count_is_the_true_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "perturb", NoNoise())
     result = confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
@@ -179,7 +176,6 @@ def test_without_noise_every_published_count_is_the_true_one(project: Path, monk
     assert wrong == [(0,)]
 
 
-@pytest.mark.costly
 def test_every_unit_of_the_frame_is_published_whoever_lives_there(project: Path) -> None:
     result = confide.run(project / "spec.toml", insecure_key=KEY)
     table = pq.read_table(next((result.release / "tables").glob("sex.*parquet")))
@@ -188,7 +184,6 @@ def test_every_unit_of_the_frame_is_published_whoever_lives_there(project: Path)
     assert published == sorted(blocks)
 
 
-@pytest.mark.costly
 def test_neighbouring_records_ask_the_same_question(project: Path) -> None:
     """Record and replay: for data that differ in one record, everything but the numbers is the same."""
     seen = []
@@ -268,7 +263,6 @@ def test_neighbours_of_the_plan_are_priced_by_those_of_the_ledger(project: Path)
     assert checked.cost == (Fraction(1, 2), 0)
 
 
-@pytest.mark.costly
 def test_a_csv_gives_the_same_release_as_a_parquet_of_the_same_rows(project: Path) -> None:
     """The fingerprint differs, so the noise does; without noise the counts are the same."""
     sql(f"COPY (FROM read_parquet('{project}/persons.parquet')) TO '{project}/persons.csv' (HEADER, DELIMITER ';')")
@@ -291,7 +285,6 @@ def test_a_csv_gives_the_same_release_as_a_parquet_of_the_same_rows(project: Pat
     assert tables[0] == tables[1]
 
 
-@pytest.mark.costly
 def test_a_run_that_would_not_measure_what_was_paid_for_draws_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,6 @@ from tests.kits.bad_input import make_project
 from confide import api
 from confide.errors import ParameterError, RunError
 
-pytestmark = pytest.mark.costly
-
 
 def runs_of(project: Path, *keys: str) -> list[Path]:
     text = (project / "spec.toml").read_text()

@@ -16,8 +16,6 @@ import confide
 from confide.population import Population, write_population
 from confide.releases.folder import sha256_of
 
-pytestmark = pytest.mark.costly
-
 
 def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
     """Changes a table in both formats and corrects the manifest."""

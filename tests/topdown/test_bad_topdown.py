@@ -16,8 +16,6 @@ from tests.kits.topdown import COUNTED, KEY, LEVELS, QUARTERS, write_small_state
 
 from confide.documents import FOLDER
 
-pytestmark = pytest.mark.costly
-
 Change = Callable[[Path], object]
 CANARY = 731_937
 """A confidential number that no message may show."""

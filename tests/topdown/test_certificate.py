@@ -35,8 +35,6 @@ from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event
 from confide.releases.folder import privacy_of
 from confide.releases.plan import Plan, PlannedMeasurement, measured_levels, read_plan
 
-pytestmark = pytest.mark.costly
-
 KEY = "3c" * 32
 DELTA = Fraction(1, 10**10)
 

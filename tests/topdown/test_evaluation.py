@@ -21,8 +21,6 @@ from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.geometry import read_geometry
 
-pytestmark = pytest.mark.costly
-
 CODES = [f"{county:02}" for county in range(6)]
 
 

@@ -15,8 +15,6 @@ from confide import api
 from confide.population import Population, write_population
 from confide.report import charts
 
-pytestmark = pytest.mark.costly
-
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
 
 

@@ -15,7 +15,7 @@ from confide.estimation.node_problem import NodeProblem
 from confide.estimation.prepare import prepare, reference_point
 from confide.mechanisms.topdown import node
 
-pytestmark = [*NEEDED, pytest.mark.costly]
+pytestmark = [*NEEDED]
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,6 @@ from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
 
-pytestmark = pytest.mark.costly
-
 KEY = "3c" * 32
 STATE = "90"
 PERSONS = """

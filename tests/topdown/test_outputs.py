@@ -32,8 +32,6 @@ from confide.releases.run import RunResult
 from confide.releases.spec import load_spec
 from confide.releases.verify import verify
 
-pytestmark = pytest.mark.costly
-
 PERSONS = axes_of(load_schema("pl94-persons", Path()))
 UNITS = {"h1": [0, 1]}
 

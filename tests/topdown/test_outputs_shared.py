@@ -22,7 +22,6 @@ PUBLISHED = FOLDER / "ri2010_pl94_all_levels.parquet"
 PERRY = FOLDER.parent / "ppmf2010_perry_al" / "ppmf_20210428_eps12-2_perry_al.parquet"
 
 pytestmark = [
-    pytest.mark.costly,
     pytest.mark.slow,
     pytest.mark.shared,
     pytest.mark.skipif(not PUBLISHED.exists() or not PERRY.exists(), reason="../shared/data is not there"),

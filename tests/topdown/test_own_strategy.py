@@ -13,8 +13,6 @@ from confide.engines import LocalEngine
 from confide.errors import RunError
 from confide.mechanisms.topdown.problem import prepare
 
-pytestmark = pytest.mark.costly
-
 OWN = """
 id = "own"
 title = "Adults and minors"

@@ -47,7 +47,6 @@ def test_equal_codes_of_the_frame_are_one_object() -> None:
     assert _shared(pa.chunked_array([], pa.string())) == []
 
 
-@pytest.mark.costly
 def test_the_codes_of_blocks_are_made_once_and_not_for_every_file_of_estimates(
     spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

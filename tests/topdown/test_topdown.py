@@ -25,8 +25,6 @@ from confide.releases.spec import load_spec
 from confide.releases.verify import verify
 from confide.releases.workspace import Workspace
 
-pytestmark = pytest.mark.costly
-
 
 @pytest.mark.parametrize("spine", ["optimised", "plain"])
 def test_with_an_endless_budget_the_output_is_the_input(tmp_path: Path, people: Path, spine: str) -> None:

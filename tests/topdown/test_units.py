@@ -22,8 +22,6 @@ from tests.kits.topdown import (
 
 from confide import api
 
-pytestmark = pytest.mark.costly
-
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94" / "ri2010_blocks_geo_units_gq.parquet"
 UNITS = "SELECT geocode, CAST(unnest(range({number})) * 0 + {h1} AS BIGINT) AS h1 FROM {rows}"
 

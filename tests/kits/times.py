@@ -1,0 +1,81 @@
+"""Which tests ``make quick`` leaves out because they take long: measured, not guessed.
+
+``make times`` runs the tests of ``make test`` and writes the list ``tests/costly.txt``; every run marks what is on it
+as ``costly``. A test is on the list if its calls, over all its parameters, take more than :data:`CALLS` seconds, or if
+it asks for a fixture that takes more than :data:`FIXTURE` seconds. A test that is not on the list yet runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIST = Path(__file__).parent.parent / "costly.txt"
+CALLS, FIXTURE = 0.2, 0.7  # in seconds; what remains is 2,600 tests in 40 s of two processors
+
+
+def name_of(nodeid: str) -> str:
+    """A test without its parameters: one line of the list stands for all of them."""
+    return nodeid.partition("[")[0]
+
+
+def costly() -> frozenset[str]:
+    """The names on the list."""
+    return frozenset(LIST.read_text(encoding="utf-8").split()) if LIST.exists() else frozenset()
+
+
+def mark_costly(items: list[pytest.Item]) -> None:
+    """Marks the tests that are on the list."""
+    names = costly()
+    for item in items:
+        if name_of(item.nodeid) in names:
+            item.add_marker("costly")
+
+
+class Stopwatch:
+    """A plugin that measures every test and every fixture, and writes the list at the end.
+
+    A fixture that lives for a session is paid by the first test that asks for it, whichever that is: so it is
+    measured for itself, and counted against every test that needs it. The workers of xdist send what they measured
+    with the reports, in ``user_properties``; whoever has no workers of its own hears all of them.
+    """
+
+    def __init__(self, *, writes: bool) -> None:
+        self._writes = writes
+        self._fixtures: dict[str, float] = {}
+        self._calls: dict[str, float] = defaultdict(float)
+        self._needs: dict[str, float] = defaultdict(float)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+        start = time.perf_counter()
+        result = yield
+        name = f"{fixturedef.baseid}::{fixturedef.argname}"
+        self._fixtures[name] = max(time.perf_counter() - start, self._fixtures.get(name, 0.0))
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Function) -> Generator[None, object, object]:
+        definitions = item._fixtureinfo.name2fixturedefs.values()
+        needed = [
+            self._fixtures.get(f"{each.baseid}::{each.argname}", 0.0) for several in definitions for each in several
+        ]
+        item.user_properties.append(("dearest fixture", max(needed, default=0.0)))
+        return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            name = name_of(report.nodeid)
+            self._calls[name] += report.duration
+            needed = dict(report.user_properties).get("dearest fixture", 0.0)
+            self._needs[name] = max(self._needs[name], float(str(needed)))
+
+    def pytest_sessionfinish(self) -> None:
+        if self._writes:
+            listed = [name for name in self._calls if self._calls[name] > CALLS or self._needs[name] > FIXTURE]
+            LIST.write_text("".join(f"{name}\n" for name in sorted(listed)), encoding="utf-8")
