@@ -1,13 +1,15 @@
 """Which tests ``make quick`` leaves out because they take long: measured, not guessed.
 
-``make times`` runs the tests of ``make test`` and writes the list ``tests/costly.txt``; every run marks what is on it
-as ``costly``. A test is on the list if its calls, over all its parameters, take more than :data:`CALLS` seconds, or if
-it asks for a fixture that takes more than :data:`FIXTURE` seconds. A test that is not on the list yet runs.
+``make times`` runs the tests of ``make test``, writes the list ``tests/costly.txt`` and prints what takes most; each run
+marks what is on the list as ``costly``. A test is on it if its calls, over all its parameters, take more than
+:data:`CALLS` seconds, or if it asks for a fixture that takes more than :data:`FIXTURE` seconds. A test that is not on
+the list yet runs. Seconds are those of the processor, of the test and the processes it started and waited for: they
+say little about how busy the machine is with other things.
 """
 
 from __future__ import annotations
 
-import time
+import os
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
@@ -17,11 +19,17 @@ import pytest
 
 LIST = Path(__file__).parent.parent / "costly.txt"
 CALLS, FIXTURE = 0.2, 0.7  # in seconds; what remains is 2,600 tests in 40 s of two processors
+SHOWN = 150
 
 
 def name_of(nodeid: str) -> str:
     """A test without its parameters: one line of the list stands for all of them."""
     return nodeid.partition("[")[0]
+
+
+def processor_seconds() -> float:
+    """What this process and those it waited for have used so far."""
+    return sum(os.times()[:4])
 
 
 def costly() -> frozenset[str]:
@@ -38,7 +46,7 @@ def mark_costly(items: list[pytest.Item]) -> None:
 
 
 class Stopwatch:
-    """A plugin that measures every test and every fixture, and writes the list at the end.
+    """A plugin that measures every test and every fixture, writes the list at the end and prints what takes most.
 
     A fixture that lives for a session is paid by the first test that asks for it, whichever that is: so it is
     measured for itself, and counted against every test that needs it. The workers of xdist send what they measured
@@ -50,32 +58,48 @@ class Stopwatch:
         self._fixtures: dict[str, float] = {}
         self._calls: dict[str, float] = defaultdict(float)
         self._needs: dict[str, float] = defaultdict(float)
+        self._setups: dict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
-        start = time.perf_counter()
+        start = processor_seconds()
         result = yield
         name = f"{fixturedef.baseid}::{fixturedef.argname}"
-        self._fixtures[name] = max(time.perf_counter() - start, self._fixtures.get(name, 0.0))
+        self._fixtures[name] = max(processor_seconds() - start, self._fixtures.get(name, 0.0))
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        start = processor_seconds()
+        result = yield
+        item.user_properties.append(("setup", processor_seconds() - start))
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Function) -> Generator[None, object, object]:
-        definitions = item._fixtureinfo.name2fixturedefs.values()
-        needed = [
-            self._fixtures.get(f"{each.baseid}::{each.argname}", 0.0) for several in definitions for each in several
-        ]
+        definitions = [each for several in item._fixtureinfo.name2fixturedefs.values() for each in several]
+        needed = [self._fixtures.get(f"{each.baseid}::{each.argname}", 0.0) for each in definitions]
         item.user_properties.append(("dearest fixture", max(needed, default=0.0)))
-        return (yield)
+        start = processor_seconds()
+        result = yield
+        item.user_properties.append(("call", processor_seconds() - start))
+        return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
-            name = name_of(report.nodeid)
-            self._calls[name] += report.duration
-            needed = dict(report.user_properties).get("dearest fixture", 0.0)
-            self._needs[name] = max(self._needs[name], float(str(needed)))
+            name, seconds = name_of(report.nodeid), {key: float(str(value)) for key, value in report.user_properties}
+            self._calls[name] += seconds.get("call", report.duration)
+            self._setups[name] += seconds.get("setup", 0.0)
+            self._needs[name] = max(self._needs[name], seconds.get("dearest fixture", 0.0))
 
     def pytest_sessionfinish(self) -> None:
         if self._writes:
             listed = [name for name in self._calls if self._calls[name] > CALLS or self._needs[name] > FIXTURE]
             LIST.write_text("".join(f"{name}\n" for name in sorted(listed)), encoding="utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._writes:
+            total = {name: self._calls[name] + self._setups[name] for name in self._calls}
+            terminalreporter.section(f"{sum(total.values()):,.0f} seconds of processors, and who used most")
+            for name in sorted(total, key=lambda name: -total[name])[:SHOWN]:
+                terminalreporter.write_line(f"{self._setups[name]:7.1f} s set-up {self._calls[name]:7.1f} s  {name}")
