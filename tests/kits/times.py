@@ -1,7 +1,7 @@
 """Which tests ``make quick`` leaves out because they take long: measured, not guessed.
 
-``make times`` runs the tests of ``make test``, writes the list ``tests/costly.txt`` and prints what takes most; each run
-marks what is on the list as ``costly``. A test is on it if its calls, over all its parameters, take more than
+``make times`` runs the tests of ``make test``, writes the list ``tests/costly.txt`` and prints what takes most; each
+run marks what is on the list as ``costly``. A test is on it if its calls, over all its parameters, take more than
 :data:`CALLS` seconds, or if it asks for a fixture that takes more than :data:`FIXTURE` seconds. A test that is not on
 the list yet runs. Seconds are those of the processor, of the test and the processes it started and waited for: they
 say little about how busy the machine is with other things.
