@@ -53,9 +53,9 @@ doctest: setup
 test-all: check coverage
 	$(BIN)/python -m pytest -n 2 -m "slow"
 
-# The tests of make test once more, under a tracer, with the floor of pyproject.toml.
+# The tests of make test once more, with more random cases and under a tracer, with the floor of pyproject.toml.
 coverage: setup
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" --hypothesis-profile=thorough --cov --cov-report=term:skip-covered
 
 # Measures every test and writes down which ones make quick leaves out.
 times: setup

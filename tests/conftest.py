@@ -23,7 +23,8 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 CONTRACT = Path(__file__).parent / "contract"
 
 # How long an example takes says how busy the machine is, and nothing about the code.
-settings.register_profile("confide", deadline=None)
+settings.register_profile("confide", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=200)  # make test-all
 settings.load_profile("confide")
 
 
