@@ -145,7 +145,7 @@ def evaluate(
             "units": "cells",
             "accuracy": [],
             "suppressed": list(losses.by_table()),
-            "programme": losses.whole(),
+            "programme": losses.of_programme(),
             "levels": list(losses.by_level()),
             "crossings": list(losses.by_crossing()),
             "margins": list(losses.by_margin()),
@@ -258,8 +258,8 @@ def _groups(rows: Sequence[Row], titles: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _intervals(found: Row) -> dict[str, str]:
-    primary, drawn = found["primary"], found["drawn"]
+def _intervals(intervals: Row) -> dict[str, str]:
+    primary, drawn = intervals["primary"], intervals["drawn"]
     some = (
         f"{len(drawn)} of the {primary['cells']:,} primary cells, evenly spaced in the order of their width"
         if len(drawn) < primary["cells"]
@@ -268,9 +268,9 @@ def _intervals(found: Row) -> dict[str, str]:
     times = primary["width_by_asked"].get("0.5")
     half = f" Half of the intervals are at least {times:,.1f} times as wide as asked for." if times else ""
     ends = " An arrow: the interval has no upper end." if any(row["high"] is None for row in drawn) else ""
-    zero = " Cells of zero are not drawn." if found["relative"] and len(drawn) < primary["cells"] else ""
+    zero = " Cells of zero are not drawn." if intervals["relative"] and len(drawn) < primary["cells"] else ""
     return {
-        "svg": intervals_chart(drawn, relative=found["relative"]).svg(),
+        "svg": intervals_chart(drawn, relative=intervals["relative"]).svg(),
         "caption": f"How well primary cells are hidden: {some}. A bar is what an attacker who has all tables cannot "
         f"rule out; it must reach the marks that the rules ask for. The longer, the better hidden.{half}{ends}{zero}",
     }
@@ -417,7 +417,7 @@ class Losses:
             "cost": float(self.problem.weight[cells][suppressed & ~primary].sum()),
         }
 
-    def whole(self) -> dict[str, Any]:
+    def of_programme(self) -> dict[str, Any]:
         """Of all tables together."""
         return self.of(np.flatnonzero(self.programme.linked.listed))
 
@@ -455,13 +455,13 @@ class Losses:
 
     def by_crossing(self) -> Iterator[dict[str, Any]]:
         """By the number of variables that are crossed: 0 for the total of everything, and so on. Areas are one."""
-        found: dict[int, list[Integers]] = {}
+        cells_by_number: dict[int, list[Integers]] = {}
         for _, listed, places, numbers in self._tables:
             crossed = (places > ROOT).sum(axis=1)
             for number in np.unique(crossed[listed]).tolist():
-                found.setdefault(number, []).append(numbers[listed & (crossed == number)])
-        for number in sorted(found):
-            yield {"crossed": number} | self.of(np.unique(np.concatenate(found[number])))
+                cells_by_number.setdefault(number, []).append(numbers[listed & (crossed == number)])
+        for number in sorted(cells_by_number):
+            yield {"crossed": number} | self.of(np.unique(np.concatenate(cells_by_number[number])))
 
     def by_margin(self) -> Iterator[dict[str, Any]]:
         """By table and by which variables are crossed."""

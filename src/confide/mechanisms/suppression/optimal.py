@@ -72,13 +72,13 @@ class _Master:
         self.rows.append(coefficients)
         self.sides.append(side)
 
-    def solve(self, *, whole: bool, seconds: float) -> tuple[Floats, float] | None:
+    def solve(self, *, integer: bool, seconds: float) -> tuple[Floats, float] | None:
         """The cheapest x, and what no x can be below. Cells hidden from the beginning cost nothing."""
         cost = np.where(self.problem.begun, 0.0, self.problem.weight)
         matrix = sparse.csr_array(np.array(self.rows)) if self.rows else sparse.csr_array((0, len(cost)))
         sides = np.array(self.sides)
         solution = minimise(
-            cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=whole, seconds=seconds
+            cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=integer, seconds=seconds
         )
         return None if solution is None else (solution.values, solution.bound)
 
@@ -133,7 +133,7 @@ def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | 
     # the inequalities that it breaks hold for whole x too.
     for _ in range(FRACTION_ROUNDS):
         remaining = until - time.monotonic()
-        solved = master.solve(whole=False, seconds=remaining) if remaining > 0 else None
+        solved = master.solve(integer=False, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
@@ -152,7 +152,7 @@ def _whole_rounds(
     # Rounds with whole x: the first master that breaks nothing, and whose pattern is proved, is the cheapest of all.
     for _ in range(ROUNDS):
         remaining = until - time.monotonic()
-        solved = master.solve(whole=True, seconds=remaining) if remaining > 0 else None
+        solved = master.solve(integer=True, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
