@@ -356,11 +356,11 @@ def _uri(path: Path) -> str:
 
 def _bytes(memory: str) -> int:
     """An amount of memory as the local engine takes it, in bytes."""
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", memory.upper())
-    if found is None:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", memory.upper())
+    if match is None:
         raise bad_memory(memory)
-    base = 1024 if found[3] else 1000
-    return int(float(found[1]) * base ** _POWERS[found[2]])
+    base = 1024 if match[3] else 1000
+    return int(float(match[1]) * base ** _POWERS[match[2]])
 
 
 # Mapping a pure function over groups of rows on Spark.
@@ -439,14 +439,14 @@ def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Pa
         outcomes: list[Outcome] = tasks.mapPartitions(part).collect()
         return outcomes
 
-    waiting, told = {Path(file) for _, file in missing}, 0
+    waiting, reported = {Path(file) for _, file in missing}, 0
     with ThreadPoolExecutor(1) as thread:
         running: Future[list[Outcome]] = thread.submit(work)
         try:
             while wait([running], LOOK_SECONDS).not_done:
                 done = {file for file in waiting if file.exists()}
                 waiting -= done
-                told += len(done)
+                reported += len(done)
                 if done:
                     report(len(done))
         except BaseException:
@@ -456,7 +456,7 @@ def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Pa
     for outcome in outcomes:
         if outcome is not None:
             raise pickle.loads(outcome)  # noqa: S301
-    report(len(missing) - told)
+    report(len(missing) - reported)
 
 
 def _pickled(error: Exception) -> bytes:

@@ -475,10 +475,10 @@ def _placed(rows: pa.Table, table: Table, columns: Sequence[str], figures: Mappi
 
 
 def _places(column: pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:
-    found = pc.index_in(column, pa.array(texts, pa.string()))
-    if found.null_count:
+    indices = pc.index_in(column, pa.array(texts, pa.string()))
+    if indices.null_count:
         raise UnlikePlanError(f"{name} has a label that the plan lacks")
-    places: Integers = found.to_numpy().astype(np.int64)
+    places: Integers = indices.to_numpy().astype(np.int64)
     return places
 
 
