@@ -1,13 +1,13 @@
-"""What an attacker can work out about hidden cells: for each the smallest interval that its value must lie in.
+"""What an attacker can work out about suppressed cells: for each the smallest interval that its value must lie in.
 
-The attacker knows the published cells, the equations M y = 0 and bounds for what is hidden (not negative, if nothing
-else), and finds for a hidden cell c
+The attacker knows the published cells, the equations M y = 0 and bounds for what is suppressed (not negative, if
+nothing else), and finds for a suppressed cell c
 
-    min / max y_c   with   M y = 0,   y_i published,   low_i <= y_i <= high_i hidden.
+    min / max y_c   with   M y = 0,   y_i published,   low_i <= y_i <= high_i suppressed.
 
 Each is a linear programme. Most need not be solved: bounds carried from equation to equation give an interval that
 contains the true one, every solution found so far gives points inside it, and where both agree nothing is left to do.
-Hidden cells that have no equation in common, not even through others, are problems of their own.
+Suppressed cells that have no equation in common, not even through others, are problems of their own.
 Reference: Fischetti and Salazar-Gonzalez, "Solving the cell suppression problem on tabular data with linear
 constraints", Management Science 47 (2001).
 """
@@ -83,7 +83,7 @@ PACKED = 400
 
 
 SMALL_PART = 100
-"""Integer programmes are solved in parts of at most so many hidden cells."""
+"""Integer programmes are solved in parts of at most so many suppressed cells."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +102,7 @@ class Intervals:
 
 @dataclass(eq=False, repr=False)
 class _Part:
-    """Hidden cells that hang together: ``matrix`` · y = ``rhs``."""
+    """Suppressed cells that hang together: ``matrix`` · y = ``rhs``."""
 
     cells: Integers
     matrix: sparse.csr_array
@@ -113,7 +113,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attacker:
-    """Everything somebody knows who has seen the tables. ``value`` is not looked at where a cell is hidden."""
+    """Everything somebody knows who has seen the tables. ``value`` is not looked at where a cell is suppressed."""
 
     structure: Structure
     value: Floats
@@ -176,7 +176,7 @@ class Attacker:
         return Intervals(np.maximum(low, intervals.low), np.minimum(high, intervals.high), solved)
 
     def parts(self) -> Iterator[_Part]:
-        """The hidden cells in parts that have no equation in common."""
+        """The suppressed cells in parts that have no equation in common."""
         cells = np.flatnonzero(self.suppressed)
         if not len(cells):
             return
