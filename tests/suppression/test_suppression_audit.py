@@ -251,5 +251,5 @@ def test_as_python(tmp_path: Path) -> None:
     required = read_required(described, suspect, tmp_path / "truth.csv")
     found = audit(suspect, required, sharpen=True)
     assert found.ok
-    assert np.array_equal(required.truth[~suspect.hidden], suspect.value[~suspect.hidden])
+    assert np.array_equal(required.truth[~suspect.unknown], suspect.value[~suspect.unknown])
     assert "3" not in repr(required)
