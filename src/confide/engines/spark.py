@@ -26,7 +26,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.groups import _map_one, private_folder
+from confide.engines.groups import _map_one, files_of_groups, private_folder
 from confide.engines.local import LocalEngine
 from confide.engines.protocol import ROW_NUMBER, Advance, GroupFunction, Source, bad_memory, counting, identifier
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
@@ -418,15 +418,13 @@ def map_groups_on_spark(
     """See :meth:`confide.engines.protocol.Engine.map_groups`."""
     from pyspark import cloudpickle
 
-    private_folder(into)
-    files = [(into / f"{group:08d}.parquet").absolute() for group in groups]
-    missing = [(int(group), str(file)) for group, file in zip(groups, files, strict=True) if not file.exists()]
+    files, missing = files_of_groups(groups, into)
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
     if missing:
         part = SparkPart(cloudpickle.dumps(function), str(rows.absolute()), key)
-        _run(context, part, missing, rows, report)
-    return [into / file.name for file in files]
+        _run(context, part, [(int(group), str(file.absolute())) for group, file in missing], rows, report)
+    return files
 
 
 def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Path, report: Advance) -> None:
