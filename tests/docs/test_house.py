@@ -37,6 +37,15 @@ VAGUE_FOR_A_REASON = {
 POSITION_OF_FOUND = {"Finding": {3}, "Problem": {4}}
 """Where a constructor takes what it found, counted from 0; errors take it where a finding does."""
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+BINDING = {
+    **dict.fromkeys((*SCOPES, ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.arg: "arg",
+    ast.alias: "asname",
+}
+"""The nodes that can give a name to something, and the field that has the name."""
+STORE = ast.Store()
 
 
 def classes(path: Path) -> list[str]:
@@ -63,26 +72,22 @@ def test_no_module_name_stands_twice_outside_mechanisms() -> None:
 
 def own(scope: ast.AST) -> Iterator[ast.AST]:
     """All nodes of a scope, without those of the functions and classes in it."""
-    for node in ast.iter_child_nodes(scope):
-        yield node
-        if not isinstance(node, SCOPES):
-            yield from own(node)
+    waiting = [scope]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            yield node
+            if not isinstance(node, SCOPES):
+                waiting.append(node)
 
 
 def names_bound(scope: ast.AST) -> set[str]:
     """What a scope gives a name to: variables, parameters, attributes, functions, classes, imports under another."""
-    names: set[str | None] = set()
-    for node in own(scope):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                names.add(name)
-            case ast.arg(arg=name) | ast.alias(asname=name):
-                names.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names.add(name)
-            case ast.ExceptHandler(name=name) | ast.MatchAs(name=name) | ast.MatchStar(name=name):
-                names.add(name)
-    return {name for name in names if name is not None}
+    bound = {
+        getattr(node, BINDING[type(node)])
+        for node in own(scope)
+        if type(node) in BINDING and isinstance(getattr(node, "ctx", STORE), ast.Store)
+    }
+    return bound - {None}
 
 
 def positions_of_found(trees: list[ast.Module]) -> dict[str, set[int]]:
@@ -122,7 +127,7 @@ def vague_names(sources: dict[str, str]) -> set[tuple[str, str, str]]:
                 vague = names & VAGUE
                 if "right" in names:
                     vague.discard("left")
-                if hands_found_on(scope, positions):
+                if "found" in vague and hands_found_on(scope, positions):
                     vague.discard("found")
                 places |= {(module, getattr(scope, "name", ""), name) for name in vague}
     return places
