@@ -358,20 +358,20 @@ def _codes(people: pa.Table, attribute: Attribute) -> Integers:
         column = column.cast(column.type.value_type)
     declared = pa.array([level.code for level in attribute.levels])
     try:
-        found = pc.index_in(column.cast(declared.type), value_set=declared).combine_chunks()
+        codes = pc.index_in(column.cast(declared.type), value_set=declared).combine_chunks()
     except pa.ArrowInvalid:
-        found = pa.nulls(people.num_rows, pa.int32())
-    if found.null_count:
-        first = int(np.flatnonzero(np.asarray(found.is_null()))[0])
+        codes = pa.nulls(people.num_rows, pa.int32())
+    if codes.null_count:
+        first = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
         raise InputError(
             "value-not-in-domain",
-            f"{found.null_count:,} values of {attribute.name!r} are not among those that were declared",
+            f"{codes.null_count:,} values of {attribute.name!r} are not among those that were declared",
             where=Place(row=first + 1, column=attribute.name),
             found=CONFIDENTIAL,
             expected=attribute.describe_codes(),
             remedy="declare every value that can occur, or correct the data; nothing was spent",
         )
-    return np.asarray(found.to_numpy(), np.int64)
+    return np.asarray(codes.to_numpy(), np.int64)
 
 
 def _labels(query: Query, plan: Plan) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.kits.bad_input import (
     write_csv,
     write_parquet,
 )
+from tests.kits.small_disk import FILLER, fill, make_room, mounted_disk
 
 from confide import api
 from confide.engines.groups import Workers, map_groups
@@ -81,30 +81,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
     """A disk of one megabyte."""
-    folder = Path(tempfile.mkdtemp())
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    try:
-        mounted = os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        mounted = False
-    if not mounted:
-        folder.rmdir()
-        pytest.skip("a small disk can only be mounted by root")
-    try:
+    with mounted_disk(1) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        folder.rmdir()
-
-
-def fill(disk: Path) -> None:
-    """Writes until nothing fits any more."""
-    with (disk / "filler").open("ab", buffering=0) as file:
-        for size in (65536, 1024, 1):
-            with suppress(OSError):
-                while True:
-                    file.write(bytes(size))
-    assert shutil.disk_usage(disk).free == 0
 
 
 def on_small_disk(project: Path, disk: Path) -> Path:
@@ -120,7 +98,7 @@ def test_a_disk_that_is_full_before_the_run_costs_nothing(project: Path, small_d
     finding = refused(run(project, "--json"), "disk-full")
     assert str(small_disk) in finding["where"]["file"]
     assert tree(project) == before
-    assert sorted(path.name for path in small_disk.iterdir()) == ["filler"]
+    assert sorted(path.name for path in small_disk.iterdir()) == [FILLER]
 
 
 class Moment(NamedTuple):
@@ -159,7 +137,7 @@ def test_a_disk_that_fills_up_on_the_way_is_charged_once_and_the_run_goes_on(
     assert entries(project) == moment.ledger
     assert not list(folder.glob("release*"))
     assert not list(folder.rglob("*.partial"))
-    (small_disk / "filler").unlink()
+    make_room(small_disk)
     assert run(project).exit_code == 0
     assert entries(project) == SEALED
     assert compare(folder / "release", undisturbed).ok

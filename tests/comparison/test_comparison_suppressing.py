@@ -48,7 +48,7 @@ def test_what_is_hidden_stays_open(seed: int, persons: int) -> None:
     """Published cells are known, hidden ones are not below zero, and everything adds up. Then a count of 1 to 3 can be
     at least 4, and its interval is at least 3 wide."""
     structure, counts = area_structure(), random_area(seed, persons)
-    hidden = structure.hidden(counts, MAXIMUM)
+    hidden = structure.suppressed(counts, MAXIMUM)
     known = np.zeros(structure.linked.structure.cells, np.bool_)
     value = structure.sums @ np.concatenate(counts)
     primary = []
@@ -73,4 +73,4 @@ def test_what_is_hidden_stays_open(seed: int, persons: int) -> None:
 
 def test_an_area_without_small_counts_is_published_whole() -> None:
     counts = [np.zeros(table.query.cells, np.int64) for table in common_tables().tables]
-    assert not any(flags.any() for flags in area_structure().hidden(counts, MAXIMUM))
+    assert not any(flags.any() for flags in area_structure().suppressed(counts, MAXIMUM))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,9 @@ import pytest
 from tests.contract.kit import Project, charged_once, digests, findings_of, lay_out, tree
 from tests.contract.moments import Watched
 from tests.contract.test_bytes import differences, expected
+from tests.kits.small_disk import FILLER, fill, make_room, mounted_disk
 
 NOBODY = 65534
-FILLER = "filler"
 
 
 def assert_goes_on(project: Project) -> None:
@@ -32,34 +30,8 @@ def assert_goes_on(project: Project) -> None:
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
     """A disk of a few megabytes."""
-    folder = Path(tempfile.mkdtemp())
-    command = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(folder)]
-    try:
-        mounted = os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        mounted = False
-    if not mounted:
-        folder.rmdir()
-        pytest.skip("a small disk can only be mounted by root")
-    try:
+    with mounted_disk(32) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        folder.rmdir()
-
-
-def fill(disk: Path) -> None:
-    """Nothing fits any more."""
-    with (disk / FILLER).open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            with suppress(OSError):
-                while True:
-                    file.write(bytes(size))
-    assert shutil.disk_usage(disk).free == 0
-
-
-def make_room(disk: Path) -> None:
-    (disk / FILLER).unlink()
 
 
 def test_a_disk_that_is_full_before_it_begins_leaves_no_trace(sealed: Project, small_disk: Path) -> None:

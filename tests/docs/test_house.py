@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,33 @@ MODULES = sorted(path for path in HOUSE.rglob("*.py"))
 EXAMPLES = ROOT / "tests" / "contract" / "examples"
 WALKS = {"tables": 45, "topdown": 85}
 """The most files between `confide run` and the sealed folder."""
+
+VAGUE = {"found", "told", "made", "left", "whole", "spread"}
+"""Words that say how a value came about, or how much of it there is, where a name should say what it is."""
+VAGUE_FOR_A_REASON = {
+    ("errors.py", "Finding", "found"): "the field of a finding: what stands there",
+    ("errors.py", "__init__", "found"): "the signature that a checker of types reads has no body to hand it on",
+    ("documents/settings_file.py", "Problem", "found"): "the same field, before the file is known",
+    ("releases/ledger/account.py", "Account", "left"): "a key of what `confide ledger` prints",
+    ("population/settings.py", "BlockSettings", "spread"): "a key of the settings of a population",
+    ("population/settings.py", "GroupQuarters", "spread"): "a key of the settings of a population",
+    ("population/settings.py", "PopulationGroup", "spread"): "a key of the settings of a population",
+    ("population/eu_settings.py", "EuVariableRule", "spread"): "a key of the settings of a population",
+    ("population/eu_settings.py", "Places", "spread"): "a key of the settings of a population",
+}
+"""The places that may bind such a word, with the reason; `found` and `left` have a rule each besides."""
+POSITION_OF_FOUND = {"Finding": {3}, "Problem": {4}}
+"""Where a constructor takes what it found, counted from 0; errors take it where a finding does."""
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+BINDING = {
+    **dict.fromkeys((*SCOPES, ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.arg: "arg",
+    ast.alias: "asname",
+}
+"""The nodes that can give a name to something, and the field that has the name."""
+STORE = ast.Store()
 
 
 def classes(path: Path) -> list[str]:
@@ -40,6 +68,106 @@ def test_no_module_name_stands_twice_outside_mechanisms() -> None:
         if inside.parts[0] != "mechanisms" and path.stem not in ("__init__", "__main__"):
             places[path.stem].append(str(inside))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def own(scope: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a scope, without those of the functions and classes in it."""
+    waiting = [scope]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            yield node
+            if not isinstance(node, SCOPES):
+                waiting.append(node)
+
+
+def names_bound(scope: ast.AST) -> set[str]:
+    """What a scope gives a name to: variables, parameters, attributes, functions, classes, imports under another."""
+    bound = {
+        getattr(node, BINDING[type(node)])
+        for node in own(scope)
+        if type(node) in BINDING and isinstance(getattr(node, "ctx", STORE), ast.Store)
+    }
+    return bound - {None}
+
+
+def positions_of_found(trees: list[ast.Module]) -> dict[str, set[int]]:
+    """For each function that takes `found`, at which places of a call it may stand. Two may share a name."""
+    positions = defaultdict(set, {name: set(places) for name, places in POSITION_OF_FOUND.items()})
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                names = [argument.arg for argument in node.args.args if argument.arg not in ("self", "cls")]
+                if "found" in names:
+                    positions[node.name].add(names.index("found"))
+    return positions
+
+
+def hands_found_on(function: ast.AST, positions: dict[str, set[int]]) -> bool:
+    """Whether `found` is the text of a finding here: given to a call as `found=`, or where it takes what it found."""
+    for call in (node for node in own(function) if isinstance(node, ast.Call)):
+        callee = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        places = POSITION_OF_FOUND["Finding"] if callee.endswith("Error") else positions.get(callee, set())
+        given = [call.args[place] for place in places if place < len(call.args)]
+        given += [keyword.value for keyword in call.keywords if keyword.arg == "found"]
+        if any(isinstance(node, ast.Name) and node.id == "found" for value in given for node in ast.walk(value)):
+            return True
+    return False
+
+
+def vague_names(sources: dict[str, str]) -> set[tuple[str, str, str]]:
+    """Module, scope and name wherever a vague word is bound, apart from the two rules: `found` is handed on as the text
+    of a finding, and `left` is a side that has a `right`."""
+    trees = {module: ast.parse(text) for module, text in sources.items()}
+    positions = positions_of_found(list(trees.values()))
+    places = set()
+    for module, tree in trees.items():
+        for scope in ast.walk(tree):
+            if isinstance(scope, (ast.Module, *SCOPES)):
+                names = names_bound(scope)
+                vague = names & VAGUE
+                if "right" in names:
+                    vague.discard("left")
+                if "found" in vague and hands_found_on(scope, positions):
+                    vague.discard("found")
+                places |= {(module, getattr(scope, "name", ""), name) for name in vague}
+    return places
+
+
+def test_names_say_what_a_value_is() -> None:
+    sources = {path.relative_to(HOUSE).as_posix(): path.read_text(encoding="utf-8") for path in MODULES}
+    assert vague_names(sources) == set(VAGUE_FOR_A_REASON)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def rows():\n    found = [1]\n    return found",
+        "def rows():\n    return [found for found in (1, 2)]",
+        "def rows(found):\n    raise ParameterError('code', f'{found}', Place(), 'nothing')",
+        "def rows(found):\n    return Problem(path, 'code', what, found)",
+        "def whole(name): ...",
+        "def pairs(left, other): ...",
+        "class Rows:\n    spread: int = 0",
+        "def rows(self):\n    self.made = 1",
+        "import numpy as told",
+        "def rows():\n    try:\n        pass\n    except OSError as told:\n        pass",
+    ],
+)
+def test_a_vague_name_is_noticed(text: str) -> None:
+    assert len(vague_names({"rows.py": text})) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def rows(found):\n    return ParameterError('code', 'what', Place(), str(found)[:80])",
+        "def rows(found):\n    return kind.error('code', 'what', found=found)",
+        "def rows():\n    found = 'a'\n    raise wrong(found)\n\ndef wrong(found):\n    return Finding(1, 2, 3, found)",
+        "def pairs(left, right): ...",
+    ],
+)
+def test_the_text_of_a_finding_and_a_pair_of_sides_may_have_their_names(text: str) -> None:
+    assert vague_names({"rows.py": text}) == set()
 
 
 def test_there_are_few_modules() -> None:

@@ -210,7 +210,8 @@ def test_totals_that_are_nowhere_are_nobodys_knowledge(tmp_path: Path) -> None:
     (tmp_path / "table.toml").write_text(DESCRIPTION + "[attacker]\nlow = 0\n")
     _, found = told(tmp_path)
     assert interval(found, region="N1", sex="f") == (3, 3)
-    assert found["unlisted"] == 7
+    # Unknown to everybody, but nobody has suppressed them.
+    assert (found["suppressed"], found["unlisted"]) == (1, 7)
 
 
 @pytest.mark.parametrize(
@@ -251,5 +252,5 @@ def test_as_python(tmp_path: Path) -> None:
     required = read_required(described, suspect, tmp_path / "truth.csv")
     found = audit(suspect, required, sharpen=True)
     assert found.ok
-    assert np.array_equal(required.truth[~suspect.hidden], suspect.value[~suspect.hidden])
+    assert np.array_equal(required.truth[~suspect.unknown], suspect.value[~suspect.unknown])
     assert "3" not in repr(required)

@@ -141,7 +141,7 @@ def test_losses_of_tables_levels_and_crossings_counted_by_hand() -> None:
         1: by_hand(2 + 2 + 4, 0, 0, 0, 0, 29 + 29 + 29 + 14),
         2: by_hand(8 + 4, 1, 2, 6, 14 + 29, 29 + 14 + 29),
     }
-    whole = losses.whole()
+    whole = losses.of_programme()
     assert (whole["cells"], whole["hidden"], whole["complementary_empty"], whole["primary_empty"]) == (21, 8, 1, 0)
     assert whole["hidden_share"] == 8 / 21
     assert whole["primary_value_share"] == (2 + 3) / whole["value"]

@@ -36,12 +36,12 @@ class Later(TyperCommand):
     def load(self) -> Any:
         """The command itself, made as any other command of a Typer application is made."""
         module, _, name = self.place.partition(":")
-        found = getattr(import_module(module), name)
+        command = getattr(import_module(module), name)
         around = typer.Typer(rich_markup_mode=self.rich_markup_mode)
-        if isinstance(found, typer.Typer):
-            around.add_typer(found, name=self.called)
+        if isinstance(command, typer.Typer):
+            around.add_typer(command, name=self.called)
         else:
-            around.command(self.called)(found)
+            around.command(self.called)(command)
         return typer.main.get_group(around).commands[self.called]
 
 

@@ -140,8 +140,9 @@ def check(
             show_summary(checked.summary)
         if checked.account is not None and checked.cost is not None:
             account = checked.account
-            left = fraction_up(account.left) + (f" with delta {float(account.left_delta):g}" if account.delta else "")
-            out.print(f"The ledger would charge {checked.cost}; {left} of {account.budget} is left.")
+            delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
+            remaining = f"{fraction_up(account.left)}{delta}"
+            out.print(f"The ledger would charge {checked.cost}; {remaining} of {account.budget} is left.")
         if not checked.errors:
             nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
             out.print(f"[bold green]No problems found.[/]{nothing}")

@@ -1,9 +1,9 @@
 """Suppression in a comparison: counts of few people are left out, and others with them, so that none can be worked out.
 
 The tables of an area are protected together by the core of the mechanism ``suppression``: nothing follows from them
-about a hidden count but an interval that is wide enough. Areas are protected one by one. That blocks add up to a tract
-is not taken into account: a pattern that does hides more, from the users and from the outsider. It takes a second or
-so for an area, so that of the blocks only those are protected that are attacked.
+about a suppressed count but an interval that is wide enough. Areas are protected one by one. That blocks add up to a
+tract is not taken into account: a pattern that does leaves out more, for the users and for the outsider. It takes a
+second or so for an area, so that of the blocks only those are protected that are attacked.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AreaStructure:
     sums: Any = field(repr=False)
     """A sparse matrix from the cells of all tables, one after the other, to the distinct cells."""
 
-    def hidden(self, counts: Sequence[Integers], maximum: int) -> list[Flags]:
+    def suppressed(self, counts: Sequence[Integers], maximum: int) -> list[Flags]:
         """For each table of one area which cells must be left out."""
         value = np.rint(self.sums @ np.concatenate(counts)).astype(np.int64)
         levels = threshold(value, maximum)
@@ -164,7 +164,7 @@ def suppress_areas(
     processes: int | None,
     progress: Progress,
 ) -> AreaFigures:
-    """The true tables without the cells that must be hidden; of the blocks, so many as are drawn from the seed.
+    """The true tables without the cells that must be suppressed; of the blocks, so many as are drawn from the seed.
 
     The pattern is written to ``folder``, and found there when it is asked for again.
     """
@@ -190,23 +190,23 @@ def suppress_areas(
                 advance(1)
         _write(file, rows)
     ends = np.cumsum([table.query.cells for table in tables])[:-1]
-    for level, unit, hidden in _patterns(file, population.programme.cells):
-        for table, flags in zip(tables, np.split(hidden, ends), strict=True):
+    for level, unit, suppressed in _patterns(file, population.programme.cells):
+        for table, flags in zip(tables, np.split(suppressed, ends), strict=True):
             published[level, table.name][unit] = ~flags
     counts = {key: np.where(flags, truth.counts[key], 0) for key, flags in published.items()}
     return AreaFigures(counts, published, covered=covered)
 
 
 def _patterns(file: Path, cells: int) -> Iterator[tuple[str, int, Flags]]:
-    """For each area which cells are hidden, over all tables."""
+    """For each area which cells are suppressed, over all tables."""
     pattern = pq.read_table(file)
     for level, unit, bits in zip(*(pattern.column(name).to_pylist() for name in pattern.column_names), strict=True):
         yield level, unit, np.unpackbits(np.frombuffer(bits, np.uint8), count=cells).astype(np.bool_)
 
 
 def _write(file: Path, rows: Sequence[tuple[str, int, Flags]]) -> None:
-    level, unit, hidden = zip(*rows, strict=True)
-    packed = [np.packbits(flags).tobytes() for flags in hidden]
+    level, unit, suppressed = zip(*rows, strict=True)
+    packed = [np.packbits(flags).tobytes() for flags in suppressed]
     with whole_file(file) as temporary:
         pq.write_table(pa.table({"level": level, "unit": unit, "hidden": pa.array(packed, pa.binary())}), temporary)
 
@@ -233,4 +233,4 @@ def _begin(parent: int) -> None:
 
 def _protect(area: _Area) -> tuple[str, int, Flags]:
     level, unit, counts, maximum = area
-    return level, unit, np.concatenate(area_structure().hidden(counts, maximum))
+    return level, unit, np.concatenate(area_structure().suppressed(counts, maximum))

@@ -49,9 +49,9 @@ def line_of(text: str, path: Sequence[str | int], *, is_json: bool = False) -> i
     """
     places = _places(text, is_json)
     for length in range(len(path), 0, -1):
-        found = places.get(tuple(path[:length]))
-        if found is not None:
-            return text.count("\n", 0, found) + 1
+        start = places.get(tuple(path[:length]))
+        if start is not None:
+            return text.count("\n", 0, start) + 1
     return None
 
 
@@ -177,11 +177,11 @@ class _Scanner:
         parts: list[str] = []
         while True:
             self._skip(self._gap)
-            found = _KEY_PART.match(self._text, self._at)
-            if found is None:
+            match = _KEY_PART.match(self._text, self._at)
+            if match is None:
                 return ()
-            parts.append(_unquoted(found.group(), is_json=self._is_json))
-            self._at = found.end()
+            parts.append(_unquoted(match.group(), is_json=self._is_json))
+            self._at = match.end()
             self._skip(self._gap)
             if not self._take("."):
                 return tuple(parts)
@@ -197,15 +197,15 @@ class _Scanner:
         return self._text.startswith(text, self._at)
 
     def _take(self, text: str) -> bool:
-        found = self._next(text)
-        self._at += len(text) if found else 0
-        return found
+        is_next = self._next(text)
+        self._at += len(text) if is_next else 0
+        return is_next
 
     def _skip(self, pattern: re.Pattern[str]) -> bool:
-        found = pattern.match(self._text, self._at)
-        if found is None or found.end() == self._at:
+        match = pattern.match(self._text, self._at)
+        if match is None or match.end() == self._at:
             return False
-        self._at = found.end()
+        self._at = match.end()
         return True
 
 

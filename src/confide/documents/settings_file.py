@@ -375,7 +375,9 @@ def _unreadable(
 ) -> ConfideError:
     error = kind.unreadable_error or kind.error
     where = Place(file=path.name if kind.shipped else str(path), line=line)
-    return error(kind.code_of_file, what, where, found, expected, f"give the path of the {kind.name} file")
+    return error(
+        kind.code_of_file, what, where, found=found, expected=expected, remedy=f"give the path of the {kind.name} file"
+    )
 
 
 def _parsed(text: str, path: Path, kind: FileKind) -> Document:

@@ -58,6 +58,13 @@ class Workers:
             self._pool = None
 
 
+def files_of_groups(groups: Sequence[int], into: Path) -> tuple[list[Path], list[tuple[int, Path]]]:
+    """The file of every group in a private folder, and those of them that are still to be made, with their groups."""
+    private_folder(into)
+    files = [into / f"{group:08d}.parquet" for group in groups]
+    return files, [(group, file) for group, file in zip(groups, files, strict=True) if not file.exists()]
+
+
 def map_groups(
     function: GroupFunction,
     rows: Path,
@@ -69,9 +76,7 @@ def map_groups(
     advance: Advance | None = None,
 ) -> list[Path]:
     """See :meth:`confide.engines.protocol.Engine.map_groups`."""
-    private_folder(into)
-    files = [into / f"{group:08d}.parquet" for group in groups]
-    missing = [(group, file) for group, file in zip(groups, files, strict=True) if not file.exists()]
+    files, missing = files_of_groups(groups, into)
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
     if workers.processes == 1 or len(missing) <= 1:

@@ -176,8 +176,8 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
 def _line(error: duckdb.Error) -> int | None:
     # Of DuckDB's words only the number of the line is taken, which stands before anything quoted. The match, which
     # holds all of them, must not outlive this.
-    found = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
-    return int(found.group(1)) if found else None
+    match = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    return int(match.group(1)) if match else None
 
 
 def _kind(type_: str) -> str:

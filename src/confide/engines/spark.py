@@ -26,7 +26,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.groups import _map_one, private_folder
+from confide.engines.groups import _map_one, files_of_groups, private_folder
 from confide.engines.local import LocalEngine
 from confide.engines.protocol import ROW_NUMBER, Advance, GroupFunction, Source, bad_memory, counting, identifier
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
@@ -356,11 +356,11 @@ def _uri(path: Path) -> str:
 
 def _bytes(memory: str) -> int:
     """An amount of memory as the local engine takes it, in bytes."""
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", memory.upper())
-    if found is None:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(I?)B?\s*", memory.upper())
+    if match is None:
         raise bad_memory(memory)
-    base = 1024 if found[3] else 1000
-    return int(float(found[1]) * base ** _POWERS[found[2]])
+    base = 1024 if match[3] else 1000
+    return int(float(match[1]) * base ** _POWERS[match[2]])
 
 
 # Mapping a pure function over groups of rows on Spark.
@@ -418,15 +418,13 @@ def map_groups_on_spark(
     """See :meth:`confide.engines.protocol.Engine.map_groups`."""
     from pyspark import cloudpickle
 
-    private_folder(into)
-    files = [(into / f"{group:08d}.parquet").absolute() for group in groups]
-    missing = [(int(group), str(file)) for group, file in zip(groups, files, strict=True) if not file.exists()]
+    files, missing = files_of_groups(groups, into)
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
     if missing:
         part = SparkPart(cloudpickle.dumps(function), str(rows.absolute()), key)
-        _run(context, part, missing, rows, report)
-    return [into / file.name for file in files]
+        _run(context, part, [(int(group), str(file.absolute())) for group, file in missing], rows, report)
+    return files
 
 
 def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Path, report: Advance) -> None:
@@ -439,14 +437,14 @@ def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Pa
         outcomes: list[Outcome] = tasks.mapPartitions(part).collect()
         return outcomes
 
-    waiting, told = {Path(file) for _, file in missing}, 0
+    waiting, reported = {Path(file) for _, file in missing}, 0
     with ThreadPoolExecutor(1) as thread:
         running: Future[list[Outcome]] = thread.submit(work)
         try:
             while wait([running], LOOK_SECONDS).not_done:
                 done = {file for file in waiting if file.exists()}
                 waiting -= done
-                told += len(done)
+                reported += len(done)
                 if done:
                     report(len(done))
         except BaseException:
@@ -456,7 +454,7 @@ def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Pa
     for outcome in outcomes:
         if outcome is not None:
             raise pickle.loads(outcome)  # noqa: S301
-    report(len(missing) - told)
+    report(len(missing) - reported)
 
 
 def _pickled(error: Exception) -> bytes:

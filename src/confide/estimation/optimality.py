@@ -112,9 +112,9 @@ class InfeasibleError(ConfideError):
 
 def clashes(prepared: Prepared) -> list[Finding]:
     """What cannot be met, by name; empty if the problem has a solution."""
-    found = _nowhere(prepared)
-    if found:
-        return found[:_SHOWN]
+    findings = _nowhere(prepared)
+    if findings:
+        return findings[:_SHOWN]
     rows, count = prepared.rows, int(prepared.free.sum())
     if not rows.count:
         return []

@@ -206,12 +206,12 @@ def read_counts(engine: Engine, source: Source, names: Sequence[str]) -> dict[st
         return {}
     kinds = engine.kinds(source)
 
-    def whole(name: str) -> str:
+    def integer_column(name: str) -> str:
         column = identifier(source.theirs(name))
         read = engine.integer_text(column) if kinds[source.theirs(name)] == "text" else f"TRY_CAST({column} AS BIGINT)"
         return f"{read} AS {identifier(name)}"
 
-    text = f"SELECT {', '.join(whole(name) for name in names)} FROM blocks"
+    text = f"SELECT {', '.join(integer_column(name) for name in names)} FROM blocks"
     table = engine.sql(text, blocks=source).reveal("the block table is public knowledge")
     findings = []
     for name in names:

@@ -95,10 +95,10 @@ class Country:
     def unit_of(self, level: str) -> list[int]:
         """For each local unit the index of the area of ``level`` that it lies in."""
         position = LEVELS.index(level)
-        found = list(range(self.areas.lau))
+        units = list(range(self.areas.lau))
         for upper, lower in zip(self.areas[position:-1][::-1], self.areas[position + 1 :][::-1], strict=True):
-            found = [index * upper // lower for index in found]
-        return found
+            units = [index * upper // lower for index in units]
+        return units
 
 
 def schema_document(settings: EuSettings, country: Country) -> dict[str, Any]:

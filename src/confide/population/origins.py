@@ -96,10 +96,10 @@ class OriginCode(NamedTuple):
 
 def parse(text: str) -> OriginCode:
     """``"1110 German"`` as a code."""
-    found = _CODE.fullmatch(text)
-    if found is None:
+    match = _CODE.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not a code of four digits, the first not 0, and a name")
-    return OriginCode(found[1], found[2] or "")
+    return OriginCode(match[1], match[2] or "")
 
 
 class DetailedGroup(SettingsPart):

@@ -219,8 +219,8 @@ def _number(value: Fraction) -> str:
 
 def _decimal(units: int, places: int) -> str:
     sign, digits = "-" if units < 0 else "", str(abs(units)).rjust(places + 1, "0")
-    whole, rest = (digits[:-places], digits[-places:]) if places else (digits, "")
-    return f"{sign}{int(whole):,}{'.' if rest else ''}{rest}"
+    integral, rest = (digits[:-places], digits[-places:]) if places else (digits, "")
+    return f"{sign}{int(integral):,}{'.' if rest else ''}{rest}"
 
 
 def _small(value: Fraction) -> str:

@@ -274,7 +274,7 @@ def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
                 check_width(measure.law)
         except ConfideError as error:
             what = f"the noise of {measure.query!r} on level {measure.level!r} would be too wide to be drawn"
-            return [replace(found, what=what, where=loaded.place("privacy", "budget")) for found in error.findings]
+            return [replace(finding, what=what, where=loaded.place("privacy", "budget")) for finding in error.findings]
     return []
 
 

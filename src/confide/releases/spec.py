@@ -163,13 +163,13 @@ class Spec(Part):
             *((("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)),
         ]
         seen = {"block"}
-        found = []
+        problems = []
         for path, name in named:
             if name in seen:
                 what = f"the level name {name!r} is used twice (`block` is always there)"
-                found.append(Problem(path, "duplicate-level", what, "names that differ", repr(name)))
+                problems.append(Problem(path, "duplicate-level", what, "names that differ", repr(name)))
             seen.add(name)
-        found += [
+        problems += [
             Problem(
                 ("geography", "levels", position),
                 "level-rule",
@@ -182,7 +182,7 @@ class Spec(Part):
             if (level.digits is None) == (level.column is None)
         ]
         above = [level.name for level in geography.levels]
-        found += [
+        problems += [
             Problem(
                 ("geography", "areas", position, "within"),
                 "unknown-level",
@@ -199,15 +199,17 @@ class Spec(Part):
         ):
             if number is not None and number >= 1:
                 what = f"{path[-1]} is a probability and must be less than one"
-                found.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
+                problems.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
         if self.privacy.budget > LARGEST_BUDGET:
             what, expected = "a budget this large promises nobody anything", f"at most {LARGEST_BUDGET:,}"
-            found.append(Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget)))
-        return found + self._texts()
+            problems.append(
+                Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
+            )
+        return problems + self._texts()
 
     def _texts(self) -> list[Problem]:
         """Texts that no file system or reader of CSV could take."""
-        found = []
+        problems = []
         paths: dict[KeyPath, str | None] = {
             ("data", "records"): self.data.records,
             ("data", "blocks"): self.data.blocks,
@@ -218,13 +220,13 @@ class Spec(Part):
         for path, text in paths.items():
             if text is not None and (not text.strip() or "\0" in text):
                 what = f"{path[-1]} is no path of a file or folder"
-                found.append(Problem(path, "bad-path", what, "a path, relative to the spec", repr(text)))
+                problems.append(Problem(path, "bad-path", what, "a path, relative to the spec", repr(text)))
         if self.data.delimiter in '\r\n\0"':
             what = "this character cannot be the delimiter of a CSV"
-            found.append(
+            problems.append(
                 Problem(("data", "delimiter"), "delimiter", what, '"," or ";" or "\\t"', repr(self.data.delimiter))
             )
-        return found
+        return problems
 
 
 # Reading a spec file, and the files that it names.
@@ -285,9 +287,9 @@ SourceKey = Literal["records", "blocks"]
 
 def find_sources(loaded: LoadedSpec) -> tuple[dict[str, Source], list[Finding]]:
     """Both files of a spec, as far as they are there, and what is wrong with the others."""
-    found = {key: find_source(loaded, key) for key in get_args(SourceKey)}
-    sources = {key: source for key, source in found.items() if isinstance(source, Source)}
-    return sources, [finding for finding in found.values() if isinstance(finding, Finding)]
+    sources_or_findings = {key: find_source(loaded, key) for key in get_args(SourceKey)}
+    sources = {key: source for key, source in sources_or_findings.items() if isinstance(source, Source)}
+    return sources, [finding for finding in sources_or_findings.values() if isinstance(finding, Finding)]
 
 
 def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:

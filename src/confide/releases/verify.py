@@ -84,13 +84,13 @@ def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         actual = folder / path
         inside = actual.resolve().is_relative_to(folder.resolve())
         try:
-            found = sha256_of(actual) if inside and actual.is_file() else None
+            digest = sha256_of(actual) if inside and actual.is_file() else None
         except OSError as error:
             yield Check(path, False, f"the file cannot be read: {error.strerror}")
             continue
-        if found is None:
+        if digest is None:
             yield Check(path, False, "the file is missing")
-        elif found != file["sha256"]:
+        elif digest != file["sha256"]:
             yield Check(path, False, "the content is not what was sealed")
         else:
             yield Check(path, True, f"{file['bytes']:,} bytes, SHA-256 as sealed")
@@ -100,8 +100,8 @@ def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
 
 
 def _sealed(folder: Path, account: Account) -> Check:
-    found = sha256_of(folder / MANIFEST)
-    sealed = [run.release for run in account.runs.values() if run.manifest_sha256 == found]
+    digest = sha256_of(folder / MANIFEST)
+    sealed = [run.release for run in account.runs.values() if run.manifest_sha256 == digest]
     detail = f"sealed as {sealed[0]!r}" if sealed else "the ledger has sealed no release with this manifest"
     return Check(f"in the ledger of {account.data_set!r}", bool(sealed), detail)
 

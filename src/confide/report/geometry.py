@@ -39,8 +39,8 @@ def read_geometry(file: Path, name: str, codes: Iterable[str]) -> Geometry:
     """The outlines in a GeoJSON file for areas with these codes. Raises where no property of the file has them."""
     listed = list(codes)
     features = _features(file, name)
-    found = _matched(features, set(listed))
-    if not found:
+    matches = _matched(features, set(listed))
+    if not matches:
         properties = sorted({key for feature in features for key in feature["properties"]})
         raise InputError(
             "geometry-codes",
@@ -50,7 +50,7 @@ def read_geometry(file: Path, name: str, codes: Iterable[str]) -> Geometry:
             expected=f"a property with codes such as {listed[0]!r}, whole or at its end",
             remedy="give the file of this level and this territory",
         )
-    flat = _projected([(code, _polygons(feature["geometry"])) for code, feature in found])
+    flat = _projected([(code, _polygons(feature["geometry"])) for code, feature in matches])
     outlines = tuple(Outline(code, polygons) for code, polygons in flat if polygons)
     return Geometry(outlines, len(set(listed) - {outline.code for outline in outlines}))
 
@@ -89,17 +89,17 @@ def _matched(features: list[dict[str, Any]], codes: set[str]) -> list[tuple[str,
     best: dict[str, dict[str, Any]] = {}
     for reading in readings:
         for name in names:
-            found: dict[str, dict[str, Any]] = {}
+            matched: dict[str, dict[str, Any]] = {}
             repeated = False
             for feature in features:
                 value = feature["properties"].get(name)
                 read = reading(str(value)) if isinstance(value, str | int) else []
                 code = next((part for part in read if part in codes), None)
                 if code is not None:
-                    repeated = repeated or code in found
-                    found[code] = feature
-            if len(found) > len(best) and not repeated:
-                best = found
+                    repeated = repeated or code in matched
+                    matched[code] = feature
+            if len(matched) > len(best) and not repeated:
+                best = matched
     return list(best.items())
 
 
@@ -113,10 +113,10 @@ def _polygons(geometry: dict[str, Any]) -> list[list[list[list[float]]]]:
 
 
 def _projected(
-    found: list[tuple[str, list[list[list[list[float]]]]]],
+    outlines: list[tuple[str, list[list[list[list[float]]]]]],
 ) -> list[tuple[str, list[list[list[list[float]]]]]]:
     """Degrees as a plane: longitudes shrink by the cosine of the middle latitude, and are shifted past 180°."""
-    points = [point for _, polygons in found for polygon in polygons for ring in polygon for point in ring]
+    points = [point for _, polygons in outlines for polygon in polygons for ring in polygon for point in ring]
     if not points:
         return []
     crosses = max(x for x, _ in points) - min(x for x, _ in points) > 180
@@ -137,7 +137,7 @@ def _projected(
         return kept
 
     result = []
-    for code, polygons in found:
+    for code, polygons in outlines:
         rings = [[ring for ring in map(simple, polygon) if len(ring) > 3] for polygon in polygons]
         result.append((code, [polygon for polygon in rings if polygon]))
     return result

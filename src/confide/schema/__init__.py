@@ -15,6 +15,7 @@ from confide.schema.schema import NO_GROUP as NO_GROUP
 from confide.schema.schema import TOTAL as TOTAL
 from confide.schema.schema import Attribute as Attribute
 from confide.schema.schema import Code as Code
+from confide.schema.schema import CrossClassification as CrossClassification
 from confide.schema.schema import Group as Group
 from confide.schema.schema import Level as Level
 from confide.schema.schema import Query as Query

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,15 +163,27 @@ TOTAL = "total"
 """The name of the query without variables, which counts everybody."""
 
 
-@dataclass(frozen=True)
-class Query:
-    """The cross-classification of some recodes, cells in C order (the last variable runs fastest)."""
+class CrossedVariable(Protocol):
+    """What can be crossed: a name in queries, and a number of groups."""
 
-    variables: tuple[Recode, ...]
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
+
+VariableT = TypeVar("VariableT", bound=CrossedVariable)
+
+
+@dataclass(frozen=True)
+class CrossClassification(Generic[VariableT]):
+    """The groups of some variables crossed, cells in C order (the last variable runs fastest)."""
+
+    variables: tuple[VariableT, ...]
 
     @property
     def name(self) -> str:
-        """``hispanic*cenrace``, or ``total`` for the query without variables."""
+        """The name of the query: ``sex*age:five-year``, or ``total`` without variables."""
         return "*".join(variable.name for variable in self.variables) or TOTAL
 
     @property
@@ -181,8 +193,13 @@ class Query:
 
     @property
     def cells(self) -> int:
-        """The number of cells of the answer."""
+        """The number of cells, empty ones with them."""
         return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Query(CrossClassification[Recode]):
+    """The cross-classification of some recodes."""
 
     def margins(self) -> Iterable[Query]:
         """All sub-queries, itself first and the total last: the power set P(A) of Bach (2021), Eq. 6."""

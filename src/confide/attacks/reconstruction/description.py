@@ -274,9 +274,9 @@ def _problems_of_geography(description: TablesDescription) -> Iterator[_Problem]
             yield (*at, "name"), "two levels have the same name", level.name, f"names that differ; {BLOCK} is taken"
         seen.add(level.name)
         if (level.digits is None) == (level.column is None):
-            found = "neither digits nor column" if level.digits is None else "digits and column"
+            given = "neither digits nor column" if level.digits is None else "digits and column"
             expected = "either digits of the block's code, or a column of the file of blocks"
-            yield at, "a level has no single rule", found, expected
+            yield at, "a level has no single rule", given, expected
         if level.column is not None and description.geography.blocks is None:
             expected = 'blocks = "FILE", with the block and that column'
             yield ("geography", "blocks"), "a level needs the file of blocks", "nothing", expected

@@ -185,15 +185,15 @@ class Reconstruction(TypedAnswer):
         return pa.array(texts, pa.string()).take(pa.array(which))
 
 
-def write_records(found: Reconstruction, file: str | Path) -> Path:
+def write_records(reconstruction: Reconstruction, file: str | Path) -> Path:
     """The records as a file that only its owner can read: they may be true.
 
     Args:
-        found: The reconstruction.
+        reconstruction: The people that it is made of.
         file: A name that ends in ``.parquet`` or ``.csv``.
     """
     file = Path(file)
-    write_file(found.records(), file, mode=PRIVATE_FILE)
+    write_file(reconstruction.records(), file, mode=PRIVATE_FILE)
     return file
 
 

@@ -64,10 +64,10 @@ def read_columns(path: Path, delimiter: str) -> dict[str, list[str]]:
     }
 
 
-def read_numbers(path: Path, column: str, texts: list[str], hidden: Flags, *, secret: bool) -> Floats:
+def read_numbers(path: Path, column: str, texts: list[str], suppressed: Flags, *, secret: bool) -> Floats:
     numbers = np.zeros(len(texts))
     for row, text in enumerate(texts):
-        if hidden[row] or (secret and not text):
+        if suppressed[row] or (secret and not text):
             continue
         try:
             numbers[row] = float(text)
@@ -105,15 +105,15 @@ LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A table as read: codes of every row, its figure, whether it is hidden; and other columns of numbers."""
+    """A table as read: codes of every row, its figure, whether it is suppressed; and other columns of numbers."""
 
     text: TableText
     variables: list[str]
     codes: list[list[str]]
     value: Floats
-    hidden: Flags
+    suppressed: Flags
     beside: int
-    """How many hidden cells have a figure all the same, beside their mark."""
+    """How many suppressed cells have a figure all the same, beside their mark."""
     file: str
     levels: dict[str, Floats]
 
@@ -124,15 +124,15 @@ def read_suspect(described: AuditInput) -> Suspect:
     read = [_read_table(described, text, described.folder, with_marks=True) for text in description.tables]
     layouts = [_layout(described, each, read) for each in read]
     linked = link([layout for layout, _ in layouts])
-    value, hidden = np.full(linked.structure.cells, np.nan), np.ones(linked.structure.cells, np.bool_)
+    value, unknown = np.full(linked.structure.cells, np.nan), np.ones(linked.structure.cells, np.bool_)
     for each, (layout, at), numbers in zip(read, layouts, linked.numbers, strict=True):
-        _fill(each, layout, at, numbers, value, hidden)
+        _fill(each, layout, at, numbers, value, unknown)
     low = np.full(len(value), description.attacker.low)
     high = np.full(len(value), np.inf if description.attacker.high is None else description.attacker.high)
     part = description.attacker
     filled = np.where(np.isnan(value), 0.0, value)
     width, beside = description.protection.width, sum(each.beside for each in read)
-    return Suspect(linked, filled, hidden, low, high, part.integer, part.rounding, width, beside)
+    return Suspect(linked, filled, unknown, low, high, part.integer, part.rounding, width, beside)
 
 
 def read_required(described: AuditInput, suspect: Suspect, truth: Path) -> Required:
@@ -183,11 +183,11 @@ def _read_table(described: AuditInput, text: TableText, folder: Path, *, with_ma
         names = ", ".join(map(repr, unknown or lacking))
         what = "a variable is not described" if unknown else "the table lacks a column"
         raise InputError(wrong(path, what, names, "a column for each variable, and for the figures"))
-    hidden = _hidden(text, rows) if with_marks else np.zeros(len(rows[text.value]), np.bool_)
-    value = read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    suppressed = _suppressed(text, rows) if with_marks else np.zeros(len(rows[text.value]), np.bool_)
+    value = read_numbers(path, text.value, rows[text.value], suppressed, secret=not with_marks)
     if with_marks and described.description.attacker.integer and not described.description.attacker.rounding:
         require_whole(path, text.value, rows[text.value], value)
-    none = np.zeros(len(hidden), np.bool_)
+    none = np.zeros(len(suppressed), np.bool_)
     levels = (
         {}
         if with_marks
@@ -199,12 +199,12 @@ def _read_table(described: AuditInput, text: TableText, folder: Path, *, with_ma
     )
     codes = [rows[text.columns.get(name, name)] for name in variables]
     beside = sum(
-        bool(rows[text.value][at]) and rows[text.value][at] not in text.suppressed for at in np.flatnonzero(hidden)
+        bool(rows[text.value][at]) and rows[text.value][at] not in text.suppressed for at in np.flatnonzero(suppressed)
     )
-    return _Read(text, variables, codes, value, hidden, beside, path.name, levels)
+    return _Read(text, variables, codes, value, suppressed, beside, path.name, levels)
 
 
-def _hidden(text: TableText, rows: dict[str, list[str]]) -> Flags:
+def _suppressed(text: TableText, rows: dict[str, list[str]]) -> Flags:
     """The cells whose mark says that they are suppressed. In a column of statuses nothing is not a mark as such: a cell
     with a figure and no status is published."""
     marks = rows[text.value if text.status is None else text.status]
@@ -290,7 +290,7 @@ def _places(read: _Read, layout: TableDimensions, *, secret: bool = False) -> tu
     return at, int(others[0]) if len(others) else None
 
 
-def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers, value: Floats, hidden: Flags) -> None:
+def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers, value: Floats, unknown: Flags) -> None:
     """Figures of one table into those of all cells."""
     absent = layout.listed_cells
     absent[at] = False
@@ -305,15 +305,16 @@ def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers,
             expected="every combination of codes, or `missing` in [[tables]]",
             remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
         )
-    published = at[~read.hidden]
-    clash = ~np.isnan(value[numbers[published]]) & (np.abs(value[numbers[published]] - read.value[~read.hidden]) > 0)
+    published = at[~read.suppressed]
+    before, now = value[numbers[published]], read.value[~read.suppressed]
+    clash = ~np.isnan(before) & (np.abs(before - now) > 0)
     if clash.any():
-        row = int(np.flatnonzero(~read.hidden)[np.flatnonzero(clash)[0]]) + 1
+        row = int(np.flatnonzero(~read.suppressed)[np.flatnonzero(clash)[0]]) + 1
         what, expected = "a cell has another figure than in a table before", "one figure for one cell"
         remedy = "correct the tables, or give variables that differ different names"
         raise InputError("tables-disagree", what, Place(file=read.file, row=row), None, expected, remedy)
-    value[numbers[published]] = read.value[~read.hidden]
-    hidden[numbers[published]] = False
+    value[numbers[published]] = now
+    unknown[numbers[published]] = False
     if missing == "zero":
         clash = np.nan_to_num(value[numbers[absent]]) != 0
         if clash.any():
@@ -321,7 +322,7 @@ def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers,
             found, expected = f"{int(clash.sum()):,} cells", "one figure for one cell"
             raise InputError("tables-disagree", what, Place(file=read.file), found, expected, "correct `missing`")
         value[numbers[absent]] = 0.0
-        hidden[numbers[absent]] = False
+        unknown[numbers[absent]] = False
 
 
 # The description beside a suppressed table that is to be audited: its variables, files, and what an attacker knows.
@@ -362,7 +363,7 @@ class TableText(Part):
 
 
 class AttackerText(Part):
-    """What an attacker knows beforehand of a hidden cell."""
+    """What an attacker knows beforehand of a suppressed cell."""
 
     low: float = Field(0.0, allow_inf_nan=False)
     high: float | None = Field(None, allow_inf_nan=False)

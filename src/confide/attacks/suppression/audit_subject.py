@@ -45,11 +45,11 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
         except (UnlikePlanError, OSError) as error:
             found = str(error) if isinstance(error, UnlikePlanError) else "no file"
             raise ReleaseError(_not_one(folder, found)) from None
-    value, hidden, agree = gathered(programme, read)
+    value, unknown, agree = gathered(programme, read)
     if not agree:
         raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))
     high = np.full(len(value), np.inf)
-    return Suspect(programme.linked, value, hidden, bounds(programme, question), high, integer=True)
+    return Suspect(programme.linked, value, unknown, bounds(programme, question), high, integer=True)
 
 
 def _not_one(folder: Path, found: str) -> Finding:

@@ -27,21 +27,22 @@ class Suspect:
 
     linked: LinkedTables
     value: Floats
-    hidden: Flags
+    unknown: Flags
+    """Cells whose figure is not published: suppressed ones, and those that no table has."""
     low: Floats
     high: Floats
     integer: bool
     rounding: float = 0.0
     """Published figures are rounded to multiples of this."""
     width: float = 0.0
-    """The least width that the interval of a hidden cell must have."""
+    """The least width that the interval of a suppressed cell must have."""
     beside: int = 0
     """How many cells of the files are marked as suppressed and have a figure all the same. It is not looked at."""
 
     @property
     def suppressed(self) -> Flags:
         """Cells that are in the tables, without a figure."""
-        return self.hidden & self.linked.listed
+        return self.unknown & self.linked.listed
 
     @property
     def without_totals(self) -> list[str]:
@@ -56,7 +57,7 @@ class Suspect:
 
 @dataclass(frozen=True, eq=False)
 class Required:
-    """How far the interval of a hidden cell must reach, given its true figure. Confidential."""
+    """How far the interval of a suppressed cell must reach, given its true figure. Confidential."""
 
     truth: Floats = field(repr=False)
     lower: Floats = field(repr=False)
@@ -113,7 +114,7 @@ class Audit(TypedAnswer):
             "ok": self.ok,
             "confidential": self.judged,
             "cells": int(listed.sum()),
-            "published": int((listed & ~suspect.hidden).sum()),
+            "published": int((listed & ~suspect.unknown).sum()),
             "suppressed": int(suspect.suppressed.sum()),
             "unlisted": int((~listed).sum()),
             "sums": suspect.linked.structure.rows,
@@ -146,13 +147,13 @@ def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool =
     wrong = list(_sums(suspect))
     if wrong:
         raise InputError(wrong)
-    value, hidden, low, high = suspect.value, suspect.hidden, suspect.low, suspect.high
+    value, unknown, low, high = suspect.value, suspect.unknown, suspect.low, suspect.high
     if suspect.rounding:
-        # A rounded figure is an interval like that of a hidden cell, only narrow.
-        low = np.where(hidden, low, np.maximum(value - suspect.rounding / 2, np.minimum(low, value)))
-        high = np.where(hidden, high, value + suspect.rounding / 2)
-        hidden = np.ones(len(value), np.bool_)
-    attacker = Attacker(suspect.linked.structure, value, hidden, low, high, suspect.integer)
+        # A rounded figure is an interval like that of a suppressed cell, only narrow.
+        low = np.where(unknown, low, np.maximum(value - suspect.rounding / 2, np.minimum(low, value)))
+        high = np.where(unknown, high, value + suspect.rounding / 2)
+        unknown = np.ones(len(value), np.bool_)
+    attacker = Attacker(suspect.linked.structure, value, unknown, low, high, suspect.integer)
     try:
         intervals = attacker.intervals(wanted=suspect.suppressed)
     except DoesNotAddUpError as error:
@@ -186,8 +187,8 @@ def _sums(suspect: Suspect) -> Iterator[Finding]:
     """Equations of published cells alone that do not hold."""
     structure = suspect.linked.structure
     matrix = abs(structure.matrix)
-    complete = np.asarray(matrix @ suspect.hidden.astype(np.float64)) == 0
-    published = np.where(suspect.hidden, 0.0, suspect.value)
+    complete = np.asarray(matrix @ suspect.unknown.astype(np.float64)) == 0
+    published = np.where(suspect.unknown, 0.0, suspect.value)
     off = np.abs(structure.matrix @ published)
     scale = TOLERANCE * np.maximum(1.0, np.asarray(matrix @ np.abs(published)))
     if suspect.integer:

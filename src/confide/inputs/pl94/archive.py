@@ -52,8 +52,16 @@ class Findings:
             self.more += 1
             return
         place = Place(file=self.name if member is None else f"{self.name}/{member}", line=line, column=column)
-        texts = [None if value is None else str(value) for value in (found, expected)]
-        self.items.append(Finding(f"pl94.{code}", what, place, texts[0], texts[1], remedy))
+        self.items.append(
+            Finding(
+                f"pl94.{code}",
+                what,
+                place,
+                None if found is None else str(found),
+                None if expected is None else str(expected),
+                remedy,
+            )
+        )
 
     def stop_if_any(self) -> None:
         """Raise what was gathered, if anything."""

@@ -174,7 +174,7 @@ def _measures(true: Integers, published: Integers, zeros: int) -> dict[str, Any]
         "RAD": deviation_quantiles(relative, zeros),
         "DR": deviation_quantiles(roots, zeros),
     }
-    return {name: None if found is None else found.as_dict() for name, found in result.items()}
+    return {name: None if measure is None else measure.as_dict() for name, measure in result.items()}
 
 
 SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)

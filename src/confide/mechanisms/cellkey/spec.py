@@ -86,33 +86,33 @@ class CellKeySpec(Spec):
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
+        problems = super().problems()
         if self.geography.model_fields_set:
             what = "the cell key method has no [geography]: areas are variables of the schema like others"
-            found.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
+            problems.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
         part = self.cellkey
         parameters = part.D is not None or part.V is not None or part.js > 0 or part.pstay is not None
         if parameters if part.ptable is not None else part.D is None or part.V is None:
             what = "the perturbation table is not given, or given twice"
-            found.append(Problem(("cellkey",), "ptable", what, "D and V, with js and pstay if need be; or ptable"))
+            problems.append(Problem(("cellkey",), "ptable", what, "D and V, with js and pstay if need be; or ptable"))
         if part.pstay is not None and part.pstay >= 1:
             what = "pstay is a probability and must be less than one"
-            found.append(Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay)))
+            problems.append(Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay)))
         if (part.pieces is None) != (part.shuffle is None) or (part.pieces is not None and part.lookup == "abs"):
             what = "a table is cut and shuffled with both pieces and shuffle, for the lookup ess"
-            found.append(Problem(("cellkey",), "shuffle", what, 'pieces = "0.01" and shuffle = "...", or neither'))
+            problems.append(Problem(("cellkey",), "shuffle", what, 'pieces = "0.01" and shuffle = "...", or neither'))
         given = sorted(part.model_fields_set & {"big_n", "small_n", "table_size"})
         if part.lookup == "ess" and given:
             what = f"{given[0]} belongs to the lookup abs"
-            found.append(Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it"))
+            problems.append(Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it"))
         times = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
             where: KeyPath = ("tables", position, "name")
             if times[table.name] > 1:
-                found.append(
+                problems.append(
                     Problem(where, "duplicate-table", "two tables have one name", "names that differ", table.name)
                 )
-        return found
+        return problems
 
 
 def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:

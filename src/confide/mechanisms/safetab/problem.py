@@ -139,8 +139,8 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
     spec = loaded.spec
     assert isinstance(spec, SafeTabSpec)
     settings = spec.settings
-    found, findings = find_sources(loaded)
-    sources = {key: replace(source, quoted=False) for key, source in found.items()}
+    sources, findings = find_sources(loaded)
+    sources = {key: replace(source, quoted=False) for key, source in sources.items()}
     files = CodeFiles(
         codes=loaded.resolve(spec.data.codes),
         race_iterations=loaded.resolve(spec.data.race_iterations),

@@ -328,13 +328,13 @@ def _unexpected(source: Source, positions: Sequence[int]) -> Finding:
     )
 
 
-def _out_of_order(source: Source, found: Sequence[str], names: Sequence[str]) -> Finding:
-    position = next(at for at, (one, other) in enumerate(zip(found, names, strict=True)) if one != other)
+def _out_of_order(source: Source, columns: Sequence[str], names: Sequence[str]) -> Finding:
+    position = next(at for at, (one, other) in enumerate(zip(columns, names, strict=True)) if one != other)
     return Finding(
         code=_ORDER,
         what="the columns stand in another order than in the layout",
-        where=Place(file=source.file, column=found[position]),
-        found=f"{found[position]} at position {position + 1}",
+        where=Place(file=source.file, column=columns[position]),
+        found=f"{columns[position]} at position {position + 1}",
         expected=f"{names[position]} there",
         remedy="write the columns in this order: " + ", ".join(names),
     )

@@ -1,13 +1,13 @@
-"""What an attacker can work out about hidden cells: for each the smallest interval that its value must lie in.
+"""What an attacker can work out about suppressed cells: for each the smallest interval that its value must lie in.
 
-The attacker knows the published cells, the equations M y = 0 and bounds for what is hidden (not negative, if nothing
-else), and finds for a hidden cell c
+The attacker knows the published cells, the equations M y = 0 and bounds for what is suppressed (not negative, if
+nothing else), and finds for a suppressed cell c
 
-    min / max y_c   with   M y = 0,   y_i published,   low_i <= y_i <= high_i hidden.
+    min / max y_c   with   M y = 0,   y_i published,   low_i <= y_i <= high_i suppressed.
 
 Each is a linear programme. Most need not be solved: bounds carried from equation to equation give an interval that
 contains the true one, every solution found so far gives points inside it, and where both agree nothing is left to do.
-Hidden cells that have no equation in common, not even through others, are problems of their own.
+Suppressed cells that have no equation in common, not even through others, are problems of their own.
 Reference: Fischetti and Salazar-Gonzalez, "Solving the cell suppression problem on tabular data with linear
 constraints", Management Science 47 (2001).
 """
@@ -83,7 +83,7 @@ PACKED = 400
 
 
 SMALL_PART = 100
-"""Integer programmes are solved in parts of at most so many hidden cells."""
+"""Integer programmes are solved in parts of at most so many suppressed cells."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +102,7 @@ class Intervals:
 
 @dataclass(eq=False, repr=False)
 class _Part:
-    """Hidden cells that hang together: ``matrix`` · y = ``rhs``."""
+    """Suppressed cells that hang together: ``matrix`` · y = ``rhs``."""
 
     cells: Integers
     matrix: sparse.csr_array
@@ -113,7 +113,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attacker:
-    """Everything somebody knows who has seen the tables. ``value`` is not looked at where a cell is hidden."""
+    """Everything somebody knows who has seen the tables. ``value`` is not looked at where a cell is suppressed."""
 
     structure: Structure
     value: Floats
@@ -155,10 +155,10 @@ class Attacker:
             low[part.cells], high[part.cells] = bounds.result()
         return Intervals(low, high, solved)
 
-    def sharpened(self, found: Intervals, *, largest: int = SMALL_PART, seconds: float = 2.0) -> Intervals:
+    def sharpened(self, intervals: Intervals, *, largest: int = SMALL_PART, seconds: float = 2.0) -> Intervals:
         """The same where the attacker uses that figures are whole numbers in every equation, not in the end alone: by
         integer programming, in parts that are not too large, and no longer than some seconds for each bound."""
-        low, high, solved = found.low.copy(), found.high.copy(), found.programmes
+        low, high, solved = intervals.low.copy(), intervals.high.copy(), intervals.programmes
         for part in self.parts():
             if len(part.cells) > largest:
                 continue
@@ -173,10 +173,10 @@ class Attacker:
                     if best is not None:
                         # The bound of the programme holds even if time ran out.
                         ends[cell] = np.ceil(best.bound - TOLERANCE) * sign
-        return Intervals(np.maximum(low, found.low), np.minimum(high, found.high), solved)
+        return Intervals(np.maximum(low, intervals.low), np.minimum(high, intervals.high), solved)
 
     def parts(self) -> Iterator[_Part]:
-        """The hidden cells in parts that have no equation in common."""
+        """The suppressed cells in parts that have no equation in common."""
         cells = np.flatnonzero(self.suppressed)
         if not len(cells):
             return
@@ -226,7 +226,7 @@ class _PartBounds:
         self._note(self._solve(np.zeros(len(self.part.cells))))
         solved = 1 + self._endless()
         for sign in (1.0, -1.0):
-            unsettled = self.left(sign)
+            unsettled = self.unsettled(sign)
             # One programme pushes all unsettled cells at once; where it meets the outer bound, a cell is settled.
             # When a round settles less than a tenth, a programme for each does better.
             for _ in range(ROUNDS):
@@ -234,13 +234,13 @@ class _PartBounds:
                     break
                 self._note(self._solve(np.where(unsettled, sign, 0.0)))
                 solved += 1
-                still = self.left(sign)
+                still = self.unsettled(sign)
                 if 10 * still.sum() > 9 * unsettled.sum():
                     break
                 unsettled = still
         return solved
 
-    def left(self, sign: float) -> Flags:
+    def unsettled(self, sign: float) -> Flags:
         """The open cells whose least (or largest) value is not settled."""
         if sign > 0:
             unsettled = self.inner_low - self.outer_low > self.tolerance(self.inner_low)
@@ -248,8 +248,8 @@ class _PartBounds:
             with np.errstate(invalid="ignore"):
                 unsettled = self.outer_high - self.inner_high > self.tolerance(self.inner_high)
             unsettled &= ~np.isposinf(self.inner_high)
-        found: Flags = unsettled & self.open
-        return found
+        still_open: Flags = unsettled & self.open
+        return still_open
 
     def settle(self, cell: int, sign: float, solution: Floats) -> None:
         """A programme for one cell is solved: this is its bound."""
@@ -316,7 +316,7 @@ def _one_by_one(parts: list[_PartBounds]) -> int:
             batch: list[tuple[_PartBounds, int]] = []
             size, still = 0, []
             for part in waiting:
-                cells = np.flatnonzero(part.left(sign)).tolist()
+                cells = np.flatnonzero(part.unsettled(sign)).tolist()
                 if not cells:
                     continue
                 still.append(part)

@@ -1,8 +1,8 @@
 """``evaluate`` for cell suppression: what was lost, and what an attacker is left with, against the truth. Confidential.
 
 Figures are read from the files of the release, as anybody has them; the truth is counted again from the records. For
-every hidden cell the attacker's interval is worked out and held against the true figure: it must contain it, and for a
-primary cell reach as far as its protection levels.
+every suppressed cell the attacker's interval is worked out and held against the true figure: it must contain it, and
+for a primary cell reach as far as its protection levels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.render import render
 
-# How well cells are hidden: the attacker's intervals beside the truth and the protection that was asked for.
+# How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
+# for.
 #
 # For a primary cell with the figure X and protection levels ``lower``, ``upper`` and ``sliding``, the interval [lo,
 # hi] must have lo <= X - lower, as far as bounds allow, hi >= X + upper, and hi - lo >= max(1, sliding). The width
@@ -127,7 +128,8 @@ def _quantiles(values: Floats) -> dict[str, float]:
 def evaluate(
     problem: SuppressionProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
-    """Cells and figures lost by table, level, margin and group, and the intervals of hidden cells against the truth."""
+    """Cells and figures lost by table, level, margin and group, and the intervals of suppressed cells against the
+    truth."""
     fingerprint = records_fingerprint(problem.records.path)
     require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
@@ -145,7 +147,7 @@ def evaluate(
             "units": "cells",
             "accuracy": [],
             "suppressed": list(losses.by_table()),
-            "programme": losses.whole(),
+            "programme": losses.of_programme(),
             "levels": list(losses.by_level()),
             "crossings": list(losses.by_crossing()),
             "margins": list(losses.by_margin()),
@@ -161,7 +163,7 @@ def evaluate(
 
 
 def _released(problem: SuppressionProblem, release: Path) -> Flags:
-    """Which distinct cells are hidden, read from the files."""
+    """Which distinct cells are suppressed, read from the files."""
     linked = problem.programme.linked
     suppressed = np.ones(linked.structure.cells, np.bool_)
     for table, numbers in zip(problem.programme.tables, linked.numbers, strict=True):
@@ -190,8 +192,8 @@ PANELS_WIDTH = 540
 
 
 def figures(numbers: Row, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The pictures that there are numbers for, with their captions; none where nothing is hidden. ``titles`` are what
-    attributes are called."""
+    """The pictures that there are numbers for, with their captions; none where nothing is suppressed. ``titles`` are
+    what attributes are called."""
     if not numbers["programme"]["hidden"]:
         return {}
     pictures = {"lost": _lost(numbers)}
@@ -258,8 +260,8 @@ def _groups(rows: Sequence[Row], titles: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _intervals(found: Row) -> dict[str, str]:
-    primary, drawn = found["primary"], found["drawn"]
+def _intervals(intervals: Row) -> dict[str, str]:
+    primary, drawn = intervals["primary"], intervals["drawn"]
     some = (
         f"{len(drawn)} of the {primary['cells']:,} primary cells, evenly spaced in the order of their width"
         if len(drawn) < primary["cells"]
@@ -268,16 +270,16 @@ def _intervals(found: Row) -> dict[str, str]:
     times = primary["width_by_asked"].get("0.5")
     half = f" Half of the intervals are at least {times:,.1f} times as wide as asked for." if times else ""
     ends = " An arrow: the interval has no upper end." if any(row["high"] is None for row in drawn) else ""
-    zero = " Cells of zero are not drawn." if found["relative"] and len(drawn) < primary["cells"] else ""
+    zero = " Cells of zero are not drawn." if intervals["relative"] and len(drawn) < primary["cells"] else ""
     return {
-        "svg": intervals_chart(drawn, relative=found["relative"]).svg(),
+        "svg": intervals_chart(drawn, relative=intervals["relative"]).svg(),
         "caption": f"How well primary cells are hidden: {some}. A bar is what an attacker who has all tables cannot "
         f"rule out; it must reach the marks that the rules ask for. The longer, the better hidden.{half}{ends}{zero}",
     }
 
 
 def shares_chart(sections: Sequence[tuple[str, Sequence[Bar]]], panels: Sequence[str]) -> charts.Chart:
-    """What is published and what is hidden: bars under the title of their section, in panels side by side.
+    """What is published and what is suppressed: bars under the title of their section, in panels side by side.
 
     A line of the picture is the title of a section with, after a tab, the name of a bar; the title alone has no bar.
     """
@@ -385,14 +387,14 @@ MOST_GROUPS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Losses:
-    """A pattern on the tables of a programme. ``hidden`` has a flag for every distinct cell."""
+    """A pattern on the tables of a programme. ``suppressed`` has a flag for every distinct cell."""
 
     programme: SuppressionProgramme
     problem: PatternProblem
     suppressed: Flags
 
     def of(self, cells: Integers) -> dict[str, Any]:
-        """How many of some distinct cells, and how much of all that they count, are hidden.
+        """How many of some distinct cells, and how much of all that they count, are suppressed.
 
         ``empty`` cells are those whose figure is zero. They add nothing to a sum, and a published zero is easily had:
         shares that are to say what users lose are best taken over the others, as :func:`lost_share` does.
@@ -417,7 +419,7 @@ class Losses:
             "cost": float(self.problem.weight[cells][suppressed & ~primary].sum()),
         }
 
-    def whole(self) -> dict[str, Any]:
+    def of_programme(self) -> dict[str, Any]:
         """Of all tables together."""
         return self.of(np.flatnonzero(self.programme.linked.listed))
 
@@ -455,13 +457,13 @@ class Losses:
 
     def by_crossing(self) -> Iterator[dict[str, Any]]:
         """By the number of variables that are crossed: 0 for the total of everything, and so on. Areas are one."""
-        found: dict[int, list[Integers]] = {}
+        cells_by_number: dict[int, list[Integers]] = {}
         for _, listed, places, numbers in self._tables:
             crossed = (places > ROOT).sum(axis=1)
             for number in np.unique(crossed[listed]).tolist():
-                found.setdefault(number, []).append(numbers[listed & (crossed == number)])
-        for number in sorted(found):
-            yield {"crossed": number} | self.of(np.unique(np.concatenate(found[number])))
+                cells_by_number.setdefault(number, []).append(numbers[listed & (crossed == number)])
+        for number in sorted(cells_by_number):
+            yield {"crossed": number} | self.of(np.unique(np.concatenate(cells_by_number[number])))
 
     def by_margin(self) -> Iterator[dict[str, Any]]:
         """By table and by which variables are crossed."""
@@ -517,6 +519,6 @@ class Losses:
 
 
 def lost_share(row: Mapping[str, Any]) -> float:
-    """The share of cells that are not zero and are hidden, in a row of :class:`Losses`."""
+    """The share of cells that are not zero and are suppressed, in a row of :class:`Losses`."""
     suppressed = row["hidden"] - row["primary_empty"] - row["complementary_empty"]
     return float(suppressed / max(1, row["cells"] - row["empty"]))

@@ -28,7 +28,7 @@ from confide.mechanisms.suppression.problem import NOBODY, PatternProblem
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers, is_whole, minimise
 
 FREE = 1e-3
-"""What it costs to move a cell that is hidden already, relative to the cheapest that is not."""
+"""What it costs to move a cell that is suppressed already, relative to the cheapest that is not."""
 
 SECONDS = 5.0
 """How long whole numbers are looked for where a linear programme has fractions."""
@@ -212,7 +212,7 @@ def cheapest(
     new: bool = True,
 ) -> FeasibleFlow | None:
     """The cheapest movement within a region that moves a cell by so much; what the person ``known`` knows stays as it
-    is, and so does what is not hidden unless ``new``. None if there is none."""
+    is, and so does what is not suppressed unless ``new``. None if there is none."""
     # 1. The unknowns: cells of the region that may move at all. What is published and must stay, or what the person
     #    knows, is fixed at zero and drops out; the cell itself comes last, as a constant.
     movable = suppressed[region] | (np.bool_(new) & ~problem.keep[region])

@@ -1,9 +1,9 @@
 """A fast way to a safe pattern: for each primary cell the cheapest movement that protects it, one after the other.
 
-What such a movement moves is hidden, and the movement itself proves that the cell is protected. Later cells move what
-is hidden already at almost no price, so patterns overlap. Afterwards cells that turned out not to be needed are
-published again, the most costly first. Everything is decided by values, weights and the order of cells: the same tables
-always have the same pattern.
+What such a movement moves is suppressed, and the movement itself proves that the cell is protected. Later cells move
+what is suppressed already at almost no price, so patterns overlap. Afterwards cells that turned out not to be needed
+are published again, the most costly first. Everything is decided by values, weights and the order of cells: the same
+tables always have the same pattern.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Protection:
         self._regions = FlowRegions(problem)
 
     def complete(self, *, new: bool = True, advance: Advance | None = None) -> int:
-        """Protects every primary cell, hiding more if need be and if ``new`` allows. Returns how many are not safe."""
+        """Protects every primary cell, suppressing more if need be and if ``new`` allows. Returns how many are not
+        safe."""
         failed = 0
         # First every cell must be able to fall and rise as far as its levels say. Cells that are suppressed on the way
         # are free to move for those that come later.
@@ -136,7 +137,7 @@ class Protection:
         return False
 
     def _dispensable(self, cell: int) -> bool:
-        """Whether all primary cells that were moved with this one can do without it, in what is hidden else."""
+        """Whether all primary cells that were moved with this one can do without it, with what else is suppressed."""
         touched = {other for flow in self.flows.moving(cell) for other in flow.of_cell if other in self.needs}
         self.suppressed[cell] = False
         return all(
@@ -147,8 +148,8 @@ class Protection:
 
 
 def protect(problem: PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None) -> Protection:
-    """A safe pattern, begun with what is hidden already, and the movements that prove it. Raises where a cell cannot be
-    protected."""
+    """A safe pattern, begun with what is suppressed already, and the movements that prove it. Raises where a cell
+    cannot be protected."""
     protection = Protection(problem, begin)
     failed = protection.complete(advance=advance)
     if failed:

@@ -2,7 +2,7 @@
 
     records ─► figures of all tables ─► primary cells ─► complementary cells ─► proof ─► tables without both
 
-It draws no noise and spends no budget: what is published is exact, and what is hidden is hidden from those who know
+It draws no noise and spends no budget: what is published is exact, and what is suppressed is hidden from those who know
 nothing but these tables. All tables of a release are protected together. For users: ``docs/concepts/suppression.md``;
 what is proved and what is not: ``docs/proofs/suppression.md``.
 """
@@ -80,7 +80,8 @@ class Suppression(Mechanism[SuppressionProblem]):
         return check_figures(job.engine, problem, _frame_file(problem, job.workspace))
 
     def measure(self, problem: SuppressionProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
-        """Counts, decides what is hidden, and keeps what is published. True figures of hidden cells are not kept."""
+        """Counts, decides what is suppressed, and keeps what is published. True figures of suppressed cells are not
+        kept."""
         kept = private_folder(job.workspace.measured) / "published.parquet"
         if kept.exists():
             return
@@ -155,7 +156,7 @@ def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) ->
 
 
 def recall(workspace: Workspace) -> tuple[Integers, Flags]:
-    """The published figures, and which cells are hidden, as they were decided."""
+    """The published figures, and which cells are suppressed, as they were decided."""
     column = pq.read_table(workspace.measured / "published.parquet").column("figure").combine_chunks()
     suppressed: Flags = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
     figures: Integers = np.asarray(column.fill_null(0).to_numpy(), np.int64)

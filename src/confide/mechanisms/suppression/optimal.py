@@ -1,9 +1,9 @@
 """The cheapest safe pattern, proved: integer programming with attacker sub-problems (Fischetti and Salazar 2001).
 
-Master: x_i = 1 where a cell is hidden; min sum w_i x_i. Sub-problem, for each primary cell p, each direction and each
-person who knows a cell of their own: how far can d_p move with M d = 0 and low_i - a_i <= d_i <= high_i - a_i where x_i
-= 1, d_i = 0 elsewhere? If less than its protection level, duality gives an inequality that x breaks and every safe
-pattern keeps. For any prices g of the equations, with r = e_p - M' g,
+Master: x_i = 1 where a cell is suppressed; min sum w_i x_i. Sub-problem, for each primary cell p, each direction and
+each person who knows a cell of their own: how far can d_p move with M d = 0 and low_i - a_i <= d_i <= high_i - a_i
+where x_i = 1, d_i = 0 elsewhere? If less than its protection level, duality gives an inequality that x breaks and every
+safe pattern keeps. For any prices g of the equations, with r = e_p - M' g,
 
     d_p = r · d <= sum_i x_i · c_i,    c_i = max(r_i (high_i - a_i), -r_i (a_i - low_i)),
 
@@ -12,7 +12,7 @@ a weak inequality, never a wrong one.
 
 Rounds of master and sub-problems go on until nothing is broken: first with fractions, which is cheap, then with whole
 x. In the end whole-number movements must prove the pattern (:mod:`confide.mechanisms.suppression.flows`); if
-they cannot, a cell outside it must be hidden, and the rounds go on.
+they cannot, a cell outside it must be suppressed, and the rounds go on.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ class _Master:
         self.rows.append(coefficients)
         self.sides.append(side)
 
-    def solve(self, *, whole: bool, seconds: float) -> tuple[Floats, float] | None:
-        """The cheapest x, and what no x can be below. Cells hidden from the beginning cost nothing."""
+    def solve(self, *, integer: bool, seconds: float) -> tuple[Floats, float] | None:
+        """The cheapest x, and what no x can be below. Cells suppressed from the beginning cost nothing."""
         cost = np.where(self.problem.begun, 0.0, self.problem.weight)
         matrix = sparse.csr_array(np.array(self.rows)) if self.rows else sparse.csr_array((0, len(cost)))
         sides = np.array(self.sides)
         solution = minimise(
-            cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=whole, seconds=seconds
+            cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=integer, seconds=seconds
         )
         return None if solution is None else (solution.values, solution.bound)
 
     def _bridges(self) -> None:
-        """A hidden cell alone in an equation is no secret: sum of the others in it >= x_i. For cells that are not
-        primary this excludes what would be hidden in vain."""
+        """A suppressed cell alone in an equation is no secret: sum of the others in it >= x_i. For cells that are not
+        primary this excludes what would be suppressed in vain."""
         matrix = self.problem.structure.matrix
         for row in range(self.problem.structure.rows):
             cells = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]
@@ -133,7 +133,7 @@ def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | 
     # the inequalities that it breaks hold for whole x too.
     for _ in range(FRACTION_ROUNDS):
         remaining = until - time.monotonic()
-        solved = master.solve(whole=False, seconds=remaining) if remaining > 0 else None
+        solved = master.solve(integer=False, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
@@ -152,7 +152,7 @@ def _whole_rounds(
     # Rounds with whole x: the first master that breaks nothing, and whose pattern is proved, is the cheapest of all.
     for _ in range(ROUNDS):
         remaining = until - time.monotonic()
-        solved = master.solve(whole=True, seconds=remaining) if remaining > 0 else None
+        solved = master.solve(integer=True, seconds=remaining) if remaining > 0 else None
         if solved is None:
             break
         bound = max(bound, solved[1])
@@ -173,7 +173,7 @@ def _whole_rounds(
 
 
 class _Proofs:
-    """Movements that sub-problems found: where all they move is hidden again, nothing need be solved again."""
+    """Movements that sub-problems found: where all they move is suppressed again, nothing need be solved again."""
 
     def __init__(self, problem: PatternProblem) -> None:
         self._persons = problem.persons
@@ -271,13 +271,13 @@ class _System:
         return np.minimum(coefficients, task.level)
 
 
-# The modular way: every simple sub-table solved by itself, from coarse to fine, and back where a margin was hidden.
+# The modular way: every simple sub-table solved by itself, from coarse to fine, and back where a margin was suppressed.
 #
 # A hierarchical table falls into simple sub-tables: one code with parts of each variable, and these parts. Each is
-# small enough for integer programming. What is hidden in one sub-table is hidden in all that have the cell, and must be
-# protected there; a margin that a finer one had to hide sends its coarser ones back to the queue (de Wolf, "HiTaS: a
-# heuristic approach to cell suppression in hierarchical tables", 2002). Linked tables take their turns in the same
-# queue.
+# small enough for integer programming. What is suppressed in one sub-table is suppressed in all that have the cell, and
+# must be protected there; a margin that a finer one had to suppress sends its coarser ones back to the queue (de Wolf,
+# "HiTaS: a heuristic approach to cell suppression in hierarchical tables", 2002). Linked tables take their turns in the
+# same queue.
 #
 # Sub-tables that are safe one by one need not be safe together. So in the end every primary cell is protected in the
 # whole structure, by further cells if need be, and what is not needed is published again
@@ -285,7 +285,7 @@ class _System:
 
 
 MARGIN = 1_000.0
-"""How much dearer the margins of a sub-table are than its inner cells: hidden only where nothing else will do."""
+"""How much dearer the margins of a sub-table are than its inner cells: suppressed only where nothing else will do."""
 
 SECONDS = 5.0
 """How long one sub-table may take."""
@@ -340,7 +340,7 @@ def modular_protection(
 
 
 def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels) -> tuple[Integers, Levels]:
-    """The cells of a sub-table that must be hidden besides, with protection levels as wide as what they protect."""
+    """The cells of a sub-table that must be suppressed besides, with protection levels as wide as what they protect."""
     cells = part.cells
     own = levels.taken(cells)
     begun = suppressed[cells]

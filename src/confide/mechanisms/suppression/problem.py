@@ -1,4 +1,4 @@
-"""What is to be solved: cells with their values, those that must be protected, and what it costs to hide each other."""
+"""What is to be solved: cells with their values, those that must be protected, and what it costs to suppress others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from confide.mechanisms.suppression.structure import Flags, Floats, Integers, St
 #
 # Each gives protection levels: the attacker's interval [lo, hi] of a primary cell with the value X must have ``lo <=
 # X - lower``, ``hi >= X + upper`` and ``hi - lo >= sliding``. For the threshold these make the cell look as if it
-# could be one that need not be hidden: hi >= maximum + 1, and an interval at least as wide as the maximum. For
+# could be one that need not be suppressed: hi >= maximum + 1, and an interval at least as wide as the maximum. For
 # magnitudes they keep the estimate of the largest contribution by the second largest contributor outside p %
 # (Hundepool et al., "Statistical Disclosure Control", 2012, table 4.3):
 #
@@ -215,13 +215,13 @@ class PatternProblem:
     value: Integers
     levels: Levels
     weight: Floats
-    """What it costs to hide a cell that need not be hidden."""
+    """What it costs to suppress a cell that need not be suppressed."""
     low: Integers
-    """What an attacker knows of a hidden cell: it is not below this."""
+    """What an attacker knows of a suppressed cell: it is not below this."""
     keep: Flags
-    """Cells that must not be hidden."""
+    """Cells that must not be suppressed."""
     unlisted: Flags
-    """Cells that are in no published table: hidden from the beginning, at no cost."""
+    """Cells that are in no published table: suppressed from the beginning, at no cost."""
     single: Flags
     """Cells of one contributor, who knows the value; all False if this is not to be thought of."""
     who: Integers | None = None
@@ -253,7 +253,7 @@ class PatternProblem:
 
     @property
     def begun(self) -> Flags:
-        """What is hidden whatever else is decided."""
+        """What is suppressed whatever else is decided."""
         return self.levels.primary | self.unlisted
 
     @property
@@ -285,11 +285,11 @@ class PatternProblem:
         return self.value != 0 if self.inhabited is None else self.inhabited
 
     def cost(self, suppressed: Flags) -> float:
-        """What is paid for hiding cells that are not primary."""
+        """What is paid for suppressing cells that are not primary."""
         return float(self.weight[suppressed & ~self.begun].sum())
 
     def attacker(self, suppressed: Flags) -> Attacker:
-        """Somebody who has seen the tables without the hidden cells."""
+        """Somebody who has seen the tables without the suppressed cells."""
         value = self.value.astype(np.float64)
         return Attacker(self.structure, value, suppressed, self.low.astype(np.float64), self.high)
 
@@ -333,7 +333,7 @@ def weights(value: Integers, kind: Weights) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pattern:
-    """Which cells are hidden, and how good that is known to be."""
+    """Which cells are suppressed, and how good that is known to be."""
 
     suppressed: Flags
     cost: float
@@ -351,7 +351,7 @@ class Pattern:
 
 
 def cannot_protect(number: int) -> ParameterError:
-    """Some cells cannot be protected, whatever is hidden. Which ones is confidential."""
+    """Some cells cannot be protected, whatever is suppressed. Which ones is confidential."""
     return ParameterError(
         "cannot-protect",
         "some primary cells cannot be protected, whatever else is hidden",

@@ -257,7 +257,7 @@ class SuppressionProgramme:
         return link([table.layout for table in self.tables])
 
     def kept(self, margins: Sequence[str]) -> Flags:
-        """The cells of margins that are never hidden, each named by its variables, such as total or area*sex."""
+        """The cells of margins that are never suppressed, each named by its variables, such as total or area*sex."""
         wanted = {frozenset() if text == "total" else frozenset(text.split("*")) for text in margins}
         keep = np.zeros(self.linked.structure.cells, np.bool_)
         for table, numbers in zip(self.tables, self.linked.numbers, strict=True):

@@ -92,57 +92,59 @@ class SuppressionSpec(Spec):
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     def problems(self) -> list[Problem]:
-        found = super().problems() + self._rules()
+        problems = super().problems() + self._rules()
         known = [*(level.name for level in self.geography.levels), "block"]
         times = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
             where: KeyPath = ("tables", position, "name")
             if times[table.name] > 1:
                 what = "two tables have one name"
-                found.append(Problem(where, "duplicate-table", what, "names that differ", table.name))
+                problems.append(Problem(where, "duplicate-table", what, "names that differ", table.name))
             for level in table.levels:
                 if level not in known:
                     what = f"there is no level {level!r} on the spine"
                     expected = "one of " + ", ".join(known) + "; areas beside the spine do not nest"
-                    found.append(Problem(("tables", position, "levels"), "unknown-level", what, expected, level))
+                    problems.append(Problem(("tables", position, "levels"), "unknown-level", what, expected, level))
         if any(table.levels for table in self.tables) and self.data.blocks == NOTHING:
             what = "tables with levels need the block table of the frame"
-            found.append(Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing"))
-        return found
+            problems.append(Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing"))
+        return problems
 
     def _rules(self) -> list[Problem]:
         part = self.suppression
-        found = []
+        problems = []
         magnitude = sorted(part.model_fields_set & {"dominance", "p", "q", "range"})
         if self.data.value is None and magnitude:
             what = f"{magnitude[0]} belongs to magnitude tables"
             expected = "[data] value, or no such key"
-            found.append(Problem(("suppression", magnitude[0]), "magnitude-rule", what, expected, remedy="remove it"))
+            problems.append(
+                Problem(("suppression", magnitude[0]), "magnitude-rule", what, expected, remedy="remove it")
+            )
         if self.data.value is not None and "lower" in part.model_fields_set:
             what, expected = "lower belongs to tables of counts", "range, in percent"
-            found.append(Problem(("suppression", "lower"), "count-rule", what, expected, remedy="remove it"))
+            problems.append(Problem(("suppression", "lower"), "count-rule", what, expected, remedy="remove it"))
         if part.threshold is None and part.dominance is None and part.p is None:
             what = "no primary rule is given"
-            found.append(Problem(("suppression",), "no-rule", what, "threshold, dominance or p", "none of them"))
+            problems.append(Problem(("suppression",), "no-rule", what, "threshold, dominance or p", "none of them"))
         for name, number in (("p", part.p), ("q", part.q), ("range", part.range)):
             if number is not None and number > MOST:
                 what = f"{name} is a percentage"
-                found.append(Problem(("suppression", name), "percentage", what, "at most 100", str(number)))
+                problems.append(Problem(("suppression", name), "percentage", what, "at most 100", str(number)))
         if part.dominance is not None and part.dominance.k >= MOST:
             what = "k is a percentage, and no contributions are more than all"
-            found.append(
+            problems.append(
                 Problem(("suppression", "dominance", "k"), "percentage", what, "less than 100", str(part.dominance.k))
             )
         if part.p == MOST and part.q is None:
             what = "p is less than what is known beforehand, which is 100 % without q"
-            found.append(Problem(("suppression", "p"), "percentage", what, "less than 100", str(part.p)))
+            problems.append(Problem(("suppression", "p"), "percentage", what, "less than 100", str(part.p)))
         if part.q is not None and (part.p is None or part.p >= part.q):
             what = "q goes with a p that is smaller"
-            found.append(Problem(("suppression", "q"), "pq-rule", what, "p and q, p less than q", str(part.q)))
+            problems.append(Problem(("suppression", "q"), "pq-rule", what, "p and q, p less than q", str(part.q)))
         if part.zeros == "primary" and part.threshold is None:
             what = "zeros are primary by the threshold rule alone"
-            found.append(Problem(("suppression", "zeros"), "zeros", what, "a threshold", part.zeros))
-        return found
+            problems.append(Problem(("suppression", "zeros"), "zeros", what, "a threshold", part.zeros))
+        return problems
 
 
 def suppression_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:

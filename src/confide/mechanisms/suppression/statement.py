@@ -27,54 +27,56 @@ def rules_in_words(question: Mapping[str, Any]) -> list[str]:
     """The primary rules of a plan, one sentence each."""
     part = question["suppression"]
     who = "contributors" if question["value"] else "records"
-    found = []
+    sentences = []
     if part["threshold"] is not None:
         least = 0 if part["zeros"] == "primary" else 1
-        found.append(f"Cells with {least} to {part['threshold']:,} {who} are primary.")
+        sentences.append(f"Cells with {least} to {part['threshold']:,} {who} are primary.")
     if part["dominance"] is not None:
         n, k = part["dominance"]["n"], part["dominance"]["k"]
         of = "the largest contribution is" if n == 1 else f"the {n} largest contributions are"
-        found.append(f"Cells are primary where {of} more than {k} % of the whole.")
+        sentences.append(f"Cells are primary where {of} more than {k} % of the whole.")
     if part["p"] is not None and part["q"] is None:
-        found.append(f"Cells are primary where the largest contribution could be estimated to within {part['p']} %.")
+        sentences.append(
+            f"Cells are primary where the largest contribution could be estimated to within {part['p']} %."
+        )
     if part["q"] is not None:
-        found.append(
+        sentences.append(
             f"Cells are primary where the largest contribution could be estimated to within {part['p']} % by somebody "
             f"who knows all contributions to within {part['q']} % beforehand."
         )
-    return found
+    return sentences
 
 
 def protection_in_words(question: Mapping[str, Any]) -> list[str]:
     """How primary cells are protected, one sentence each."""
     part = question["suppression"]
-    found = []
+    sentences = []
     if part["threshold"] is not None and not question["value"]:
-        found.append(
+        sentences.append(
             f"The interval of a small count reaches to {part['threshold'] + 1:,} at least, where it would not be small,"
             f" and is at least {part['threshold']:,} wide."
         )
         if part["lower"]:
-            found.append(f"It reaches {part['lower']:,} below the count, as far as zero allows.")
+            sentences.append(f"It reaches {part['lower']:,} below the count, as far as zero allows.")
     if question["value"]:
-        found.append(
+        sentences.append(
             "The interval of a primary figure reaches so far to both sides that no contribution can be estimated more "
             "closely than the rule allows."
         )
         if part["threshold"] is not None:
-            found.append(f"Figures of few contributors are kept {part['range']} % away, to both sides.")
+            sentences.append(f"Figures of few contributors are kept {part['range']} % away, to both sides.")
     zeros = {
         "published": "Zeros are always published: whoever reads the tables knows that hidden cells are not zero, and "
         "intervals take that into account.",
         "secondary": "Zeros may be hidden to protect others.",
         "primary": "Zeros are hidden as small counts are.",
     }
-    found.append(zeros[part["zeros"]])
+    sentences.append(zeros[part["zeros"]])
     if part["singletons"]:
-        found.append(
+        sentences.append(
             "Somebody who knows a hidden cell, being the only one in it, does not know another primary cell by it."
         )
-    return found
+    return sentences
 
 
 # The statement of a release from which cells are left out: it certifies no loss, and says what holds instead. Made

@@ -314,7 +314,7 @@ SOLVED, LIMIT, INFEASIBLE = 0, 1, 2
 
 
 class DoesNotAddUpError(InputError):
-    """No figures could stand in these hidden cells, which hang together. ``where`` names one of them."""
+    """No figures could stand in these suppressed cells, which hang together. ``where`` names one of them."""
 
     def __init__(self, cells: Integers, where: Place = NOWHERE):
         self.cells = cells

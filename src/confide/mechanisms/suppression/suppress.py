@@ -127,9 +127,9 @@ def pose(
     who: Integers | None = None,
     inhabited: Flags | None = None,
 ) -> PatternProblem:
-    """The problem of linked tables. Where zeros are always published, everybody knows that what is hidden is not zero,
-    and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all (``inhabited``), is
-    known from the records alone."""
+    """The problem of linked tables. Where zeros are always published, everybody knows that what is suppressed is not
+    zero, and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all
+    (``inhabited``), is known from the records alone."""
     unlisted = ~linked.listed
     published = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
     low = np.zeros(len(value), np.int64)

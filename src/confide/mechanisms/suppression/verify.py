@@ -1,9 +1,9 @@
 """``verify`` for cell suppression: what follows from the files of a release alone.
 
-Every table is read in every format. Published cells must add up; the same cell must be published, or hidden, in every
-table that has it; and then the attacker's programmes are solved again from the files: no hidden cell may be known
-exactly, and none may be known to be a small count. Which cells are primary, and their true values, cannot be seen from
-the files; that each has its full protection is proved when the release is made (``docs/proofs/suppression.md``).
+Every table is read in every format. Published cells must add up; the same cell must be published, or suppressed, in
+every table that has it; and then the attacker's programmes are solved again from the files: no suppressed cell may be
+known exactly, and none may be known to be a small count. Which cells are primary, and their true values, cannot be seen
+from the files; that each has its full protection is proved when the release is made (``docs/proofs/suppression.md``).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _same_content(one: TableContent, other: TableContent) -> bool:
 
 
 def gathered(programme: SuppressionProgramme, read: list[TableContent]) -> tuple[Floats, Flags, bool]:
-    """The figures of all distinct cells and which are hidden, and whether tables agree about both."""
+    """The figures of all distinct cells and which are suppressed, and whether tables agree about both."""
     linked = programme.linked
     value, suppressed = np.zeros(linked.structure.cells), np.ones(linked.structure.cells, np.bool_)
     each = [
@@ -77,7 +77,8 @@ def gathered(programme: SuppressionProgramme, read: list[TableContent]) -> tuple
 
 
 def bounds(programme: SuppressionProgramme, question: Mapping[str, Any]) -> Floats:
-    """What everybody knows of a hidden cell: not below zero, or not zero either where zeros are always published."""
+    """What everybody knows of a suppressed cell: not below zero, or not zero either where zeros are always
+    published."""
     low = np.zeros(programme.linked.structure.cells)
     if question["suppression"]["zeros"] == "published":
         low[programme.linked.listed] = 1.0

@@ -120,25 +120,27 @@ class SwappingSpec(Spec):
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
+        problems = super().problems()
         if not self.tables and not self.output.microdata:
             what, expected = "the release would be empty", "a table, or microdata"
-            found.append(Problem(("tables",), "no-tables", what, expected, "nothing", "add [[tables]]"))
+            problems.append(Problem(("tables",), "no-tables", what, expected, "nothing", "add [[tables]]"))
         known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
         times = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
             if times[table.name] > 1:
                 named: KeyPath = ("tables", position, "name")
                 what = "two tables have one name"
-                found.append(Problem(named, "duplicate-table", what, "names that differ", table.name))
+                problems.append(Problem(named, "duplicate-table", what, "names that differ", table.name))
             for place, level in enumerate(table.levels):
                 path: KeyPath = ("tables", position, "levels", place)
                 if level not in known:
                     what, expected = f"there is no level {level!r}", "one of " + ", ".join(known)
-                    found.append(Problem(path, "unknown-level", what, expected, repr(level)))
+                    problems.append(Problem(path, "unknown-level", what, expected, repr(level)))
                 elif level in table.levels[:place]:
-                    found.append(Problem(path, "repeated-level", f"{level!r} stands twice", "each level once", level))
-        return found
+                    problems.append(
+                        Problem(path, "repeated-level", f"{level!r} stands twice", "each level once", level)
+                    )
+        return problems
 
 
 def swapping_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:

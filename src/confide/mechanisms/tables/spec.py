@@ -109,24 +109,26 @@ class NoisePart(Part):
 
     def problems(self, definition: str) -> list[Problem]:
         """What is wrong although each value by itself is right."""
-        found = []
+        problems = []
         law = self.law or LAWS[definition][0]
         if law not in LAWS[definition]:
             what = f"{law} noise has no price in {definition}"
-            found.append(Problem(("noise", "law"), "law-of-definition", what, " or ".join(LAWS[definition]), law))
+            problems.append(Problem(("noise", "law"), "law-of-definition", what, " or ".join(LAWS[definition]), law))
         utility = self.variance is not None or self.margin is not None
         if self.variance is not None and self.margin is not None:
             what = "the noise is given by its variance and by its margin"
-            found.append(Problem(("noise", "margin"), "noise-twice", what, "one of the two", "both"))
+            problems.append(Problem(("noise", "margin"), "noise-twice", what, "one of the two", "both"))
         if self.bound is not None and not law.startswith("truncated"):
             what = f"{law} noise has no bound"
-            found.append(Problem(("noise", "bound"), "no-bound", what, "a truncated law, or no bound", str(self.bound)))
+            problems.append(
+                Problem(("noise", "bound"), "no-bound", what, "a truncated law, or no bound", str(self.bound))
+            )
         if self.bound is None and utility and law.startswith("truncated"):
             what = "the bound of the noise is missing"
-            found.append(
+            problems.append(
                 Problem(("noise",), "no-bound", what, "a bound beside the variance or the margin", "none", "add bound")
             )
-        return found
+        return problems
 
 
 class TablesSpec(Spec):
@@ -139,24 +141,26 @@ class TablesSpec(Spec):
     programme: ProgrammePart = ProgrammePart()
 
     def problems(self) -> list[Problem]:
-        found = super().problems() + self.noise.problems(self.privacy.definition)
+        problems = super().problems() + self.noise.problems(self.privacy.definition)
         known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
         names = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
             if names[table.name] > 1:
                 what = f"two tables have the name {table.name!r}"
                 named: KeyPath = ("tables", position, "name")
-                found.append(Problem(named, "duplicate-table", what, "names that differ", repr(table.name)))
+                problems.append(Problem(named, "duplicate-table", what, "names that differ", repr(table.name)))
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))
                 if level not in known:
                     what, expected = f"there is no level {level!r}", "one of " + ", ".join(known)
-                    found.append(Problem(path, "unknown-level", what, expected, repr(level)))
+                    problems.append(Problem(path, "unknown-level", what, expected, repr(level)))
                 if times > 1:
                     what = f"{level!r} stands twice"
-                    found.append(Problem(path, "repeated-level", what, "each level once", f"{times} times {level!r}"))
+                    problems.append(
+                        Problem(path, "repeated-level", what, "each level once", f"{times} times {level!r}")
+                    )
         expected = "one of " + ", ".join(known)
-        found += [
+        problems += [
             Problem(
                 ("programme", "level_weights", level),
                 "unknown-level",
@@ -167,7 +171,7 @@ class TablesSpec(Spec):
             for level in self.programme.level_weights
             if level not in known
         ]
-        return found
+        return problems
 
 
 # From a spec to the noise of each measurement: by the risk that is allowed, or by the utility that is wanted.

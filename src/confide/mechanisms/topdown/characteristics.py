@@ -124,13 +124,13 @@ def geographies(problem: TopDownProblem) -> list[EvaluationGeography]:
     result = [_official(level, "level") for level in frame.levels[:-1]]
     for level in spine.levels[1:-1]:
         official = level.official
-        made = official is None
+        optimised = official is None
         if official is None or (spine.split is not None and level.units > len(np.unique(official))):
             units = np.full(len(frame.blocks.unit_of_block), OUTSIDE, np.int64)
             units[spine.rows] = spine.unit_of_block(level.name)
-            name = f"{level.name} ({'made' if made else 'AIAN parts'})"
+            name = f"{level.name} ({'made' if optimised else 'AIAN parts'})"
             ids = tuple(spine.ids(level.name).tolist())
-            result.append(EvaluationGeography(name, "made" if made else "part", ids, units))
+            result.append(EvaluationGeography(name, "made" if optimised else "part", ids, units))
     result += [_official(area, "area") for area in frame.areas if area.units]
     return [*result, _official(frame.blocks, "level")]
 

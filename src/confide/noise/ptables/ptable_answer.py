@@ -242,8 +242,8 @@ def _write(path: Path, text: str) -> None:
 
 def bad_option(option: str, what: str, expected: str, found: str | None = None) -> ParameterError:
     """The error of a setting that has no role, or that is not what it can be."""
-    value = None if found is None else found[:40]
-    return ParameterError("bad-option", what, Place(path=option), value, expected, f"correct {option}")
+    where, remedy = Place(path=option), f"correct {option}"
+    return ParameterError("bad-option", what, where, None if found is None else found[:40], expected, remedy)
 
 
 # The (epsilon, delta) reading of a table: how well two counts that differ by one can be told apart from one result.

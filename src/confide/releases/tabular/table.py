@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.folder import ReleaseWriter
-from confide.schema import Query, Recode
+from confide.schema import CrossClassification, Query, Recode
 from confide.schema.schema import TOTAL
 
 Integers = npt.NDArray[np.int64]
@@ -51,25 +50,8 @@ class TableVariable:
 
 
 @dataclass(frozen=True)
-class Margin:
-    """The cross-classification of some variables of a table, cells in C order (the last variable runs fastest)."""
-
-    variables: tuple[TableVariable, ...]
-
-    @property
-    def name(self) -> str:
-        """The name of the query: ``sex*age:five-year``, or ``total``."""
-        return "*".join(variable.name for variable in self.variables) or TOTAL
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of groups of each variable."""
-        return tuple(variable.size for variable in self.variables)
-
-    @property
-    def cells(self) -> int:
-        """The number of cells, empty ones with them."""
-        return prod(self.shape)
+class Margin(CrossClassification[TableVariable]):
+    """The cross-classification of some variables of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,10 +457,10 @@ def _placed(rows: pa.Table, table: Table, columns: Sequence[str], figures: Mappi
 
 
 def _places(column: pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:
-    found = pc.index_in(column, pa.array(texts, pa.string()))
-    if found.null_count:
+    indices = pc.index_in(column, pa.array(texts, pa.string()))
+    if indices.null_count:
         raise UnlikePlanError(f"{name} has a label that the plan lacks")
-    places: Integers = found.to_numpy().astype(np.int64)
+    places: Integers = indices.to_numpy().astype(np.int64)
     return places
 
 

@@ -84,8 +84,8 @@ class StaticProgramme:
             if country is None or set(given) != set(self.geography):
                 raise _unknown("country", chosen, known, "--country")
             return given
-        found = dict(known[chosen]) if chosen is not None else {}
-        return found | given
+        areas = dict(known[chosen]) if chosen is not None else {}
+        return areas | given
 
     def leave_out(self, names: Iterable[str]) -> StaticProgramme:
         """The programme without some breakdowns: every table keeps its others."""
