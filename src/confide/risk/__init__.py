@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         bound,
         tune_cellkey,
     )
-    from confide.risk.invariants_answer import (
+    from confide.risk.invariant_sets import (
         InvariantsAnswer,
         ShippedInvariants,
         invariants,
@@ -118,7 +118,7 @@ _HOME = {
         *("AreasAnswer", "AveragingAnswer", "BoundAnswer", "CellKeyTuning"),
         *("areas", "averaging", "bound", "tune_cellkey"),
     ),
-    "invariants_answer": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
+    "invariant_sets": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
     "noise_comparison": ("NoiseComparison", "NoiseSetting", "compare_noise"),
     "release_risk.report": ("ReleaseRisk",),
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),

@@ -203,7 +203,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
         return "records estimated from published measurements"
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.topdown.published import read_published
+        from confide.mechanisms.topdown.output.publish import read_published
 
         return read_published(folder, manifest, *choice)
 

@@ -157,7 +157,7 @@ class TopDown(Mechanism[TopDownProblem]):
         return evaluate_topdown(request)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.topdown.published import read_published
+        from confide.mechanisms.topdown.output.publish import read_published
 
         return read_published(folder, manifest, *choice)
 

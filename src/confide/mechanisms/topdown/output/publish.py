@@ -6,9 +6,10 @@ is the sparse histogram of all blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,17 @@ from confide.mechanisms.topdown.problem import Integers, TopDownProblem
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
 from confide.releases.plan import Plan
+from confide.releases.published import Published
+from confide.releases.published_release import (
+    RECORDS as RECORDS_FILES,
+)
+from confide.releases.published_release import (
+    no_groups,
+    not_attacked,
+    release_file,
+    release_schema,
+    released_records,
+)
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
 
@@ -159,3 +171,20 @@ def by_code(spine: Spine, name: str) -> Geolevel:
     ordered: Integers = np.empty(spine.blocks.units, np.int64)
     ordered[spine.blocks.unit_of_block] = level.unit_of_block
     return replace(level, unit_of_block=ordered)
+
+
+# The same read back, for attacks and comparison: its protected records, if it has them. There is nothing to
+# reconstruct, and the result says so: a solution variability of zero says nothing about the true records.
+
+
+def read_published(
+    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+) -> Published:
+    """The records of a release; ``postprocess`` writes the same files."""
+    no_groups(groups, manifest["mechanism"])
+    records = release_file(folder, manifest, *RECORDS_FILES)
+    if records is None:
+        raise not_attacked(manifest["mechanism"])
+    facts = manifest["plan"]["question"]
+    named = facts.get("schema") or facts.get("strategy", {}).get("schema")
+    return released_records(folder, manifest, records, release_schema(named, schema))
