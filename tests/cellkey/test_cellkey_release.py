@@ -164,6 +164,7 @@ api.run(sys.argv[1], processes=1)
 
 
 @pytest.mark.process
+@pytest.mark.slow  # tests/contract kills every mechanism at every stage
 @pytest.mark.parametrize("moment", ["perturbing", "writing"])
 def test_killed_and_run_again_it_is_the_same_release(release: Path, tmp_path: Path, moment: str) -> None:
     spec = write_project(tmp_path, data='weight = "weight"')

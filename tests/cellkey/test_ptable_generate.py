@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
+from tests.kits.times import mostly_slow
 
 from confide.errors import ParameterError
 from confide.noise.max_entropy import (
@@ -301,7 +302,7 @@ def test_variance_ranges_are_those_of_a_linear_program(problem: RowProblem) -> N
         assert squares @ linear_optimum(free, sign * squares) == pytest.approx(float(expected), abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_slow(range(6), 2))
 def test_the_full_dual_agrees(seed: int) -> None:
     """All multipliers, those of the monotonicity included, by a solver that knows nothing of pooling."""
     generator = np.random.default_rng(seed)

@@ -55,6 +55,7 @@ def test_small_areas(tmp_path: Path) -> None:
     assert codes("risk", "areas", "--epsilon", "0.1", "--populations", str(tmp_path / "bad.txt")) == ["bad-populations"]
 
 
+@pytest.mark.slow  # the same answer is made in tests/risk/test_answers.py
 def test_tuning_recommends_bound_and_variance() -> None:
     found = run_json("tune", "cellkey", "--country", "MT")
     assert (found["recommended"]["D"], found["recommended"]["V"]) == (8, 6.9)

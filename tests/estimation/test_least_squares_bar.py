@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.kits.least_squares import Assembled, random_problem
+from tests.kits.times import mostly_slow
 
 from confide.estimation.least_squares import SolveOutcome, interior_point, solve
 from confide.estimation.prepare import prepare, reference_point
@@ -30,7 +31,7 @@ def within_the_bar(seed: int, largest: int) -> SolveOutcome:
     return report.outcome
 
 
-@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in (2, 3))])
+@pytest.mark.parametrize("part", mostly_slow(range(4), 1))
 def test_sixty_problems(part: int) -> None:
     outcomes = [within_the_bar(seed, largest=800) for seed in range(part, 60, 4)]
     assert SolveOutcome.INEXACT not in outcomes

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kits.rounding import FREE, brute_force, by_milp, keeps, random_problem, value
+from tests.kits.times import mostly_slow
 
 from confide.errors import RunError
 from confide.estimation.rounding import Partition, RoundingOutcome, RoundingProblem, RoundingTally, round_counts
@@ -138,7 +139,7 @@ def test_what_cannot_be_is_refused_with_the_names_of_the_constraints() -> None:
     assert caught.value.findings[0].code == "rounding-infeasible"
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", mostly_slow(range(200), 50))
 def test_the_distance_is_that_of_a_mixed_integer_solver(seed: int) -> None:
     """Two hundred instances; every other one with group totals, every fifth with many halves, every tenth a root."""
     root = seed % 10 == 9

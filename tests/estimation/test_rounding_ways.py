@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from tests.kits.rounding import keeps, random_problem, value
+from tests.kits.times import mostly_slow
 
 from confide.errors import ParameterError
 from confide.estimation import network
@@ -31,7 +32,7 @@ from confide.estimation.rounding_problem import objective, round_half_even, roun
 KNOWN = "76550391ce9ba7c235ad2ccb0e2badb8da17dbbf270a3c7beace30b6e1f65e92"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", mostly_slow(range(24), 6))
 @pytest.mark.parametrize("groups", [False, True])
 def test_network_and_linear_program_agree_to_the_last_millionth(seed: int, groups: bool) -> None:
     problem = random_problem(
@@ -188,6 +189,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_same_input_gives_the_same_bytes_in_another_process() -> None:
     program = "from tests.estimation.test_rounding_ways import digest; print(digest())"

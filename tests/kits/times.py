@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +103,23 @@ class Stopwatch:
             terminalreporter.section(f"{sum(total.values()):,.0f} seconds of processors, and who used most")
             for name in sorted(total, key=lambda name: -total[name])[:SHOWN]:
                 terminalreporter.write_line(f"{self._setups[name]:7.1f} s set-up {self._calls[name]:7.1f} s  {name}")
+
+
+def mostly_slow(cases: Iterable[Any], in_make_test: int) -> list[Any]:
+    """Parameters of which ``make test`` takes only the first; ``make test-all`` takes all of them.
+
+    Args:
+        cases: The parameters, such as seeds.
+        in_make_test: How many of them are not slow.
+
+    Returns:
+        The same parameters for ``pytest.mark.parametrize``.
+    """
+    return [
+        case if place < in_make_test else pytest.param(*_arguments(case), marks=pytest.mark.slow)
+        for place, case in enumerate(cases)
+    ]
+
+
+def _arguments(case: Any) -> tuple[Any, ...]:
+    return case if isinstance(case, tuple) else (case,)

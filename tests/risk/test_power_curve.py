@@ -164,6 +164,7 @@ def test_command_with_an_epsilon() -> None:
     assert pair["approximate_power"] == pytest.approx(1, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_command_with_a_strategy() -> None:
     found = run_json("--strategy", "pl94-units", "--delta", "1e-10")
     assert found["root"] == "us"

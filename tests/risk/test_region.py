@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.kits.times import mostly_slow
 
 from confide.errors import ParameterError
 from confide.risk.bounded_noise import (
@@ -142,7 +143,7 @@ def test_the_region_of_malta(europe: StaticProgramme) -> None:
     assert answer["limits"]["averaging"]["target"] == "total"
 
 
-@pytest.mark.parametrize("country", ["DE", "MT"])
+@pytest.mark.parametrize("country", mostly_slow(["MT", "DE"], 1))
 @pytest.mark.parametrize("optimum", [Optimum.GREEDY, Optimum.INVERSE_VARIANCE])
 def test_what_is_recommended_satisfies_every_limit(europe: StaticProgramme, country: str, optimum: Optimum) -> None:
     region = ProtectedRegion(RegionQuestion(europe, europe.areas(country), optimum=optimum))

@@ -360,6 +360,7 @@ def test_medians_are_weighted() -> None:
     assert weighted_median(np.array([3.0, 1.0]), np.array([1, 1])) == 1
 
 
+@pytest.mark.slow
 def test_the_real_histogram_in_four_sectors() -> None:
     """2,016 cells, measured as in the blocks of 2020, against one dense inverse."""
     strategy = load_strategy("pl94-persons", root="state")

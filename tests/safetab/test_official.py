@@ -503,7 +503,7 @@ api.run(sys.argv[1], processes=1, memory="1GiB", insecure_key=sys.argv[3])
         pytest.param("counting", marks=pytest.mark.slow),
         "measuring",
         pytest.param("writing", marks=pytest.mark.slow),
-        "sealing",
+        pytest.param("sealing", marks=pytest.mark.slow),
     ],
 )
 def test_killed_and_run_again_it_is_the_same_release_for_one_charge(tmp_path: Path, moment: str) -> None:

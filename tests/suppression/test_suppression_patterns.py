@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from tests.kits.suppression import is_safe, plain_interval, problem, random_table, shaped, table, two_way
+from tests.kits.times import mostly_slow
 
 from confide.errors import ParameterError
 from confide.mechanisms.suppression import heuristic, modular, optimal, suppress_tables
@@ -24,7 +25,7 @@ def audited(posed, hidden) -> bool:
     return is_safe(posed, hidden, lambda cell: (found.low[cell], found.high[cell]))
 
 
-@pytest.mark.parametrize("part", [*range(4), *(pytest.param(part, marks=pytest.mark.slow) for part in range(4, 8))])
+@pytest.mark.parametrize("part", mostly_slow(range(8), 2))
 def test_no_primary_cell_of_200_hierarchical_tables_can_be_bounded_too_tightly(part: int) -> None:
     hidden_cells = 0
     for seed in range(part, TABLES, 8):

@@ -121,7 +121,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, few: Path) -> Path:
     [
         # One process is killed at every stage by tests/contract.
         pytest.param(1, LEVELS, marks=pytest.mark.slow),
-        (2, ["tract", "block"]),
+        pytest.param(2, ["tract", "block"], marks=pytest.mark.slow),
         pytest.param(4, LEVELS, marks=pytest.mark.slow),
     ],
     ids=["one process", "two processes", "four processes"],

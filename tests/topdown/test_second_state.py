@@ -68,7 +68,7 @@ def lay_out(folder: Path, second: Path, product: str, form: str) -> Path:
     ("product", "form"),
     [
         ("pl94-persons", "parquet"),
-        ("pl94-units", "csv"),
+        pytest.param("pl94-units", "csv", marks=pytest.mark.slow),
         pytest.param("pl94-persons", "csv", marks=pytest.mark.slow),
         pytest.param("pl94-units", "parquet", marks=pytest.mark.slow),
     ],

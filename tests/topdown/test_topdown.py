@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.kits.descent import COLUMNS, ENDLESS, PRODUCTION, lay_out, released, run, sql
+from tests.kits.times import mostly_slow
 
 from confide.engines import LocalEngine
 from confide.errors import RunError
@@ -120,6 +121,7 @@ def test_with_a_nation_as_root_every_state_keeps_its_total(tmp_path: Path, peopl
     assert result.plan.loss == ZCDP("293764/114921")
 
 
+@pytest.mark.slow  # for a smaller state: tests/contract
 @pytest.mark.process
 def test_the_number_of_processes_does_not_change_a_byte(
     tmp_path_factory: pytest.TempPathFactory, people: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,7 +149,7 @@ class StopHere(Exception):  # noqa: N818
     """Stands for a power cut."""
 
 
-@pytest.mark.parametrize("stopped_at", range(1, 5))
+@pytest.mark.parametrize("stopped_at", mostly_slow((3, 1, 2, 4), 1))
 def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
     tmp_path: Path, people: Path, sealed: RunResult, monkeypatch: pytest.MonkeyPatch, stopped_at: int
 ) -> None:

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from confide.exact import Exact, as_delta, exact, nonnegative
 from confide.privacy.definitions import ZCDP, ApproxDP
@@ -117,7 +118,11 @@ def gaussian_limit_epsilon(rho: Exact, delta: Exact) -> float:
     >>> round(gaussian_limit_epsilon("1/2", "1e-10"), 3)
     6.548
     """
-    r, d = nonnegative(rho, "rho"), as_delta(delta)
+    return _gaussian_limit(nonnegative(rho, "rho"), as_delta(delta))
+
+
+@lru_cache(maxsize=1024)
+def _gaussian_limit(r: Fraction, d: Fraction) -> float:
     if not r or _gaussian_delta(r, Fraction(0)).hi <= d:
         return 0.0
     candidate = float_up(_gaussian_search(r, _rough(d), Decimal(cks_epsilon(r, d))))
@@ -163,6 +168,7 @@ def to_approximate(loss: ZCDP, delta: Exact) -> ApproxDP:
     return ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), exact(delta, "delta"))
 
 
+@lru_cache(maxsize=1024)
 def _cks_upper(rho: Fraction, delta: Fraction) -> Decimal:
     """Canonne, Kamath & Steinke's ε, from above. The minimum over α = 1 + u is where ρu² + ln(1+u) = ln(1/δ)."""
     r, d = _rough(rho), _rough(delta)

@@ -6,12 +6,14 @@ import json
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 
+@cache
 def environment() -> Environment:
     """The templates, with escaping always on and unknown names an error."""
     templates = Environment(
