@@ -265,6 +265,16 @@ def write_histogram(problem: TopDownProblem, engine: Engine, into: Path) -> None
     engine.count_by(problem.records, keys, into)
 
 
+def number_of_records(problem: TopDownProblem, engine: Engine) -> int:
+    """How many records there are. A neighbour of the data has as many, so that this is protected by nothing."""
+    parts = problem.spec.data.counted
+    wide = "DECIMAL(38, 0)"  # numbers of this size do not overflow
+    counts = (f"coalesce(sum(CAST({_count(engine, problem.records, part)} AS {wide})), 0)" for part in parts)
+    number = " + ".join(counts) if parts else "count(*)"
+    rows = engine.sql(f"SELECT {number} AS n FROM records", records=problem.records)
+    return int(rows.reveal("to know whether the disk can hold the release").column("n")[0].as_py())
+
+
 def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Constraints that need counts of records: invariants that the frame tells, and known totals against limits."""
     frame_invariants = [i for i in problem.strategy.constraints.invariants if i.query is not None and i.frame]
