@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -132,11 +133,20 @@ def test_rho_of_an_epsilon_keeps_the_epsilon() -> None:
     assert confide_json("account", "convert", "--rho", rho)["canonne_kamath_steinke"] <= 17.14
 
 
-def test_the_loss_of_a_release_is_bracketed(project: Path) -> None:
-    confide("run", project / "spec.toml")
-    account = confide_json("account", "release", project / "small/release")
+@pytest.mark.parametrize("delta", ["1e-10", "1e-15"])
+def test_the_loss_of_a_release_is_bracketed(sealed_project: Path, delta: str) -> None:
+    release = sealed_project / "small/release"
+    account = confide_json("account", "release", release, "--delta", delta)
     bracket = account["privacy_loss_distribution"]
     assert bracket["lower"] <= bracket["upper"] <= account["canonne_kamath_steinke"] <= account["bun_steinke"]
+    assert bracket["upper"] - bracket["lower"] < 0.01
+    # What is printed lies around it: the lower end is rounded down, the upper end up.
+    printed = " ".join(confide("account", "release", release, "--delta", delta).split())
+    ends = re.search(r"measurements gives ([0-9.]+) to ([0-9.]+)\.", printed)
+    assert ends is not None, printed
+    lower, upper = (Fraction(end) for end in ends.groups())
+    assert 0 <= Fraction(bracket["lower"]) - lower < Fraction(1, 10**4)
+    assert 0 <= upper - Fraction(bracket["upper"]) < Fraction(1, 10**4)
 
 
 def test_noise_commands_answer_exactly() -> None:

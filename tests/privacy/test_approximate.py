@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from confide.privacy import (
     event_of_noise,
     price,
 )
+from confide.risk.noise_comparison import guarantee
 
 APPROXIMATE, ADD, CHANGE = Definition.APPROXIMATE, Neighbours.ADD_REMOVE, Neighbours.CHANGE_ONE
 REACH = 60
@@ -76,6 +78,63 @@ def test_the_promise_holds_for_all_results(laws: list[ReleaseNoise], delta: str)
     assert isinstance(loss, ApproxDP)
     # The grid of a law without a bound ends at 60, beyond which there is less than 1e-12.
     assert true_delta(laws, float(loss.epsilon)) <= float(loss.delta) * (1 + 1e-9) + 1e-12
+
+
+def mpmath_fraction(value: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+def known_epsilon(rho: Fraction, outside: mpmath.mpf, beyond: mpmath.mpf, delta: Fraction) -> mpmath.mpf:
+    """Lemma 9 of the proofs by itself: the ε of ρ-zCDP at δ' = (δ − outside)(1 − beyond), the best order by search."""
+    spare = (mpmath_fraction(delta) - outside) * (1 - beyond)
+    r = mpmath_fraction(rho)
+
+    def at(order: mpmath.mpf) -> mpmath.mpf:  # Canonne, Kamath & Steinke (2020), Corollary 13
+        return r * order + (mpmath.log(1 / spare) - mpmath.log(order)) / (order - 1) + mpmath.log(1 - 1 / order)
+
+    low, high = mpmath.mpf("1.0001"), mpmath.mpf(1000)
+    for _ in range(400):  # one valley
+        one, other = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, other) if at(one) < at(other) else (one, high)
+    return max(mpmath.mpf(0), at(low))
+
+
+def masses_of(sigma2: int, bound: int) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """P[X = E] of the truncated law, and P[|X| > E] of the law without a bound."""
+    weights = {x: mpmath.exp(-mpmath.mpf(x * x) / (2 * sigma2)) for x in range(-400, 401)}
+    within = mpmath.fsum(weights[x] for x in range(-bound, bound + 1))
+    return weights[bound] / within, 1 - within / mpmath.fsum(weights.values())
+
+
+@pytest.mark.parametrize(
+    ("sigma2", "bound", "counts", "neighbours", "delta"),
+    [
+        (4, 2, 1, ADD, "1/5"),
+        (100, 9, 1, ADD, "1/10"),
+        (9, 5, 1, CHANGE, "1/8"),
+        (9, 6, 3, ADD, "1/10"),
+        (2, 4, 1, ADD, "1/100"),
+    ],
+)
+def test_what_a_tight_bound_takes_from_delta_is_known_to_the_last_digits(
+    sigma2: int, bound: int, counts: int, neighbours: Neighbours, delta: str
+) -> None:
+    """Where a bound cuts much off, δ' without its factor 1 − beyond would promise less loss than there is."""
+    event = Sequential([event_of_noise(TruncatedGaussian(sigma2, bound))] * counts)
+    changed = counts * (2 if neighbours is CHANGE else 1)
+    with mpmath.workdps(50):
+        outside, beyond = (changed * mass for mass in masses_of(sigma2, bound))
+        rho = Fraction(changed, 2 * sigma2)
+        expected = known_epsilon(rho, outside, beyond, Fraction(delta))
+        without = known_epsilon(rho, outside, mpmath.mpf(0), Fraction(delta))
+        found = mpmath_fraction(price(event, neighbours, APPROXIMATE, delta).epsilon)
+        assert expected <= found <= expected * (1 + mpmath.mpf("1e-10"))
+        assert without < expected * (1 - mpmath.mpf("1e-4")), "the factor matters here"
+        # What people are told of the same noise counts no other way: there the product of the factors is exact.
+        told = guarantee(TruncatedGaussian(sigma2, bound), changed, delta)
+        if changed > 1:
+            assert told is not None
+            assert without < mpmath_fraction(told.epsilon) <= found
 
 
 def test_without_gaussian_noise_the_pair_is_exact() -> None:

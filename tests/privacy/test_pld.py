@@ -161,6 +161,25 @@ def test_very_small_deltas(delta: str) -> None:
     assert bracket.pessimistic < cks_epsilon(RHO, delta)
 
 
+@pytest.mark.parametrize("delta", ["1e-3", "1e-10", "1e-15", "1e-20", "1e-60"])
+def test_both_ends_meet_where_one_variance_is_measured(delta: str) -> None:
+    """Nothing is rounded there but floats; the masses of small losses, which are rounding errors, decide nothing."""
+    parts = [NoisyCells(Fraction(7 * case % 401 + 1, case % 20 + 1), 3 * case % 40 + 1) for case in range(1, 30)]
+    for part in [*parts, NoisyCells(4, 2, 8)]:
+        bracket = epsilon_bracket([part], delta)
+        assert 0 < bracket.optimistic <= bracket.pessimistic < bracket.optimistic + 1e-6, part
+
+
+@pytest.mark.parametrize("delta", ["1e-3", "1e-15", "1e-25"])
+@pytest.mark.parametrize("cells", [[Fraction(1)], [Fraction(3, 4)] * 2, [Fraction(1), Fraction(3)]], ids=str)
+def test_the_lower_end_is_certainly_not_enough(cells: list[Fraction], delta: str) -> None:
+    bracket = epsilon_bracket([NoisyCells(sigma2, 1) for sigma2 in cells], delta)
+    with mpmath.workdps(50):
+        assert oracle_delta(cells, Fraction(bracket.optimistic)) > mpmath.mpf(delta)
+        assert oracle_delta(cells, Fraction(bracket.pessimistic)) <= mpmath.mpf(delta)
+    assert bracket.pessimistic - bracket.optimistic < 1e-3
+
+
 parts_lists = st.lists(
     st.builds(NoisyCells, st.fractions(Fraction(1, 5), 60, max_denominator=12), st.integers(1, 3), st.integers(1, 5)),
     min_size=1,

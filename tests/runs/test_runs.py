@@ -112,6 +112,8 @@ def test_files_of_the_confidential_zone_are_private(project: Path) -> None:
 TRACES = {
     "a date": r"(?<!\d)(19|20)\d\d-[01]\d-[0-3]\d(?!\d)",
     "a time of day": r"(?<!\d)[0-2]\d:[0-5]\d:[0-5]\d(?!\d)",
+    "a compact date": r"(?<![\w.])20\d\d[01]\d[0-3]\d(?:T\d{4,6}Z?)?(?!\w)",
+    "seconds since 1970": r"(?<![\w.])[12]\d{9}(?:\d{3}|\d{6}|\.\d+)?(?!\w)",
     "a path": r"(?<![\w.:/<*])/(home|root|tmp|var|usr|opt|mnt|work|Users|private)/",
     "this user or host": r"x7q9",
 }
@@ -142,11 +144,14 @@ def test_the_release_names_neither_time_nor_place(project: Path, monkeypatch: py
     [
         ("2027-03-01T10:00:00", {"a date", "a time of day"}),
         ("1999-12-31", {"a date"}),
+        ("20270301T100000Z", {"a compact date"}),
+        (1803895200.25, {"seconds since 1970"}),
+        (1803895200, {"seconds since 1970"}),
         ("/home/somebody/census", {"a path"}),
         ("x7q9", {"this user or host"}),
     ],
 )
-def test_a_manifest_that_names_a_time_or_a_place_is_noticed(tmp_path: Path, planted: str, what: set[str]) -> None:
+def test_a_manifest_that_names_a_time_or_a_place_is_noticed(tmp_path: Path, planted: object, what: set[str]) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({"made": planted, "budget": "1/2"}))
     assert traces(tmp_path) == what
 

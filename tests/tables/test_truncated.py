@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from confide.cli.main import app
+from confide.cli.noise import _row
 from confide.errors import ParameterError
 from confide.noise import (
     BoundedDistribution,
@@ -39,6 +40,7 @@ from confide.risk.noise_comparison import (
     NoiseSetting,
     changed_counts,
     changed_counts_of,
+    compare_noise,
     guarantee,
     margin_driven,
     risk_driven,
@@ -288,6 +290,17 @@ def test_the_command_compares_all_of_them() -> None:
     assert "charged to a ledger of approximate" in by_margin
     assert "The p-table row is the truncated Gaussian" not in by_margin  # a margin says no row
     assert "The p-table row is the truncated Gaussian" in confide("noise", "compare", "-V", 2, "-D", 5)
+
+
+@pytest.mark.parametrize("measurements", [1, 7, 2775])
+def test_what_the_command_prints_as_rounded_up_is_not_below_what_was_computed(measurements: int) -> None:
+    for setting in compare_noise(variance="2.3", bound=6, measurements=measurements).settings:
+        shown = _row(setting)[-2:]
+        for pair, text in zip((setting.of_count, setting.of_programme), shown, strict=True):
+            if pair is not None:
+                epsilon, delta = (Fraction(number) for number in text.split(", "))
+                assert pair.epsilon <= epsilon <= pair.epsilon * Fraction("1.001")
+                assert pair.delta <= delta <= pair.delta * Fraction("1.01")
 
 
 def test_the_other_noise_commands_know_truncated_laws() -> None:

@@ -209,3 +209,14 @@ def test_a_real_state_takes_less_than_ninety_seconds_and_three_gigabytes(
     first, _ = timed(lay_out_as_published(tmp_path_factory.mktemp("first"), output=""), NUMBA_CACHE_DIR=str(cache))
     assert any(cache.rglob("*.nbc"))
     assert first - seconds < 30, (first, seconds)
+
+
+def test_columns_that_count_the_persons_in_quarters_are_refused_without_presence(tmp_path: Path) -> None:
+    """The block table of the state counts persons, not facilities. No type 4 lives there."""
+    spec = lay_out_as_published(tmp_path)
+    assert not api.check(spec).errors
+    lines = spec.read_text().splitlines(keepends=True)
+    spec.write_text("".join(line for line in lines if not line.startswith("presence")))
+    refused = api.check(spec).errors
+    assert {finding.code for finding in refused} == {"frame-tells-records"}
+    assert [finding.where.column for finding in refused] == [f"gq{kind}_imputed" for kind in (1, 2, 3, 5, 6, 7)]

@@ -150,6 +150,40 @@ def test_what_is_known_has_no_noise(tmp_path: Path) -> None:
     assert float(k[0] @ theory.variances(np.ones((1, 6), bool))[0]) == 0
 
 
+def test_what_is_known_has_no_noise_in_a_histogram_too_large_to_invert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = question_of(tmp_path / "small.toml")
+    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
+    theory = NoiseTheory(question)
+    everything = np.ones((1, 6), bool)
+    k = theory.contributions(np.zeros(6, np.int64), 1, total=True)
+    assert float(k[0] @ theory.variances(everything)[0]) == 0
+    # In a county the total has a pass of its own, and the noise of its own measurement.
+    county = question.strategy.level("county")
+    own = law_of(question.strategy, county, county.query("total")).variance()
+    assert within_unit(question, county, everything, total_known=False)[0] == pytest.approx(own)
+
+
+@pytest.mark.parametrize("level", ["land", "county", "block"])
+def test_with_a_known_total_too_the_simple_variance_is_no_smaller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    question = question_of(tmp_path / "small.toml")
+    asked, sets = question.strategy.level(level), np.zeros((len(SETS), 6), bool)
+    for number, cells in enumerate(SETS.values()):
+        sets[number, cells] = True
+    best = within_unit(question, asked, sets, total_known=True)
+    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
+    simple = within_unit(question, asked, sets, total_known=True)
+    free = within_unit(question, asked, sets, total_known=False)
+    assert best[0] == simple[0] == 0
+    assert (simple[1:] >= best[1:] * (1 - 1e-12)).all()
+    assert (simple[1:] < free[1:]).all(), "what is known helps"
+    detailed = law_of(question.strategy, asked, asked.query("detailed")).variance()
+    assert simple[3] == pytest.approx(detailed * 5 / 6)
+
+
 def test_a_histogram_of_two_cells_by_hand() -> None:
     strategy = load_strategy("pl94-units", root="us")
     question = question_for(strategy)

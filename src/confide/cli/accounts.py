@@ -20,7 +20,7 @@ from confide.releases.loss_account import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
-from confide.report.render import fraction_up, up
+from confide.report.render import down, fraction_up, up
 
 WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
 WORDS = {
@@ -145,11 +145,12 @@ def show_release(answer: ReleaseAccount, delta: str) -> None:
     if bracket is None:
         out.print("\nThe privacy loss distribution is not computed for groups that overlap.")
     else:
-        exact = f"{up(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
+        exact = f"{down(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
         out.print(f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}.")
     if bracket is not None and len(plan.paths) > 1:
         out.print(f"It is that of the worst move between {len(plan.paths):,} kinds of places with different noise.")
-    out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up.")
+    ends = "" if bracket is None else ", the lower end down"
+    out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up{ends}.")
 
 
 def _show_rho(answer: RhoOfEpsilon) -> None:

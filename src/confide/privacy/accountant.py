@@ -62,12 +62,11 @@ from confide.privacy.events import (
 # What a list of measurements promises at a δ is found from five sums over the counts that a neighbour changes, each
 # exact:
 #
-# ========== ================================================= ====================================== part of a count
-# that changes by one adds ========== =================================================
-# ====================================== pure geometric noise, truncated or not ε pure_rho the same noise, as ρ ε²/2
-# rho discrete Gaussian noise, truncated or not 1/(2σ²) outside truncated noise P[X = E], of the truncated law beyond
-# truncated noise P[|X| > E], of the law without a bound ========== =================================================
-# ======================================
+#   pure      ε         of geometric noise, truncated or not
+#   pure_rho  ε²/2      of the same noise: its ρ
+#   rho       1/(2σ²)   of discrete Gaussian noise, truncated or not
+#   outside   P[X = E]  of truncated noise, by the truncated law
+#   beyond    P[|X| > E]  of truncated noise, by the law without a bound
 #
 # With δ' = (δ − outside)(1 − beyond), each of these holds, and the smallest ε is taken:
 #

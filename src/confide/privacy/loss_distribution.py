@@ -64,13 +64,18 @@ class LossDistribution:
                 raise too_large("delta is below what double precision can tell", f"delta = {delta}")
         return self._crossing(delta, 1, 0.0, high)[1]
 
-    def epsilon_below(self, delta: float) -> float:
-        """An ε that is certainly not enough for δ, or zero."""
-        middle, step = self._crossing(delta, 0, 0.0, max(0.0, self._end))[1], 1e-12
-        while middle - step > 0:
-            if self.delta(middle - step, -1) > delta:
-                return self._crossing(delta, -1, middle - step, middle)[0]
-            step *= 2
+    def epsilon_below(self, delta: float, above: float) -> float:
+        """An ε that is certainly not enough for δ, or zero; ``above`` is one that is enough.
+
+        The search goes down from ``above``, in steps that double, to the first ε that is certainly not enough. It does
+        not start at zero: far below the tilt the masses are rounding errors times a large number, of any sign.
+        """
+        enough, step = above, 1e-12
+        while enough > 0:
+            candidate = max(0.0, above - step)
+            if self.delta(candidate, -1) > delta:
+                return self._crossing(delta, -1, candidate, enough)[0]
+            enough, step = candidate, 2 * step
         return 0.0
 
     def _crossing(self, delta: float, side: int, low: float, high: float) -> tuple[float, float]:

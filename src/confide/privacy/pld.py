@@ -78,7 +78,8 @@ def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact =
         raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
     log = math.log(d.denominator) - math.log(d.numerator)
     low, high = _distributions(groups, math.sqrt(log / _rho(groups)), interval)
-    return Bracket(low.epsilon_below(float_up(d)), high.epsilon_above(float_down(d)))
+    above = high.epsilon_above(float_down(d))
+    return Bracket(low.epsilon_below(float_up(d), above), above)
 
 
 def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact = "1e-4") -> Bracket:

@@ -100,8 +100,6 @@ def check(
     cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)
-    if begun is None:
-        findings += room(workspace, mechanism.bytes_needed(problem, plan))
     job = Job(loaded, plan, engine, workspace, progress)
     try:
         fingerprint = mechanism.fingerprint(problem)
@@ -109,10 +107,16 @@ def check(
         fingerprint = ""
     with progress.stage("Checking records", 1) as advance:
         try:
-            findings += mechanism.check(problem, job)
+            of_records = mechanism.check(problem, job)
         except InputError as error:
-            findings += error.findings
+            of_records = list(error.findings)
         advance(1)
+    findings += of_records
+    if begun is None:
+        needed = mechanism.bytes_needed(problem, plan)
+        if not any(finding.severity == "error" for finding in of_records):
+            needed += mechanism.bytes_of_records(problem, job)
+        findings += room(workspace, needed)
     return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan), fingerprint)
 
 

@@ -120,7 +120,7 @@ class Mechanism(ABC, Generic[P]):
 
     @abstractmethod
     def bytes_needed(self, problem: P, plan: Plan) -> int:
-        """A generous guess of what a run takes on the disk, from public knowledge alone."""
+        """A generous guess of what a run takes on the disk, from public knowledge alone: see ``bytes_of_records``."""
 
     # With the records
 
@@ -132,6 +132,11 @@ class Mechanism(ABC, Generic[P]):
     @abstractmethod
     def check(self, problem: P, job: Job) -> list[Finding]:
         """Every problem of what the release is made from."""
+
+    def bytes_of_records(self, problem: P, job: Job) -> int:  # noqa: ARG002 - for mechanisms that publish records
+        """What the disk must hold beside :meth:`bytes_needed` because there are so many records; asked once they passed
+        the check. For mechanisms that publish records, and whose number of records is no secret."""
+        return 0
 
     def count(self, problem: P, job: Job) -> None:
         """True counts into the confidential zone (``workspace.counts``). Nothing is drawn here. A mechanism that keeps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -46,6 +46,11 @@ def signed(value: float, digits: int) -> str:
 def up(value: float, digits: int) -> str:
     """A number rounded up: for anything that is promised as an upper bound."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING, Context(prec=400)))
+
+
+def down(value: float, digits: int) -> str:
+    """A number rounded down: for the lower end of what lies between two numbers."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR, Context(prec=400)))
 
 
 def fraction_up(value: Fraction, digits: int = 6) -> str:

@@ -61,7 +61,8 @@ from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
 #
 # where the total is estimated in a pass of its own, from a measurement with variance σ_T². Of a histogram that is too
 # large to invert, the variance is that of the inverse-variance mean of all queries q that determine the characteristic,
-# by n_q cells each: 1 / Σ_q 1 / (n_q σ_q²), which is no smaller.
+# by n_q of their N_q cells each: 1 / Σ_q 1 / (n_q σ_q²), which is no smaller than that of one fit to all. Where the
+# total is known, n_q (N_q − n_q) / N_q stands for n_q; a total with a pass of its own has σ_T².
 #
 # **Along the spine.** The children c of a unit u add up to it. Their covariances are alike but for a factor λ_c (units
 # that took over the share of an only child have less noise), so that, with Λ = Σ_c λ_c, the error of a child is
@@ -174,9 +175,10 @@ def within_unit(
     groups = {name: problem.groups(name) for name in variances}
     covariance = _covariance(groups, variances, sets, possible)
     if covariance is None:
-        if of_total is not None:
-            variances["total"], groups["total"] = of_total, problem.groups("total")
-        return _inverse_variance_means(groups, variances, sets, possible)
+        means = _inverse_variance_means(groups, variances, sets, possible, total_known=total_known)
+        if of_total is not None and not total_known:
+            means[sets[:, possible].all(axis=1)] = of_total
+        return means
     own, with_total, total = covariance
     beside_total = own - with_total**2 / total
     beside_total[beside_total < ROUNDING * own] = 0
@@ -214,15 +216,25 @@ def _inverse_variance_means(
     variances: dict[str, float],
     sets: NDArray[np.bool_],
     possible: NDArray[np.bool_],
+    *,
+    total_known: bool,
 ) -> Floats:
+    """The variance of the mean of all queries that determine a characteristic; NaN where none does.
+
+    The sum of n of the N cells of a query has n times the variance of a cell; where the sum of all N is known, the
+    difference is divided among them, and n (N − n) / N times is left: nothing for the total itself.
+    """
     weights = np.zeros(len(sets))
     for name, variance in variances.items():
         group = groups[name][possible]
         sizes = np.bincount(group)
+        cells = int((sizes > 0).sum())
         for number, chosen in enumerate(sets[:, possible]):
             inside = np.bincount(group, chosen, minlength=len(sizes))
             if ((inside == 0) | (inside == sizes)).all():
-                weights[number] += 1 / (max(1, int(((inside > 0) & (sizes > 0)).sum())) * variance)
+                summed = int((inside > 0).sum())
+                times = summed * (cells - summed) / cells if total_known else summed
+                weights[number] += 1 / (times * variance) if times else np.inf
     with np.errstate(divide="ignore"):
         return np.where(weights > 0, 1 / weights, np.nan)
 

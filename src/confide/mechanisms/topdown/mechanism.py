@@ -43,7 +43,7 @@ from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
-from confide.mechanisms.topdown.records import check_input, write_histogram
+from confide.mechanisms.topdown.records import check_input, number_of_records, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
@@ -63,6 +63,9 @@ BYTES_PER_BLOCK = 20_000
 
 BYTES_PER_MEASUREMENT = 8
 """The same for a noisy count that is published: it is on the disk twice, compressed."""
+
+BYTES_PER_RECORD = 200
+"""The same for a record: a line in every format and layout."""
 
 
 class TopDown(Mechanism[TopDownProblem]):
@@ -90,6 +93,10 @@ class TopDown(Mechanism[TopDownProblem]):
     def check(self, problem: TopDownProblem, job: Job) -> list[Finding]:
         """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
         return check_input(problem, job, _write_frame(problem, job.workspace.scratch))
+
+    def bytes_of_records(self, problem: TopDownProblem, job: Job) -> int:
+        """How many records there are is not protected; counted ones may be far more than their file has rows."""
+        return number_of_records(problem, job.engine) * BYTES_PER_RECORD
 
     def count(self, problem: TopDownProblem, job: Job) -> None:
         """One histogram for each block, added up along the spine."""

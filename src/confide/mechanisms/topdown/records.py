@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
@@ -231,9 +232,13 @@ def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str) -> 
     )
 
 
+HISTOGRAM = "histogram.parquet"
+
+
 def check_input(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Every problem of the records. ``frame`` has all blocks with their units on the spine (-1: not on it)."""
     clashes = list(clashes_in_blocks(problem))
+    (job.workspace.scratch / HISTOGRAM).unlink(missing_ok=True)  # of a check that died, and maybe of other records
     spec, engine = problem.spec, job.engine
     block, attributes = spec.geography.block, problem.strategy.schema.attributes
     if spec.data.counted:
@@ -251,7 +256,7 @@ def check_input(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]
         units = job.workspace.scratch / "units.parquet"
         write_parquet(units_table(problem), units)
         findings = contradictions(problem, engine, units)
-    return findings + _against_counts(problem, job, frame)
+    return findings + _against_counts(problem, job, frame) + frame_columns_that_tell(problem, job, frame)
 
 
 def write_histogram(problem: TopDownProblem, engine: Engine, into: Path) -> None:
@@ -265,14 +270,23 @@ def write_histogram(problem: TopDownProblem, engine: Engine, into: Path) -> None
     engine.count_by(problem.records, keys, into)
 
 
+def number_of_records(problem: TopDownProblem, engine: Engine) -> int:
+    """How many records there are. A neighbour of the data has as many, so that this is protected by nothing."""
+    parts = problem.spec.data.counted
+    wide = "DECIMAL(38, 0)"  # numbers of this size do not overflow
+    counts = (f"coalesce(sum(CAST({_count(engine, problem.records, part)} AS {wide})), 0)" for part in parts)
+    number = " + ".join(counts) if parts else "count(*)"
+    rows = engine.sql(f"SELECT {number} AS n FROM records", records=problem.records)
+    return int(rows.reveal("to know whether the disk can hold the release").column("n")[0].as_py())
+
+
 def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Constraints that need counts of records: invariants that the frame tells, and known totals against limits."""
     frame_invariants = [i for i in problem.strategy.constraints.invariants if i.query is not None and i.frame]
     lowest = invariant_level(problem.strategy)
     if not frame_invariants and lowest is None:
         return []
-    histogram = job.workspace.scratch / "histogram.parquet"
-    write_histogram(problem, job.engine, histogram)
+    histogram = _histogram_of_check(problem, job)
     findings = []
     for invariant in frame_invariants:
         assert invariant.query is not None
@@ -304,6 +318,14 @@ def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Find
     return findings
 
 
+def _histogram_of_check(problem: TopDownProblem, job: Job) -> Path:
+    """The histogram of every block, written once for all that a check asks of it."""
+    histogram = job.workspace.scratch / HISTOGRAM
+    if not histogram.exists():
+        write_histogram(problem, job.engine, histogram)
+    return histogram
+
+
 def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
     row_list = ", ".join(f"{row:,}" for row in rows)
     block = problem.spec.geography.block
@@ -325,4 +347,105 @@ def _broken_invariant(problem: TopDownProblem, name: str, columns: tuple[str, ..
         found=CONFIDENTIAL,
         expected="as many records as the block table says: " + ", ".join(columns),
         remedy="correct the records or the block table",
+    )
+
+
+# Columns of the block table that are no public knowledge: they count the records.
+#
+# What the frame says of a block is published as it is, in the table ``units``, and bounds its estimates. Group quarters
+# are public where facilities are counted, or beds. Where a column counts the persons of the census in them, publishing
+# it would tell the truth block by block, whatever the noise. So every column is held against the number of records that
+# it is tied to by a bound, and against that of all records, and refused if the two agree nearly everywhere.
+#
+# Most blocks have neither, and a column of zeros and ones tells presence alone: both say nothing, so the blocks that
+# count are those where column or records reach :data:`LEAST_TELLING`. Equal small numbers may be chance, equal large
+# ones are not: an agreement weighs 1, 2 or 3 from the sizes in :data:`WEIGHTS` on, and at least 3 are asked for.
+
+
+LEAST_TELLING = 2
+"""A smaller count is presence."""
+NEARLY_EVERYWHERE = (4, 5)
+"""So many of the blocks that count: 4 in 5."""
+WEIGHTS = (2, 4, 8)
+LEAST_WEIGHT = 3
+"""Three blocks with a few, or one with eight or more."""
+
+
+def agrees_nearly_everywhere(column: Integers, records: Integers) -> bool:
+    """Whether a column of the block table is, but for a few blocks, the number of records of each block.
+
+    Args:
+        column: What the frame counts, block by block.
+        records: What the records count there: confidential.
+
+    >>> agrees_nearly_everywhere(np.array([0, 0, 250, 1]), np.array([0, 0, 250, 3]))
+    False
+    >>> agrees_nearly_everywhere(np.array([0, 0, 250, 1]), np.array([0, 0, 250, 1]))
+    True
+    """
+    counting = np.maximum(column, records) >= LEAST_TELLING
+    equal = counting & (column == records)
+    part, of = NEARLY_EVERYWHERE
+    weight = int(np.searchsorted(WEIGHTS, column[equal], side="right").sum())
+    return weight >= LEAST_WEIGHT and int(equal.sum()) * of >= int(counting.sum()) * part
+
+
+def frame_columns_that_tell(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
+    """Columns of the block table that agree nearly everywhere with a number of records that is not public.
+
+    Those of an invariant that the frame tells are the number of records by intention. Columns of which presence alone
+    is used are zeros and ones, which tell no more.
+    """
+    constraints = problem.strategy.constraints
+    told = {column for i in constraints.invariants if i.query is not None for column in i.frame}
+    columns = [name for name in problem.columns if name not in told]
+    groups = {
+        (bound.variable.name, group, column): bound.variable.labels[group]
+        for bound in constraints.bounds
+        for group, column in bound.frame.items()
+    }
+    if invariant_level(problem.strategy) != problem.spine.names[-1]:
+        groups |= {("total", 0, column): "" for column in columns}
+    findings: dict[str, Finding] = {}
+    counted: dict[str, Integers] = {}
+    for (query, group, column), label in groups.items():
+        if column in columns and column not in findings:
+            if query not in counted:
+                counted[query] = _records_by_block(problem, job, frame, query)
+            if agrees_nearly_everywhere(problem.columns[column], counted[query][:, group]):
+                findings[column] = _telling(problem, column, label)
+    return list(findings.values())
+
+
+def _records_by_block(problem: TopDownProblem, job: Job, frame: Path, query: str) -> Integers:
+    """How many records each block has in each cell of a query: blocks x cells."""
+    cells = problem.groups(query)
+    groups = job.workspace.scratch / "groups.parquet"
+    write_parquet(pa.table({"cell": np.arange(len(cells)), "number": cells}), groups)
+    rows = job.engine.sql(
+        "SELECT frame.unit_block AS unit, groups.number AS number, CAST(sum(histogram.n) AS BIGINT) AS n "
+        "FROM histogram JOIN frame ON histogram.code = frame.code JOIN groups ON histogram.cell = groups.cell "
+        "WHERE frame.unit_block >= 0 AND groups.number >= 0 GROUP BY 1, 2",
+        histogram=_histogram_of_check(problem, job),
+        frame=frame,
+        groups=groups,
+    ).reveal("columns of the frame against the records")
+    unit, number, count = (rows.column(name).to_numpy() for name in ("unit", "number", "n"))
+    result = np.zeros((len(problem.spine.rows), problem.strategy.query(query).cells), np.int64)
+    result[unit, number] = count
+    return result
+
+
+def _telling(problem: TopDownProblem, column: str, label: str) -> Finding:
+    whose = f"of {label!r}" if label else "of all kinds"
+    named = problem.spec.data.columns | problem.spec.data.block_columns
+    return Finding(
+        code="frame-tells-records",
+        what=f"the column agrees nearly everywhere with the number of records {whose} in the block, and would be "
+        "published as it is, without noise",
+        where=Place(file=problem.blocks_file, column=named.get(column, column)),
+        found=CONFIDENTIAL,
+        expected="what is publicly known of a block, such as the number of its facilities or their capacity",
+        remedy=f"write presence = ['{column}'] under [data], so that only whether a block has any is used and "
+        "published; or give a column with the capacity of the block",
     )

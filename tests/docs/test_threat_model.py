@@ -1,0 +1,95 @@
+"""Every sentence of SECURITY.md about what is protected has its test, or the reason why it has none."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECURITY = ROOT / "SECURITY.md"
+PAGE = ROOT / "docs" / "threat-model.md"
+SECTIONS = ("Threat model", "What is covered", "What is not covered", "What a privacy bug is")
+NO_TEST = "documented, no test: "
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+def section(page: Path, title: str) -> str:
+    return page.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def sentences(title: str) -> list[str]:
+    """The sentences of a section of SECURITY.md, one a line, as a person reads them."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", section(SECURITY, title)).replace("**", "").replace("`", "")
+    return [line for line in (re.sub(r"^\s*- ", "", line).strip() for line in plain.splitlines()) if line]
+
+
+def rows(title: str) -> list[tuple[str, str]]:
+    """The rows of the table of a section: the sentence, or a part of it, and what holds it."""
+    lines = [line for line in section(PAGE, title).splitlines() if line.startswith("| ")][1:]
+    return [(cells[1].strip(), cells[2].strip()) for cells in (line.split("|") for line in lines)]
+
+
+def missing(title: str) -> list[str]:
+    """Sentences of a section of which some words stand in no row."""
+    parts = sorted((part for part, _ in rows(title)), key=len, reverse=True)
+    uncovered = []
+    for sentence in sentences(title):
+        rest = sentence
+        for part in parts:
+            rest = rest.replace(part, "")
+        if re.search(r"\w", rest):
+            uncovered.append(sentence)
+    return uncovered
+
+
+HELD = [(title, part, held) for title in SECTIONS for part, held in rows(title)]
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_every_sentence_of_the_threat_model_has_its_row(title: str) -> None:
+    assert sentences(title)
+    assert missing(title) == []
+    text = "\n".join(sentences(title))
+    assert [part for part, _ in rows(title) if part not in text] == [], "a row of a sentence that is not there any more"
+
+
+@pytest.mark.parametrize(("title", "part", "held"), HELD, ids=[f"{title}: {part[:40]}" for title, part, _ in HELD])
+def test_what_holds_a_sentence_is_there_and_runs(title: str, part: str, held: str) -> None:
+    if held.startswith(NO_TEST):
+        assert len(held) > len(NO_TEST), "a reason"
+        assert title != "What is covered", "what is covered is tested"
+        return
+    named = TEST.findall(held)
+    assert named, f"{part} has neither tests nor a reason"
+    assert TEST.sub("", held).replace("<br>", "").strip() == ""
+    marks = [marks_of(ROOT / file, name) for file, name in named]
+    assert [test for test, found in zip(named, marks, strict=True) if found is None] == [], "no such test"
+    assert any(found is not None and "slow" not in found for found in marks), "one of them at least is in make test"
+
+
+def marks_of(file: Path, name: str) -> set[str] | None:
+    """The marks of a test and of its file; none where there is no such test."""
+    if not file.exists():
+        return None
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    of_file = [node.value for node in body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            text = " ".join(ast.unparse(each) for each in [*of_file, *node.decorator_list])
+            return set(re.findall(r"pytest\.mark\.(\w+)", re.sub(r"pytest\.param\(.*?\)\)", "", text)))
+    return None
+
+
+def test_a_sentence_without_a_row_and_a_test_that_is_gone_would_be_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = tmp_path / "SECURITY.md"
+    text = SECURITY.read_text(encoding="utf-8")
+    changed.write_text(text.replace("- **Floating-point leaks**", "- **Everything else.**\n- **Floating-point leaks**"))
+    monkeypatch.setattr(f"{__name__}.SECURITY", changed)
+    assert missing("What is covered") == ["Everything else."]
+    assert marks_of(Path(__file__), "test_that_is_gone") is None
+    assert marks_of(ROOT / "tests" / "docs" / "test_gone.py", "test_that_is_gone") is None
