@@ -11,8 +11,11 @@
 For users: ``docs/concepts/schema.md``.
 """
 
+from confide.schema.schema import ALL as ALL
+from confide.schema.schema import DETAILED as DETAILED
 from confide.schema.schema import NO_GROUP as NO_GROUP
 from confide.schema.schema import TOTAL as TOTAL
+from confide.schema.schema import TOTAL_CODE as TOTAL_CODE
 from confide.schema.schema import Attribute as Attribute
 from confide.schema.schema import Code as Code
 from confide.schema.schema import Group as Group

@@ -37,11 +37,11 @@ from confide.releases.tabular import (
     QueryTable,
     RowsInOrder,
     Table,
+    check_column_names,
     figure_column,
     incomplete_recode,
     placed,
     plain_schema,
-    reserved_name,
     too_large,
 )
 from confide.schema import Attribute, Query, Schema
@@ -53,8 +53,6 @@ MOST_CELLS = 10_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 
 NOISE_MARGIN = "noise_margin"
-RESERVED = {LEVEL, AREA, COUNT, NOISE_MARGIN}
-"""Columns that every table has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +137,7 @@ def _query(part: TablePart, schema: Schema) -> Query:
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
         raise incomplete_recode(incomplete[0], ", so a table and its margins would not agree")
-    reserved = [variable.attribute.name for variable in query.variables if variable.attribute.name in RESERVED]
-    if reserved:
-        raise reserved_name(reserved[0], RESERVED)
+    check_column_names((variable.attribute for variable in query.variables), (LEVEL, AREA, COUNT, NOISE_MARGIN))
     return query
 
 
