@@ -24,3 +24,4 @@ from confide.schema.schema import Query as Query
 from confide.schema.schema import Recode as Recode
 from confide.schema.schema import Schema as Schema
 from confide.schema.schema import identity as identity
+from confide.schema.schema import query_name as query_name

@@ -66,10 +66,34 @@ def check_name(name: str, thing: str, *, reserved: Collection[str] = (TOTAL, DET
         "reserved-name",
         f"{thing} {name!r} {problem}",
         found=repr(name),
-        expected=f"a name without {characters} and control characters, no space at either end; not "
-        + " or ".join(reserved),
+        expected=f"a name without {characters} and control characters, no space at either end"
+        + (f"; not {' or '.join(reserved)}" if reserved else ""),
         remedy=f'call it "{other}", and map the column: [data] columns = {{ "{other}" = {name!r} }}',
     )
+
+
+def query_name(variables: Sequence[str], table: str = "") -> str:
+    """The text that names a query in plans and noise streams: ``table/attribute*attribute:recode``.
+
+    It is one-to-one: no part has a separator, no variable alone is called as the query without any. So two queries
+    never share an entry of a plan, nor the noise that is derived from it.
+
+    Args:
+        variables: The names of the variables, each an attribute or ``attribute:recode``.
+        table: The table whose own query it is; nothing, if all tables share it.
+
+    Returns:
+        The text; ``total`` for no variables.
+
+    >>> query_name(["sex", "age:broad"], "people"), query_name([])
+    ('people/sex*age:broad', 'total')
+    """
+    for variable in variables:
+        for part in variable.split(":", maxsplit=1):
+            check_name(part, "the variable")
+    if table:
+        check_name(table, "the table", reserved=())
+    return f"{table}/" * bool(table) + ("*".join(variables) or TOTAL)
 
 
 def check_labels(labels: Sequence[str], of: str) -> None:
@@ -252,10 +276,10 @@ class Query:
 
     variables: tuple[Recode, ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """``hispanic*cenrace``, or ``total`` for the query without variables."""
-        return "*".join(variable.name for variable in self.variables) or TOTAL
+        return query_name([variable.name for variable in self.variables])
 
     @property
     def shape(self) -> tuple[int, ...]:

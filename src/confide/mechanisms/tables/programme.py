@@ -44,7 +44,7 @@ from confide.releases.tabular import (
     plain_schema,
     too_large,
 )
-from confide.schema import Attribute, Query, Schema
+from confide.schema import Attribute, Query, Schema, query_name
 
 PART_CELLS = 1 << 19
 """About how many counts one group of units has: small enough to spread over processes, large enough not to matter."""
@@ -114,7 +114,8 @@ class TablesProblem:
     def query_key(self, table: MeasuredTable, margin: Query) -> str:
         """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,
         the noise and the value; independent, each table has its own."""
-        return margin.name if self.spec.programme.repeated == "pooled" else f"{table.name}/{margin.name}"
+        shared = self.spec.programme.repeated == "pooled"
+        return query_name([variable.name for variable in margin.variables], "" if shared else table.name)
 
 
 def build_tables(
@@ -169,7 +170,8 @@ def plan_programme(programme: TablesProblem) -> Plan:
             for margin in table.margins:
                 key = (level.name, programme.query_key(table, margin))
                 shares[key] = shares.get(key, Fraction(0)) + of_level / len(table.margins)
-                asked[key] = (level, margin)
+                # One measurement for two tables only if it is the same cross-classification, group by group.
+                assert asked.setdefault(key, (level, margin))[1].variables == margin.variables, key
     choice = NoiseChoice(spec.privacy, spec.noise, spec.output.noise_margin, shares.values())
     measures = []
     for (name, query), share in shares.items():
