@@ -113,6 +113,15 @@ KINDS = [
     Bad("an empty name", spec('"tiny"', '""'), "bad-value", r"release\.name", 'name = ""'),
     Bad("a table name that is a path", spec('"kinds"', '"a/b"'), "bad-value", r"tables\[1\]\.name", "a/b"),
     Bad("two tables of one name", spec('"kinds"', '"sex-by-age"'), "duplicate-table", r"tables\[0\]\.name"),
+    Bad(
+        "a table named as a file of ours",
+        spec('"kinds"', '"frame"'),
+        "reserved-name",
+        r"tables\[1\]\.name",
+        '"frame"',
+        remedy='did you mean "frames"',
+    ),
+    Bad("a level named as a file of ours", spec('name = "county"', 'name = "histogram"'), "reserved-name", "levels"),
     Bad("an unknown variable", spec('"kind"', '"kinder"'), "unknown-variable", r"tables\[1\]\.variables", "kinder"),
     Bad("an unknown recode", spec('"age:halves"', '"age:thirds"'), "unknown-variable", r"tables\[0\]\.variables"),
     Bad(
@@ -185,6 +194,53 @@ KINDS = [
     Bad("an attribute of no levels", replaced("schema.toml", "range = [0, 9]", ""), "schema", r"attributes\.age"),
     Bad("a range without end", replaced("schema.toml", "[0, 9]", "[0, 9999999999]"), "schema", r"attributes\.age"),
     Bad("float codes", replaced("schema.toml", "[[1, ", "[[1.5, "), "schema", r"attributes\.sex", "levels = [[1.5"),
+    Bad(
+        "an attribute named total",
+        replaced("schema.toml", "[attributes.sex]", "[attributes.total]"),
+        "reserved-name",
+        r"schema\.toml, line \d+, path attributes\.total",
+        "attributes.total",
+        remedy='call it "total_code"',
+    ),
+    *(
+        Bad(
+            f"an attribute named {name!r}",
+            replaced("schema.toml", "[attributes.sex]", f'[attributes."{name}"]'),
+            "reserved-name",
+            r"schema\.toml, line \d+, path attributes\.",
+            remedy="call it",
+        )
+        for name in ("Total ", "detailed", "a*b", "in:c", "a/b", " sex", "se\\tx", "")
+    ),
+    Bad(
+        "a recode with a colon",
+        replaced("schema.toml", "[attributes.age.recodes.young]", '[attributes.age.recodes."you:ng"]'),
+        "reserved-name",
+        r"schema\.toml, line \d+, path attributes\.age\.recodes",
+    ),
+    Bad(
+        "names that differ in case alone",
+        replaced("schema.toml", "[attributes.sex]", '[attributes.AGE]\nlevels = [[1, "x"]]\n[attributes.sex]'),
+        "reserved-name",
+        r"schema\.toml, line \d+, path attributes",
+    ),
+    *(
+        Bad(
+            f"a label {label!r}",
+            replaced("schema.toml", '[2, "female"]', f'[2, "{label}"]'),
+            "repeated-label",
+            r"schema\.toml, line \d+, path attributes\.sex",
+            "attributes.sex",
+            remedy="change the label",
+        )
+        for label in ("male", "all", "_T", "a\\nb")
+    ),
+    Bad(
+        "a group labelled as a total",
+        replaced("schema.toml", '"0..4" }', '"0..4", "all" = "5..9" }'),
+        "repeated-label",
+        r"path attributes\.age\.recodes\.young",
+    ),
     Bad(
         "everything wrong at once in the spec",
         both(spec('"1/2"', "0.5"), spec('name = "kinds"', 'nam = "kinds"'), spec("digits = 1", 'digits = "1"')),

@@ -55,6 +55,11 @@ def evaluable(name: str) -> bool:
     return mechanism.has_truth and type(mechanism).evaluate is not Mechanism.evaluate
 
 
+def verify_of(name: str) -> Callable[[Path, dict[str, Any]], Any]:
+    """What ``verify`` asks of this mechanism's releases alone."""
+    return MECHANISMS[name].verify
+
+
 # Examples
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import confide
-from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, Project, findings_of, tree
+from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, Project, findings_of, tree, verify_of
 
 Keys = tuple[str | int, ...]
 VALUES = 40
@@ -191,3 +191,25 @@ def test_a_manifest_that_does_not_agree_with_itself_is_found_without_a_ledger(re
     assert agreeing_values(release, own, agrees) == []
     plan = [path for path in paths if path[0] == "plan"]
     assert agreeing_values(release, [("plan", "format"), *some(plan, 10)], agrees) == []
+
+
+def make_labels_alike(question: dict[str, Any]) -> None:
+    """Gives a variable of the first table two labels that are the same, as no schema may have them."""
+    variables = question.get("variables") or question["tables"][0]["variables"]
+    name, values = next((name, values) for name, values in variables.items() if name != "area")
+    labels = values if isinstance(values, list) else list(values["groupings"].values())[-1]["labels"]
+    assert len(labels) > 1, name
+    labels[1] = labels[0]
+
+
+@pytest.mark.parametrize("name", ["tables", "cellkey", "swapping", "suppression"])
+def test_every_row_of_a_table_has_a_key_of_its_own(seal: Callable[[str], Project], name: str) -> None:
+    release = seal(name).release
+    manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
+
+    def keys(changed: dict[str, Any]) -> list[bool]:
+        return [check.ok for check in verify_of(name)(release, changed) if check.name.endswith("a key for each row")]
+
+    assert keys(manifest) == [True] * len(manifest["plan"]["question"]["tables"])
+    make_labels_alike(manifest["plan"]["question"])
+    assert False in keys(manifest)

@@ -33,7 +33,7 @@ from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
 from confide.mechanisms.suppression.suppress import pose, solve
 from confide.releases.progress import Progress
-from confide.schema import Recode
+from confide.schema import TOTAL_CODE, Recode
 
 # The tables of one area as linked tables, and the pattern that protects them.
 #
@@ -42,7 +42,6 @@ from confide.schema import Recode
 # from two tables together is found through these.
 
 
-TOTAL = "_T"
 _Node = frozenset[Any]
 
 
@@ -107,7 +106,7 @@ def _layout(table: CommonTable, trees: dict[str, list[_Node]]) -> tuple[TableDim
         listed.append(np.isin(np.arange(len(nodes) + 1), place))
         positions.append(place)
     if not dimensions:
-        dimensions = [Dimension("sex", (TOTAL,), (-1,))]
+        dimensions = [Dimension("sex", (TOTAL_CODE,), (-1,))]
         listed, positions = [np.ones(1, np.bool_)], [[0]]
     return TableDimensions(table.name, tuple(dimensions), tuple(listed)), positions
 
@@ -118,7 +117,7 @@ def _dimension(variable: Recode, nodes: list[_Node]) -> Dimension:
         above = [place for place in range(at) if node < nodes[place]]
         parents.append(1 + above[-1] if above else 0)
     names = [f"{min(node)}+{len(node)}" for node in nodes]
-    return Dimension(variable.attribute.name, (TOTAL, *names), tuple(parents))
+    return Dimension(variable.attribute.name, (TOTAL_CODE, *names), tuple(parents))
 
 
 def _sums(programme: CommonTables, linked: LinkedTables, layouts: Sequence[TableDimensions]) -> Any:

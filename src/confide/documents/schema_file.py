@@ -116,7 +116,12 @@ def build_schema(file: SchemaFile) -> tuple[Schema, list[Problem]]:
             place, expected = (*path, "recodes", recode_name), "groups, each a label with codes, or starts"
             recode = _gathered(problems, place, expected, _recode, attribute, recode_name, recode_part)
             recodes += [] if recode is None else [recode]
-    return Schema(file.id, file.provenance, tuple(attributes), tuple(recodes)), problems
+    parts = (tuple(attributes), tuple(recodes))
+    folded = [attribute.name.lower() for attribute in attributes]
+    again = next((at for at, name in enumerate(folded) if name in folded[:at]), -1)
+    twice: tuple[str, ...] = ("attributes", *(attribute.name for attribute in attributes[again:][:1]))
+    schema = _gathered(problems, twice, "names that differ", Schema, file.id, file.provenance, *parts)
+    return schema or Schema(file.id, file.provenance, (), ()), problems
 
 
 def _gathered(
@@ -127,7 +132,7 @@ def _gathered(
         return make(*values)
     except SpecError as error:
         problems += [
-            Problem(path, each.code, each.what, each.expected or expected, each.found, SCHEMA.remedy)
+            Problem(path, each.code, each.what, each.expected or expected, each.found, each.remedy or SCHEMA.remedy)
             for each in error.findings
         ]
     except ValueError:

@@ -332,12 +332,16 @@ def _down_or_up(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers
     return RoundingOutcome.LINEAR, result.ups, 0
 
 
+class RoundingInfeasibleError(RunError):
+    """No whole counts keep all sums and bounds of a node."""
+
+
 def _widened(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers, int]:
     """Whole counts that leave floors and ceilings as little as possible."""
 
     result = solve_linear(remainder, widened=True)
     if result.ups is None or _broken(remainder, result.ups):
-        raise RunError(_finding(remainder.problem, result.status))
+        raise RoundingInfeasibleError(_finding(remainder.problem, result.status))
     outside = ((result.ups < 0) | (result.ups > 1)).any()
     return RoundingOutcome.WIDENED if outside else RoundingOutcome.LINEAR, result.ups, 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ BLOCK = "block"
 
 WHOLE = "all"
 """The code of the one unit of a level that takes in every block."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def read_frame(
     table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     codes = {name: _shared(table.column(name)) for name in wanted}
     findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
+    findings += _control_characters(source, codes)
     if not findings:
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
     if not table.num_rows:
@@ -84,6 +88,9 @@ def read_frame(
     if findings:
         raise InputError(findings)
     of_level = {rule.name: _codes(rule, codes, block) for rule in levels}
+    merged = [finding for rule in areas for finding in _merged_areas(source, rule, codes[rule.column], of_level)]
+    if merged:
+        raise InputError(merged)
     spine = build_spine(
         of_level | {BLOCK: codes[block]},
         {rule.name: _area_codes(rule, codes[rule.column], of_level) for rule in areas},
@@ -162,6 +169,50 @@ def _area_codes(rule: AreaRule, codes: Sequence[str | None], of_level: Mapping[s
     if rule.within is None:
         return own
     return [None if code is None else unit + code for unit, code in zip(of_level[rule.within], own, strict=True)]
+
+
+def _merged_areas(
+    source: Source, rule: AreaRule, codes: Sequence[str | None], of_level: Mapping[str, Sequence[str]]
+) -> list[Finding]:
+    """An area within a level is known by two codes, and is published under both as one text: a text that two areas
+    have, such as ``1`` and ``12``, ``11`` and ``2``, would make one area of them."""
+    if rule.within is None:
+        return []
+    met: dict[str, tuple[str, str]] = {}
+    for row, (unit, code) in enumerate(zip(of_level[rule.within], codes, strict=True), start=1):
+        if code not in (None, "", rule.none) and met.setdefault(unit + code, (unit, code)) != (unit, code):
+            other = met[unit + code]
+            return [
+                Finding(
+                    code="merged-areas",
+                    what=f"two areas of {rule.name!r} within different units of {rule.within!r} would have one code",
+                    where=Place(file=source.file, column=source.theirs(rule.column), row=row),
+                    found=f"{other[0]!r} with {other[1]!r}, and {unit!r} with {code!r}: both {unit + code!r}",
+                    expected=f"codes of one length, of the units of {rule.within!r} or of the areas",
+                    remedy="write the codes as text, with their leading zeros",
+                )
+            ]
+    return []
+
+
+def _control_characters(source: Source, codes: Mapping[str, Sequence[str | None]]) -> list[Finding]:
+    """Codes that files and other programs would cut, or show as one."""
+    rows = {
+        name: row
+        for name, column in sorted(codes.items())
+        if (row := next((at for at, code in enumerate(column, start=1) if code and _CONTROL.search(code)), None))
+    }
+    return [
+        Finding(
+            code="control-character",
+            what="a code has a control character",
+            where=Place(file=source.file, column=source.theirs(name), row=row),
+            found="a character that cannot be seen",
+            expected="codes of letters, digits and signs",
+            remedy="remove the character",
+        )
+        for name, row in rows.items()
+    ]
 
 
 def _empty_codes(source: Source, codes: dict[str, list[str | None]], names: set[str]) -> list[Finding]:

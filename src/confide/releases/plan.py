@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from confide.errors import Place, ReleaseError, RunError
+from confide.errors import Place, ReleaseError, RunError, SpecError
 from confide.exact import exact
 from confide.noise import (
     NoiseDistribution,
@@ -126,6 +127,27 @@ class Plan:
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None
     """In approximate differential privacy: the largest delta, at which epsilon is found."""
+
+    def __post_init__(self) -> None:
+        """Refuses a plan two of whose measurements would have one noise stream for the same records.
+
+        A stream belongs to a level and a query. Where classes of units have laws of their own, a query stands in the
+        plan once for each; no record is in two of them, and a coordinate of the stream is a unit and a cell. So on
+        each path names differ; and where a name stands on several, the coordinates are counted alike.
+        """
+        named = [(measure.level, measure.query) for measure in self.measures]
+        cells = dict(zip(named, (measure.cells for measure in self.measures), strict=True))
+        shared = [name for name, measure in zip(named, self.measures, strict=True) if cells[name] != measure.cells]
+        for path in self.paths or (range(len(named)),):
+            shared += [name for name, times in Counter(named[number] for number in path).items() if times > 1]
+        if shared:
+            raise SpecError(
+                "shared-stream",
+                "two measurements of the plan have one name, and would have the same noise",
+                found=" ".join(shared[0]),
+                expected="a name for each measurement of a level",
+                remedy="rename the tables or the variables; if their names differ, report it: nothing was drawn",
+            )
 
     @classmethod
     def without_loss(cls, mechanism: str, question: Mapping[str, Any], spine: tuple[str, ...] = ()) -> Plan:
@@ -246,7 +268,7 @@ def read_plan(values: Mapping[str, Any]) -> Plan:
     """The plan that :meth:`Plan.as_dict` wrote. Its loss is composed anew from its measurements."""
     try:
         return _read_plan(values)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, SpecError):
         raise ReleaseError(
             "bad-plan",
             "the plan in the manifest is not one that Confide wrote",

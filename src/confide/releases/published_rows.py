@@ -35,10 +35,8 @@ from confide.releases.published import (
     one_unit,
     sparse,
 )
-from confide.schema import Attribute, Code, Query, Recode, Schema
+from confide.schema import ALL, TOTAL_CODE, Attribute, Code, Query, Recode, Schema
 
-ALL, TOTAL_CODE = "all", "_T"
-"""What stands where a row sums over an attribute: ours, and that of SDMX."""
 ROWS_NAMED = 5
 UNITS_NAMED = 5
 LARGEST = 2**52

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +24,8 @@ MOST_DIGITS = 100
 """How many digits the parts of an exact number in a spec may have: enough for any budget, few enough to be written."""
 
 
+OWN_FILES = ("frame", "histogram")
+"""Files beside the true counts of tables and levels, which are kept under the names of these."""
 LARGEST_BUDGET = 10**15
 """Beyond this a number is a slip of the pen; trials with as good as no noise stay possible."""
 
@@ -205,7 +208,29 @@ class Spec(Part):
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )
-        return problems + self._texts()
+        return problems + self._names(named) + self._texts()
+
+    def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:
+        """Names that are also those of files: each once, and none of a file of our own."""
+        tables = [(("tables", i, "name"), table.name) for i, table in enumerate(getattr(self, "tables", ()))]
+        times = Counter(name for _, name in tables)
+        problems = [
+            Problem(path, "duplicate-table", f"two tables have the name {name!r}", "names that differ", repr(name))
+            for path, name in tables
+            if times[name] > 1
+        ]
+        return problems + [
+            Problem(
+                path,
+                "reserved-name",
+                f"{name!r} is the name of a file of our own",
+                "a name other than " + " and ".join(OWN_FILES),
+                repr(name),
+                f'did you mean "{name}s"?',
+            )
+            for path, name in (*levels, *tables)
+            if name in OWN_FILES
+        ]
 
     def _texts(self) -> list[Problem]:
         """Texts that no file system or reader of CSV could take."""

@@ -11,8 +11,11 @@
 For users: ``docs/concepts/schema.md``.
 """
 
+from confide.schema.schema import ALL as ALL
+from confide.schema.schema import DETAILED as DETAILED
 from confide.schema.schema import NO_GROUP as NO_GROUP
 from confide.schema.schema import TOTAL as TOTAL
+from confide.schema.schema import TOTAL_CODE as TOTAL_CODE
 from confide.schema.schema import Attribute as Attribute
 from confide.schema.schema import Code as Code
 from confide.schema.schema import CrossClassification as CrossClassification
@@ -22,3 +25,4 @@ from confide.schema.schema import Query as Query
 from confide.schema.schema import Recode as Recode
 from confide.schema.schema import Schema as Schema
 from confide.schema.schema import identity as identity
+from confide.schema.schema import query_name as query_name

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod
 from typing import Generic, Protocol, TypeAlias, TypeVar
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,111 @@ from confide.errors import SpecError
 
 Code: TypeAlias = int | str
 """What stands in the records: an integer or a text."""
+
+# Names and labels become keys: of plans, noise streams, columns and rows. So a name can be taken for no other thing,
+# and the labels of a variable tell its groups apart, in every mechanism: it is refused here or nowhere.
+
+
+TOTAL, DETAILED = "total", "detailed"
+"""The names of the query without variables, which counts everybody, and of that which keeps every attribute."""
+ALL, TOTAL_CODE = "all", "_T"
+"""What stands in the column of a variable that a row sums over: in tables of a geography, and in SDMX and others."""
+SEPARATORS = "*:/"
+"""What stands between the names of variables in the name of a query, an attribute and its recode, a table and a query.
+No name has one of them, so that each of these texts can be taken apart in one way only."""
+
+
+def check_name(name: str, thing: str, *, reserved: Collection[str] = (TOTAL, DETAILED)) -> None:
+    """Refuses a name that could be taken for something else.
+
+    Args:
+        name: The name, such as that of an attribute.
+        thing: What it names, in words.
+        reserved: Names of our own, in lower case: SQL and SDMX know no other.
+
+    >>> check_name("in:c", "the attribute")
+    Traceback (most recent call last):
+    ...
+    confide.errors.SpecError: the attribute 'in:c' has a character that separates names
+      found: 'in:c'
+      expected: a name without * : / and control characters, no space at either end; not total or detailed
+      remedy: call it "in_c", and map the column: [data] columns = { "in_c" = 'in:c' }
+    """
+    if name.strip().lower() in reserved:
+        problem = "cannot be told from a name of our own"
+    elif any(character in SEPARATORS or not character.isprintable() for character in name):
+        problem = "has a character that separates names"
+    elif not name or name != name.strip():
+        problem = "is empty, or has a space at an end"
+    else:
+        return
+    # Underscores are what a person would write in their place.
+    other = "".join(c if c.isprintable() and c not in SEPARATORS else "_" for c in name).strip() or "unnamed"
+    other += "_code" * (other.lower() in reserved)
+    characters = " ".join(SEPARATORS)
+    raise SpecError(
+        "reserved-name",
+        f"{thing} {name!r} {problem}",
+        found=repr(name),
+        expected=f"a name without {characters} and control characters, no space at either end"
+        + (f"; not {' or '.join(reserved)}" if reserved else ""),
+        remedy=f'call it "{other}", and map the column: [data] columns = {{ "{other}" = {name!r} }}',
+    )
+
+
+def query_name(variables: Sequence[str], table: str = "") -> str:
+    """The text that names a query in plans and noise streams: ``table/attribute*attribute:recode``.
+
+    It is one-to-one: no part has a separator, no variable alone is called as the query without any. So two queries
+    never share an entry of a plan, nor the noise that is derived from it.
+
+    Args:
+        variables: The names of the variables, each an attribute or ``attribute:recode``.
+        table: The table whose own query it is; nothing, if all tables share it.
+
+    Returns:
+        The text; ``total`` for no variables.
+
+    >>> query_name(["sex", "age:broad"], "people"), query_name([])
+    ('people/sex*age:broad', 'total')
+    """
+    for variable in variables:
+        for part in variable.split(":", maxsplit=1):
+            check_name(part, "the variable")
+    if table:
+        check_name(table, "the table", reserved=())
+    return f"{table}/" * bool(table) + ("*".join(variables) or TOTAL)
+
+
+def check_labels(labels: Sequence[str], of: str) -> None:
+    """Refuses labels that do not tell the groups of a variable apart, or one of them from the total.
+
+    >>> check_labels(["other", "all"], "the attribute 'kind'")
+    Traceback (most recent call last):
+    ...
+    confide.errors.SpecError: the label 'all' of the attribute 'kind' marks a total in released tables
+      found: 'all'
+      expected: a label for each that no other has, on one line; all and _T are those of totals
+      remedy: change the label in the schema file
+    """
+    repeated = next((label for label, times in Counter(labels).items() if times > 1), None)
+    marker = next((label for label in labels if label in (ALL, TOTAL_CODE)), None)
+    broken = next((label for label in labels if any(category(character) == "Cc" for character in label)), None)
+    if repeated is None and marker is None and broken is None:
+        return
+    if repeated is not None:
+        what = f"{of} has the label {repeated!r} more than once"
+    elif marker is not None:
+        what = f"the label {marker!r} of {of} marks a total in released tables"
+    else:
+        what = f"a label of {of} has a control character"
+    raise SpecError(
+        "repeated-label",
+        what,
+        found=repr(next(label for label in (repeated, marker, broken) if label is not None)),
+        expected=f"a label for each that no other has, on one line; {ALL} and {TOTAL_CODE} are those of totals",
+        remedy="change the label in the schema file",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +147,7 @@ class Attribute:
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
+        check_name(self.name, "the attribute")
         if not self.levels:
             raise _wrong(self.name, "has no levels", "no levels", "at least one level")
         kinds = {type(level.code) for level in self.levels}
@@ -49,6 +156,7 @@ class Attribute:
         repeated = [code for code, times in Counter(level.code for level in self.levels).items() if times > 1]
         if repeated:
             raise _wrong(self.name, f"has the code {repeated[0]!r} more than once", repr(repeated[0]), "each code once")
+        check_labels([level.label for level in self.levels], f"the attribute {self.name!r}")
 
     @property
     def is_integer(self) -> bool:
@@ -110,6 +218,8 @@ class Recode:
     groups: tuple[Group, ...]
 
     def __post_init__(self) -> None:
+        if self.name != self.attribute.name:
+            check_name(self.name.removeprefix(f"{self.attribute.name}:"), f"the recode of {self.attribute.name!r}")
         codes_so_far: set[Code] = set()
         for group in self.groups:
             for code in group.codes:
@@ -122,6 +232,7 @@ class Recode:
                 raise self._wrong(f"group {group.label!r} is empty", "no codes")
         if not self.groups:
             raise self._wrong("has no groups", "no groups")
+        check_labels(self.labels, f"the recode {self.name!r}")
 
     @property
     def size(self) -> int:
@@ -159,10 +270,6 @@ def identity(attribute: Attribute) -> Recode:
 # Queries: marginals of recodes. Each histogram cell adds to at most one cell of the answer, with coefficient one.
 
 
-TOTAL = "total"
-"""The name of the query without variables, which counts everybody."""
-
-
 class CrossedVariable(Protocol):
     """What can be crossed: a name in queries, and a number of groups."""
 
@@ -181,10 +288,10 @@ class CrossClassification(Generic[VariableT]):
 
     variables: tuple[VariableT, ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of the query: ``sex*age:five-year``, or ``total`` without variables."""
-        return "*".join(variable.name for variable in self.variables) or TOTAL
+        return query_name([variable.name for variable in self.variables])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -221,6 +328,14 @@ class Schema:
     provenance: str
     attributes: tuple[Attribute, ...]
     recodes: tuple[Recode, ...]
+
+    def __post_init__(self) -> None:
+        folded = Counter(attribute.name.lower() for attribute in self.attributes)
+        twice = [attribute.name for attribute in self.attributes if folded[attribute.name.lower()] > 1]
+        if twice:
+            what = "names of attributes differ in upper and lower case alone"
+            expected, remedy = "names that differ in any case: SQL and SDMX know but one", "rename one in the schema"
+            raise SpecError("reserved-name", what, found=", ".join(twice), expected=expected, remedy=remedy)
 
     @cached_property
     def variables(self) -> dict[str, Recode]:

@@ -10,6 +10,7 @@ never changes has no differential privacy to promise. What it risks is told by `
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ class CellKey(Mechanism[CellKeyProblem]):
 
 def _file(workspace: Workspace, query: str) -> Path:
     """Where the published figures of a cross-classification are kept until they are published."""
-    return workspace.measured / (query.replace(":", ".").replace("*", "+") + ".parquet")
+    return workspace.measured / f"{hashlib.sha256(query.encode()).hexdigest()}.parquet"
 
 
 def _keep(file: Path, figures: PerturbedFigures) -> None:

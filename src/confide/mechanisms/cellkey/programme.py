@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,14 +16,23 @@ from confide.mechanisms.cellkey.spec import LARGEST_KEYS, CellKeySpec, CellKeyTa
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
 from confide.releases.spec import LoadedSpec, find_source
-from confide.releases.tabular import TOTAL_CODE, QueryTable, Table, placed, reserved_name, too_large
-from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
+from confide.releases.tabular import (
+    COUNT,
+    DATAFLOW,
+    OBSERVATION,
+    QueryTable,
+    Table,
+    check_column_names,
+    placed,
+    too_large,
+)
+from confide.schema import NO_GROUP, Attribute, Query, Schema
 
 MOST_CELLS = 50_000_000
 """More cells in one table than this are a mistake: somebody crossed what should not be crossed."""
 
-RESERVED = {"count", "weighted", "total", "dataflow", "obs_value", "obs_value_weighted"}
-"""Columns of our own, in lower case, and the name of the query without variables."""
+COLUMNS = (COUNT, "weighted", DATAFLOW, OBSERVATION, f"{OBSERVATION}_WEIGHTED")
+"""Columns of our own, plain and in SDMX-CSV."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,26 +119,9 @@ def build(part: CellKeyTable, schema: Schema) -> QueryTable:
     query = schema.ordered_query(part.variables)
     if query.cells > MOST_CELLS:
         raise too_large(query.cells, MOST_CELLS)
-    for variable in query.variables:
-        _check_variable(variable)
+    check_column_names((variable.attribute for variable in query.variables), COLUMNS)
     margins = tuple(query.margins())[::-1] if part.margins == "all" else (query,)
     return QueryTable(part.name, part.title or part.name, query, margins)
-
-
-def _check_variable(variable: Recode) -> None:
-    """Columns and labels must be told apart in every format of a table; SDMX-CSV has column names in upper case."""
-    name, labels = variable.attribute.name, Counter(variable.labels)
-    if name.lower() in RESERVED:
-        raise reserved_name(name, RESERVED)
-    repeated = [label for label, times in labels.items() if times > 1 or label == TOTAL_CODE]
-    if repeated:
-        raise ConfideError(
-            "repeated-label",
-            f"the cells of {variable.name!r} could not be told apart in a table",
-            found=f"the label {repeated[0]!r} of two cells",
-            expected=f"a label for each group that no other has; {TOTAL_CODE} is the label of the total",
-            remedy="change the labels in the schema file",
-        )
 
 
 def never_published(ptable: PTable) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -11,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
-from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import DataPart, ExactNumber, Name, OutputPart, Part, PrivacyPart, Problem, Spec
 from confide.report.render import render
 
 NOTHING = "-"
@@ -105,13 +104,6 @@ class CellKeySpec(Spec):
         if part.lookup == "ess" and given:
             what = f"{given[0]} belongs to the lookup abs"
             problems.append(Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it"))
-        times = Counter(table.name for table in self.tables)
-        for position, table in enumerate(self.tables):
-            where: KeyPath = ("tables", position, "name")
-            if times[table.name] > 1:
-                problems.append(
-                    Problem(where, "duplicate-table", "two tables have one name", "names that differ", table.name)
-                )
         return problems
 
 

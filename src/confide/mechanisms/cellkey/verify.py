@@ -55,6 +55,7 @@ def _table(
     read = partial(read_table, table=table, weighted=described.weighted)
     contents, problem = tabular.read_formats(folder, table.name, files, read)
     yield Check(f"{table.name}: columns and labels", not problem, problem or f"{table.cells:,} cells in all")
+    yield tabular.labels_tell_apart(table)
     if problem:
         return
     yield tabular.same_formats(table.name, contents, TableRows.equals)

@@ -34,6 +34,7 @@ from confide.releases.spec import LoadedSpec, find_source
 from confide.releases.tabular import (
     AREA,
     COUNT,
+    DATAFLOW,
     LEVEL,
     OBSERVATION,
     SDMX,
@@ -41,7 +42,6 @@ from confide.releases.tabular import (
     UnlikePlanError,
     figure_column,
     placed,
-    reserved_name,
     text_column,
 )
 from confide.schema import Attribute, Recode, Schema
@@ -196,8 +196,8 @@ def _wrong(code: str, what: str, found: str) -> SpecError:
 MOST_CELLS = 500_000
 """More cells in all tables together would take the solver days: somebody crossed what should not be crossed."""
 
-RESERVED = {"count", "value", "status", AREA, LEVEL, "dataflow", "obs_value", "obs_status", "total"}
-"""Columns of our own, in lower case."""
+COLUMNS = (LEVEL, AREA, COUNT, "value", "status", DATAFLOW, OBSERVATION, "OBS_STATUS")
+"""Columns of our own, plain and in SDMX-CSV."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,9 +332,8 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
         variables[AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
     for attribute in schema.attributes:
         if attribute.name in used:
-            if attribute.name.lower() in RESERVED:
-                findings += reserved_name(attribute.name, RESERVED).findings
             try:
+                tabular.check_column_names([attribute], COLUMNS)
                 variables[attribute.name] = of_attribute(list(used[attribute.name].values()))
             except ConfideError as error:
                 findings += error.findings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.suppress import Method, Zeros
-from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import DataPart, ExactNumber, Name, OutputPart, Part, PrivacyPart, Problem, Spec
 from confide.report.render import render
 
 NOTHING = "-"
@@ -94,12 +93,7 @@ class SuppressionSpec(Spec):
     def problems(self) -> list[Problem]:
         problems = super().problems() + self._rules()
         known = [*(level.name for level in self.geography.levels), "block"]
-        times = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
-            where: KeyPath = ("tables", position, "name")
-            if times[table.name] > 1:
-                what = "two tables have one name"
-                problems.append(Problem(where, "duplicate-table", what, "names that differ", table.name))
             for level in table.levels:
                 if level not in known:
                     what = f"there is no level {level!r} on the spine"

@@ -53,6 +53,7 @@ def _table(
     reading = partial(read_table, table=table, magnitude=magnitude)
     contents, problem = tabular.read_formats(folder, table.name, files, reading)
     yield Check(f"{table.name}: columns, labels and statuses", not problem, problem or f"{len(table.lines[0]):,} rows")
+    yield tabular.unique_keys(table.name, table.columns, table.lines[0])
     if not problem:
         yield tabular.same_formats(table.name, contents, _same_content)
         read.append(next(iter(contents.values())))

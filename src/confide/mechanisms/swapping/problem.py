@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import identifier, literal
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import AreaRule, Frame, LevelRule, missing_columns, read_frame, wrong_code_types
+from confide.inputs.frame import BLOCK, AreaRule, Frame, LevelRule, missing_columns, read_frame, wrong_code_types
 from confide.inputs.records import (
     ROWS_NAMED,
     bad_record,
@@ -37,7 +36,16 @@ from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, setti
 from confide.mechanisms.swapping.spec import SwappingSpec
 from confide.releases.mechanism import Job
 from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.tabular import ALL, AREA, COUNT, LEVEL, QueryTable, incomplete_recode, placed, too_large
+from confide.releases.tabular import (
+    AREA,
+    COUNT,
+    LEVEL,
+    QueryTable,
+    check_column_names,
+    incomplete_recode,
+    placed,
+    too_large,
+)
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
 Integers = npt.NDArray[np.int64]
@@ -120,8 +128,6 @@ class SwappingProblem:
 MOST_CELLS = 1_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 HOUSEHOLD = "household"
-RESERVED = {LEVEL, AREA, COUNT, "block", HOUSEHOLD}
-"""Columns of our own."""
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
@@ -147,16 +153,17 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         findings += [_placed(loaded, finding) for finding in error.findings]
     tables: list[QueryTable] = []
     geography = spec.geography
-    reserved = RESERVED | {geography.block, *(level.name for level in geography.levels)}
-    reserved |= {area.name for area in geography.areas}
+    units = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
+    columns = (LEVEL, AREA, COUNT, HOUSEHOLD, BLOCK, geography.block, *units)
     if schema is not None:
         if spec.output.microdata:
-            taken = [attribute.name for attribute in schema.attributes if attribute.name in reserved]
-            where = loaded.place("output", "microdata")
-            findings += [replace(_reserved(name, reserved), where=where) for name in taken]
+            try:
+                check_column_names(schema.attributes, columns)
+            except ConfideError as error:
+                findings += placed(error, loaded.place("output", "microdata"))
         for position, part in enumerate(spec.tables):
             try:
-                query = _query(schema, part.variables, reserved)
+                query = _query(schema, part.variables, columns)
                 margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
                 margin_queries = tuple(margins) if part.margins == "all" else (query,)
                 tables.append(QueryTable(part.name, part.title or part.name, query, margin_queries, tuple(part.levels)))
@@ -203,14 +210,12 @@ def _placed(loaded: LoadedSpec, finding: Finding) -> Finding:
     return replace(finding, where=loaded.place(*(path or "swapping.settings").split(".")))
 
 
-def _query(schema: Schema, variables: Sequence[str], reserved: AbstractSet[str]) -> Query:
+def _query(schema: Schema, variables: Sequence[str], columns: Sequence[str]) -> Query:
     query = schema.ordered_query(variables)
     if query.cells > MOST_CELLS:
         raise too_large(query.cells, MOST_CELLS, area=True)
+    check_column_names((variable.attribute for variable in query.variables), columns)
     for variable in query.variables:
-        name = variable.attribute.name
-        if name in reserved or ALL in variable.labels:
-            raise ConfideError(_reserved(name, reserved))
         if (variable.assignment == NO_GROUP).any():
             raise incomplete_recode(variable.name, ": a table and its margins would not agree")
     return query
@@ -247,16 +252,6 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
             where, remedy = loaded.place("swapping", "profiles"), 'name it: [data] age = "..."; or leave adults out'
             findings.append(Finding("no-age", what, where, spec.data.age, "an age in years", remedy))
     return findings
-
-
-def _reserved(name: str, reserved: AbstractSet[str]) -> Finding:
-    return Finding(
-        code="reserved-name",
-        what=f"{name!r} cannot be told from a column or a label of our own",
-        found=name,
-        expected=f"a name other than {', '.join(sorted(reserved))}; no label {ALL!r}",
-        remedy="rename it in the schema, and map the column in [data] columns",
-    )
 
 
 # The records of a run: checked for households, and read as people in whole numbers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
@@ -125,12 +124,7 @@ class SwappingSpec(Spec):
             what, expected = "the release would be empty", "a table, or microdata"
             problems.append(Problem(("tables",), "no-tables", what, expected, "nothing", "add [[tables]]"))
         known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
-        times = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
-            if times[table.name] > 1:
-                named: KeyPath = ("tables", position, "name")
-                what = "two tables have one name"
-                problems.append(Problem(named, "duplicate-table", what, "names that differ", table.name))
             for place, level in enumerate(table.levels):
                 path: KeyPath = ("tables", position, "levels", place)
                 if level not in known:

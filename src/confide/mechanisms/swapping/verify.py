@@ -35,7 +35,15 @@ from confide.releases.published_release import (
     released_records,
 )
 from confide.releases.published_rows import PublishedRows, impossible
-from confide.releases.tabular import Table, TableRows, UnlikePlanError, no_other_files, read_formats, same_formats
+from confide.releases.tabular import (
+    Table,
+    TableRows,
+    UnlikePlanError,
+    labels_tell_apart,
+    no_other_files,
+    read_formats,
+    same_formats,
+)
 
 Integers = npt.NDArray[np.int64]
 Shared = dict[tuple[str, str], TableRows]
@@ -80,6 +88,7 @@ def _table(
     people: pa.Table | None,
 ) -> Iterator[Check]:
     table = Table.read(values)
+    yield labels_tell_apart(table)
     contents, problem = read_formats(folder, table.name, files, lambda path, _: read_table(path, table))
     rows = next(iter(contents.values()), None)
     if problem or rows is None:

@@ -37,14 +37,14 @@ from confide.releases.tabular import (
     QueryTable,
     RowsInOrder,
     Table,
+    check_column_names,
     figure_column,
     incomplete_recode,
     placed,
     plain_schema,
-    reserved_name,
     too_large,
 )
-from confide.schema import Attribute, Query, Schema
+from confide.schema import Attribute, Query, Schema, query_name
 
 PART_CELLS = 1 << 19
 """About how many counts one group of units has: small enough to spread over processes, large enough not to matter."""
@@ -53,8 +53,6 @@ MOST_CELLS = 10_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 
 NOISE_MARGIN = "noise_margin"
-RESERVED = {LEVEL, AREA, COUNT, NOISE_MARGIN}
-"""Columns that every table has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +114,8 @@ class TablesProblem:
     def query_key(self, table: MeasuredTable, margin: Query) -> str:
         """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,
         the noise and the value; independent, each table has its own."""
-        return margin.name if self.spec.programme.repeated == "pooled" else f"{table.name}/{margin.name}"
+        shared = self.spec.programme.repeated == "pooled"
+        return query_name([variable.name for variable in margin.variables], "" if shared else table.name)
 
 
 def build_tables(
@@ -139,9 +138,7 @@ def _query(part: TablePart, schema: Schema) -> Query:
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
         raise incomplete_recode(incomplete[0], ", so a table and its margins would not agree")
-    reserved = [variable.attribute.name for variable in query.variables if variable.attribute.name in RESERVED]
-    if reserved:
-        raise reserved_name(reserved[0], RESERVED)
+    check_column_names((variable.attribute for variable in query.variables), (LEVEL, AREA, COUNT, NOISE_MARGIN))
     return query
 
 
@@ -173,7 +170,8 @@ def plan_programme(programme: TablesProblem) -> Plan:
             for margin in table.margins:
                 key = (level.name, programme.query_key(table, margin))
                 shares[key] = shares.get(key, Fraction(0)) + of_level / len(table.margins)
-                asked[key] = (level, margin)
+                # One measurement for two tables only if it is the same cross-classification, group by group.
+                assert asked.setdefault(key, (level, margin))[1].variables == margin.variables, key
     choice = NoiseChoice(spec.privacy, spec.noise, spec.output.noise_margin, shares.values())
     measures = []
     for (name, query), share in shares.items():

@@ -38,7 +38,7 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
-from confide.releases.spec import DataPart, ExactNumber, KeyPath, Name, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import DataPart, ExactNumber, Name, Part, PrivacyPart, Problem, Spec
 
 
 class TablePart(Part):
@@ -143,12 +143,7 @@ class TablesSpec(Spec):
     def problems(self) -> list[Problem]:
         problems = super().problems() + self.noise.problems(self.privacy.definition)
         known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
-        names = Counter(table.name for table in self.tables)
         for position, table in enumerate(self.tables):
-            if names[table.name] > 1:
-                what = f"two tables have the name {table.name!r}"
-                named: KeyPath = ("tables", position, "name")
-                problems.append(Problem(named, "duplicate-table", what, "names that differ", repr(table.name)))
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))
                 if level not in known:

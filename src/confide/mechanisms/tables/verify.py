@@ -19,7 +19,7 @@ from confide.releases.plan import read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
 from confide.releases.published_release import BOUNDED, NOISE, AreaTables, no_groups, release_schema, release_title
 from confide.releases.published_rows import PublishedRows, impossible
-from confide.releases.tabular import Table, table_files
+from confide.releases.tabular import Table, labels_tell_apart, table_files
 
 FALSE_ALARM = 1e-6
 """The probability, at most, with which a margin that has its noise is taken for one that has too little."""
@@ -91,6 +91,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         scan = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()])
         yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
         yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
+        yield labels_tell_apart(table)
         yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
         if scan.disagreement and scan.problem is None:
             yield _noise_check(table.name, scan)

@@ -126,9 +126,7 @@ class Constraints:
         self, query: str, groups: int, frame: Mapping[str, NDArray[np.int64]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The least and the largest count of each group of a limited query in each unit (units x groups), from the
-        columns of the frame for these units.
-
-        Right-hand sides add up: for a unit above the blocks give the sums of its blocks.
+        columns of the frame for these units. Units are blocks: above them, add up the limits, not the columns.
         """
         units = len(next(iter(frame.values())))
         least = np.zeros((units, groups), np.int64)
@@ -236,6 +234,66 @@ def known_totals(together: Integers, unit: Integers, count: Integers) -> pa.Tabl
     totals = np.zeros(int(together.max()) + 1, np.int64)
     np.add.at(totals, together[unit], count)
     return pa.table({"unit": np.arange(len(together)), "cell": together, "n": totals[together]})
+
+
+def narrowed(least: Integers, largest: Integers, totals: Integers) -> tuple[Integers, Integers]:
+    """Limits that can be added up beside known totals: whatever keeps their sums can be shared out to the units.
+
+    A unit whose groups j have the limits l(j) <= m(j) <= u(j) and the total T can have m(J) <= min(u(J), T - l(J^c))
+    records in the groups J, and sums of units can have the sums of these (g-polymatroids: Frank & Tardos 1988). Limits
+    of single groups say as much as limits of all J if
+
+    * there are at most three groups that are not fixed: J or its complement is then a single one. The limits are those
+      that follow, l'(j) = max(l(j), T - u(others)) and u'(j) = min(u(j), T - l(others));
+    * or the same side of the minimum is the smaller in every unit, for every J. So it is if one group f takes what the
+      others leave, whatever that is: l(f) + u(others) <= T <= u(f) + l(others). Where the others could have more, they
+      are given parts of the room in proportion; a unit in which f cannot take what is left gets fixed counts.
+
+    Proof: ``docs/proofs/topdown.md``, section 5.
+
+    Args:
+        least: Units x groups.
+        largest: The same; ``NO_LIMIT`` where there is none.
+        totals: The number of records of each unit, between the sums of its limits.
+
+    Returns:
+        The least and the largest counts, within those given.
+
+    >>> narrowed(np.array([[0, 0], [0, 0]]), np.array([[9, 0], [9, 4]]), np.array([5, 6]))
+    (array([[5, 0],
+           [2, 0]]), array([[5, 0],
+           [6, 4]]))
+    """
+    largest = np.minimum(largest, totals[:, None])
+    low = np.maximum(least, totals[:, None] - (largest.sum(axis=1, keepdims=True) - largest))
+    high = np.minimum(largest, totals[:, None] - (least.sum(axis=1, keepdims=True) - least))
+    if np.count_nonzero((low < high).any(axis=0)) <= 3:
+        return low, high
+    free = int((high - low).sum(axis=0).argmax())
+    others = np.delete(np.arange(low.shape[1]), free)
+    slack = (high - low)[:, others]
+    room = totals - low.sum(axis=1)
+    tight = high.copy()
+    tight[:, others] = low[:, others] + _parts(slack, room)
+    # Where the free group cannot have all that the others might leave: it has its largest count, the others the rest.
+    for unit in np.flatnonzero(high[:, free] + low[:, others].sum(axis=1) < totals).tolist():
+        counts = low[unit].copy()
+        counts[free] = high[unit, free]
+        remaining = totals[unit : unit + 1] - counts.sum()
+        counts[others] += _parts(slack[unit : unit + 1], remaining)[0]
+        for group in others:  # what rounding down has left over
+            counts[group] += min(totals[unit] - counts.sum(), high[unit, group] - counts[group])
+        low[unit] = tight[unit] = counts
+    return low, tight
+
+
+def _parts(slack: Integers, room: Integers) -> Integers:
+    """What each group gets of the room of its unit: its slack, or in proportion to it, rounded down."""
+    wanted = np.maximum(slack.sum(axis=1), 1)
+    # Whole numbers of any size: both factors may be large.
+    parts = slack.astype(object) * np.minimum(room, wanted).astype(object)[:, None] // wanted.astype(object)[:, None]
+    result: Integers = parts.astype(np.int64)
+    return result
 
 
 def check_invariant_level(strategy: Strategy, spine: TopDownSpine, where: Place) -> list[Finding]:

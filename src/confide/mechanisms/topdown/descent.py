@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
@@ -24,12 +25,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from confide.confidential import Confidential
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.engines.protocol import GroupFunction
-from confide.estimation.least_squares import SolveOutcome
+from confide.estimation.least_squares import SolveOutcome, UnsolvedError
 from confide.estimation.node_problem import MeasuredQuery
-from confide.estimation.optimality import GAP
+from confide.estimation.optimality import GAP, InfeasibleError
+from confide.estimation.rounding import RoundingInfeasibleError
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
+from confide.mechanisms.topdown.constraints import invariant_level, narrowed
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
 from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, estimate, support_of
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -192,6 +195,12 @@ CHILDREN_PER_GROUP = 1_000
 LISTED_ROWS = 1 << 14
 """Rows with lists of measured values that are read together: some ten megabytes."""
 
+NARROWED = "narrowed"
+"""The note of a run whose limits were narrowed, beside its estimates."""
+_CLASHES = (InfeasibleError, UnsolvedError, RoundingInfeasibleError)
+LevelLimits = Callable[[TopDownLevel], dict[str, tuple[Integers, Integers]]]
+"""For each level the least and the largest counts of the queries that are limited."""
+
 NO_VALUES = ", CAST(NULL AS BIGINT[]) AS value"
 
 
@@ -224,13 +233,73 @@ def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
             ``cell`` and ``n``, where n is not zero.
         evidence: Where measurements and known totals come from.
     """
+    limits, narrow = problem.limits, job.workspace.measured / NARROWED
+    if not _may_clash(problem):
+        _descend(problem, job, evidence, limits)
+        return
+    if not narrow.exists():
+        try:
+            _descend(problem, job, evidence, limits)
+            return
+        except _CLASHES:
+            # Known totals beside limits have left a parent whose counts no children add up to. It is found the same
+            # way at every try, so that the note may come last.
+            for level in problem.spine.levels:
+                shutil.rmtree(estimates_folder(job.workspace, level), ignore_errors=True)
+                (job.workspace.counts / f"{level.name}.nodes.parquet").unlink(missing_ok=True)
+            write_text(narrow, "the limits of this descent leave room for known totals\n")
+            job.progress.note("Known totals and limits clash: estimating again, with limits that leave room for both.")
+    _descend(problem, job, evidence, _leaving_room(problem, evidence))
+
+
+def _may_clash(problem: TopDownProblem) -> bool:
+    """Whether totals are known below the root beside limits (``docs/proofs/topdown.md``, section 5)."""
+    lowest = invariant_level(problem.strategy)
+    return lowest not in (None, problem.spine.levels[0].name) and bool(problem.strategy.constraints.limited)
+
+
+def _leaving_room(problem: TopDownProblem, evidence: Evidence) -> LevelLimits:
+    """The limits of the levels above the known totals, such that units can share out whatever keeps them."""
+    lowest = problem.spine.level(str(invariant_level(problem.strategy)))
+    known = evidence.totals(lowest)
+    assert known is not None, "there are totals on this level"
+    _, first, together = np.unique(known.column("cell").to_numpy(), return_index=True, return_inverse=True)
+    together = together.reshape(-1)
+    totals = known.column("n").to_numpy()[first]
+    boxes: dict[str, tuple[Integers, Integers]] = {}
+    for name, (least, largest) in problem.limits(lowest).items():
+        low, high = (np.zeros((len(totals), least.shape[1]), np.int64) for _ in range(2))
+        np.add.at(low, together, least)
+        # Nobody can have more than the total: sums stay far below the largest number.
+        np.add.at(high, together, np.minimum(largest, totals[together][:, None]))
+        high[:, problem.impossible(name)] = 0
+        boxes[name] = narrowed(low, high, totals)
+    blocks = lowest.first_block[:-1][first]
+
+    def limits(level: TopDownLevel) -> dict[str, tuple[Integers, Integers]]:
+        names = problem.spine.names
+        if names.index(level.name) >= names.index(lowest.name):
+            return problem.limits(level)
+        unit = problem.spine.unit_of_block(level.name)[blocks]
+        result = {}
+        for name, sides in boxes.items():
+            summed = [np.zeros((level.units, side.shape[1]), np.int64) for side in sides]
+            for side, into in zip(sides, summed, strict=True):
+                np.add.at(into, unit, side)
+            result[name] = (summed[0], summed[1])
+        return result
+
+    return limits
+
+
+def _descend(problem: TopDownProblem, job: Job, evidence: Evidence, limits: LevelLimits) -> None:
     # The root has no parent: every cell may be positive, and its total may be an invariant.
     (asked_root, root), *below = problem.levels()
     into = estimates_folder(job.workspace, root)
     with job.progress.stage(f"Estimating {root.name}", 1) as advance:
         if not (into / "00000000.parquet").exists():
             private_folder(into)
-            write_parquet(_estimate_root(problem, evidence, asked_root, root), into / "00000000.parquet")
+            write_parquet(_estimate_root(problem, evidence, asked_root, root, limits), into / "00000000.parquet")
         advance(1)
     above = root
     # Then level by level: the estimates above are final before anything below is measured.
@@ -238,7 +307,7 @@ def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
         rows = job.workspace.counts / f"{level.name}.nodes.parquet"
         groups = _groups(above)
         if not rows.exists():
-            _write_nodes(problem, job, evidence, above, level, groups, rows)
+            _write_nodes(job, evidence, above, level, groups, limits, rows)
         # One function for the level, mapped over groups of parents by whatever engine there is.
         function = evidence.function(level_strategy, level, _rules(problem, level_strategy))
         numbers = np.unique(groups).tolist()
@@ -271,12 +340,16 @@ def _rules(problem: TopDownProblem, level_strategy: LevelStrategy) -> NodeRules:
 
 
 def _estimate_root(
-    problem: TopDownProblem, evidence: Evidence, level_strategy: LevelStrategy, root: TopDownLevel
+    problem: TopDownProblem,
+    evidence: Evidence,
+    level_strategy: LevelStrategy,
+    root: TopDownLevel,
+    limits_of: LevelLimits,
 ) -> pa.Table:
     """The root: every cell may be positive, and the total is what the invariants say."""
     support = np.arange(problem.cells)
     measured, total = evidence.root(level_strategy, root)
-    limits = {name: Limits(least.T, largest.T) for name, (least, largest) in problem.limits(root).items()}
+    limits = {name: Limits(least.T, largest.T) for name, (least, largest) in limits_of(root).items()}
     node = EstimationNode(support, None, measured, limits, 1, total)
     with threadpool_limits(1):
         counts, tally = estimate(node, _rules(problem, level_strategy))
@@ -290,12 +363,12 @@ def _groups(parents: TopDownLevel) -> np.ndarray[Any, Any]:
 
 
 def _write_nodes(
-    problem: TopDownProblem,
     job: Job,
     evidence: Evidence,
     above: TopDownLevel,
     level: TopDownLevel,
     groups: np.ndarray[Any, Any],
+    limits_of: LevelLimits,
     into: Path,
 ) -> None:
     """The rows that the function of a level takes, for every parent."""
@@ -320,7 +393,7 @@ def _write_nodes(
             f"SELECT part, {kind:d}, parent, {name}.unit, {name}.cell, n{blank} FROM {name} JOIN children USING (unit)"
         )
 
-    limits = problem.limits(level)
+    limits = limits_of(level)
     for kind, side in ((RowKind.LEAST, 0), (RowKind.LARGEST, 1)) if limits else ():
         values = np.concatenate([sides[side] for sides in limits.values()], axis=1)
         flat = {

@@ -43,9 +43,10 @@ from confide.mechanisms.topdown.constraints import invariant_level, known_togeth
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import DETAILED, LevelStrategy, law_of
+from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
 from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.workspace import Workspace
+from confide.schema import DETAILED
 from confide.utility import LargestGroup, LargestGroups
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
 

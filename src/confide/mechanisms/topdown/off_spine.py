@@ -115,16 +115,19 @@ def off_spine_entities(
         digits = presence.astype(np.int64) @ (1 << np.arange(width, dtype=np.int64)[::-1])
         key = _dense(key * (1 << width) + digits)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    texts = [
-        "".join(part[kind.unit_of_block[row]] for part, kind in zip(parts, kinds, strict=True))
-        + (f"{digits[row]:0{width}b}" if width else "")
+    codes = [
+        (
+            *(part[kind.unit_of_block[row]] for part, kind in zip(parts, kinds, strict=True)),
+            f"{digits[row]:0{width}b}" if width else "",
+        )
         for row in first.tolist()
     ]
-    # Partitions may use one text for two entities (a division and a place): the string is what counts.
-    strings = sorted(set(texts))
-    rank = {text: position for position, text in enumerate(strings)}
-    position = np.array([rank[text] for text in texts], np.int64)
-    return OffSpineEntities(tuple(strings), position[inverse], tuple(kinds))
+    # Partitions may use one text for two entities (a division and a place): the texts are what counts, each by itself,
+    # since codes of unequal length can be the same when written one after the other.
+    distinct = sorted(set(codes), key=lambda each: ("".join(each), each))
+    rank = {each: position for position, each in enumerate(distinct)}
+    position = np.array([rank[each] for each in codes], np.int64)
+    return OffSpineEntities(tuple("".join(each) for each in distinct), position[inverse], tuple(kinds))
 
 
 def _dense(key: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.constraints import FrameBound, check_invariant_level
+from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level
 from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
@@ -76,10 +76,24 @@ class TopDownProblem:
         return {}
 
     def limits(self, level: TopDownLevel) -> dict[str, tuple[Integers, Integers]]:
-        """For each query that the frame limits, the least and the largest counts in each unit: units x groups."""
-        constraints = self.strategy.constraints
-        summed = {name: self.spine.roll_up(level.name, values) for name, values in self.columns.items()}
-        return {name: constraints.limits(name, self.strategy.query(name).cells, summed) for name in constraints.limited}
+        """For each query that the frame limits, the least and the largest counts in each unit: units x groups.
+
+        Limits are found block by block and added up: where two bounds limit one group, one may be the smaller in one
+        block and the other in the next, and the sum of what the blocks can have is less than either sum.
+        """
+        result = {}
+        for name in self.strategy.constraints.limited:
+            least, largest = self.strategy.constraints.limits(name, self.strategy.query(name).cells, self.columns)
+            unlimited = (largest == NO_LIMIT).any(axis=0)
+            summed = self.spine.roll_up(level.name, np.where(unlimited, 0, largest))
+            result[name] = self.spine.roll_up(level.name, least), np.where(unlimited, NO_LIMIT, summed)
+        return result
+
+    def impossible(self, query: str) -> NDArray[np.bool_]:
+        """The groups of a query that structural zeros leave nobody in."""
+        zero = self.strategy.constraints.zero_cells(self.strategy.schema)
+        possible = np.bincount(self.groups(query)[~zero], minlength=self.strategy.query(query).cells)
+        return np.asarray(possible == 0)
 
     def levels(self) -> list[tuple[LevelStrategy, TopDownLevel]]:
         """Strategy and spine, level by level, the root first."""

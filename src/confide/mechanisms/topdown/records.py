@@ -19,8 +19,9 @@ from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, Side, S
 from confide.mechanisms.topdown.output.publish import units_table
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec
-from confide.mechanisms.topdown.strategy import DETAILED, Strategy
+from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.mechanism import Job
+from confide.schema import DETAILED
 
 # Records that come counted: one row for each block, a column for each kind of record.
 #
@@ -178,8 +179,8 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
 # * in every block the least count of each group is at most the largest;
 # * in every component with a known total (``invariant_totals``) that total lies between the sums.
 #
-# A parent keeps the sums of its children's limits, so below it there is always a solution
-# (``docs/proofs/topdown.md``, section 5).
+# A parent keeps the sums of its children's limits, so below it there is always a solution; with totals known below the
+# root, the descent takes limits that leave room for them (``docs/proofs/topdown.md``, section 5).
 
 
 Integers = NDArray[np.int64]
@@ -203,6 +204,7 @@ def clashes_with_totals(problem: TopDownProblem, totals: Integers) -> Iterator[F
         repr(i.name) for i in problem.strategy.constraints.invariants if i.level == lowest and not i.frame
     )
     for name, (least, largest) in problem.limits(problem.spine.levels[-1]).items():
+        largest = np.where(problem.impossible(name), 0, largest)
         low, high = np.zeros(len(totals)), np.zeros(len(totals))
         np.add.at(low, official, least.sum(axis=1))
         np.add.at(high, official, np.where(largest == NO_LIMIT, np.inf, largest).sum(axis=1))

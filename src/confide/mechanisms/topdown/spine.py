@@ -151,7 +151,8 @@ def _shares(values: Sequence[Fraction], place: NDArray[np.int64]) -> Shares:
 #   leading zeros;
 # - the official code without the official code of the parent, if every code of the level begins with that;
 # - the official code, whole;
-# - the number, as for a made unit, if the codes (or what is left of them) differ in width.
+# - the number, as for a made unit, if the codes (or what is left of them) differ in width, or one has the ``+`` that
+#   stands between ids.
 #
 # The level next to the root begins anew: the AIAN flag, if there is one, then the whole code. The ids of a State's
 # units are thus the same whether the State or the nation is the root. With optimised block groups a block has the id
@@ -174,7 +175,7 @@ def own_parts(
     parts = codes
     if above is not None and _one_width(above) and np.strings.startswith(codes, above).all():
         parts = _without_first(codes, int(np.strings.str_len(above[0])))
-    return parts if _one_width(parts) else numbers(parent)
+    return parts if _one_width(parts) and not (np.strings.find(parts, "+") >= 0).any() else numbers(parent)
 
 
 def numbers(parent: NDArray[np.int64]) -> NDArray[np.str_]:

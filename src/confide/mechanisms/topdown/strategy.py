@@ -26,10 +26,7 @@ from confide.mechanisms.topdown.constraints import Constraints
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
 from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
-from confide.schema import NO_GROUP, Query, Schema
-
-DETAILED = "detailed"
-"""The name of the query that keeps every attribute as it is: the histogram."""
+from confide.schema import DETAILED, NO_GROUP, Query, Schema
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from confide.errors import Place, ReleaseError
 from confide.releases.mechanism import Check
-from confide.releases.tabular.table import SDMX, UnlikePlanError
+from confide.releases.tabular.table import SDMX, Table, UnlikePlanError
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
 R = TypeVar("R")
@@ -37,6 +38,29 @@ def every_format(names: Iterable[str], files: Collection[str]) -> Check:
     formats = {tuple(table_files(name, files)) for name in names}
     detail = ", ".join(sorted(set().union(*formats))) or "no file of any table is in the release"
     return Check("every table in every format", len(formats) == 1 and () not in formats, detail)
+
+
+def unique_keys(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Check:
+    """Whether the columns that say which cell a row is tell every row apart from every other.
+
+    Args:
+        name: The name of the table.
+        columns: These columns.
+        rows: Texts of which no two may be the same: those of each row, or for each variable its labels and the total's.
+
+    Returns:
+        The check: without it, two figures would stand for one cell.
+    """
+    twice = [text for text, times in Counter(tuple(row) for row in rows).items() if times > 1]
+    twice += [(column,) for column, times in Counter(column.lower() for column in columns).items() if times > 1]
+    detail = f"{' '.join(twice[0])} stands for two" if twice else ", ".join(columns) or "one row"
+    return Check(f"{name}: a key for each row", not twice, detail)
+
+
+def labels_tell_apart(table: Table) -> Check:
+    """The same from the labels of the plan, for tables whose rows are known to have each combination of them once."""
+    labels = ((variable.column, text) for variable in table.variables for text in table.label_texts(variable))
+    return unique_keys(table.name, table.columns, labels)
 
 
 def read_formats(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,15 +18,9 @@ import pyarrow.parquet as pq
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.folder import ReleaseWriter
-from confide.schema import CrossClassification, Query, Recode
-from confide.schema.schema import TOTAL
+from confide.schema import ALL, TOTAL, TOTAL_CODE, Attribute, CrossClassification, Query, Recode
 
 Integers = npt.NDArray[np.int64]
-
-ALL = "all"
-"""The total label of tables with a geography."""
-TOTAL_CODE = "_T"
-"""The total label of SDMX."""
 
 LEVEL, AREA, COUNT = "level", "area", "count"
 DATAFLOW, OBSERVATION = "DATAFLOW", "OBS_VALUE"
@@ -224,15 +218,23 @@ def too_large(cells: int, most: int, *, area: bool = False, margins: bool = Fals
     )
 
 
-def reserved_name(name: str, reserved: Collection[str]) -> ConfideError:
-    """The error for an attribute that is called as a column of ours."""
-    return ConfideError(
-        "reserved-name",
-        f"an attribute cannot be called {name!r}: tables have a column of that name",
-        found=name,
-        expected="a name other than " + ", ".join(sorted(reserved)),
-        remedy="rename the attribute in the schema, and map it in [data] columns",
-    )
+def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) -> None:
+    """Refuses an attribute that is called as a column of ours, whatever the case: SQL and SDMX-CSV know but one.
+
+    Args:
+        attributes: Those that have a column in some table.
+        columns: The other columns that tables of the mechanism have, in any format.
+    """
+    reserved = {name.lower() for name in columns}
+    for attribute in attributes:
+        if attribute.name.lower() in reserved:
+            raise ConfideError(
+                "reserved-name",
+                f"an attribute cannot be called {attribute.name!r}: tables have a column of that name",
+                found=attribute.name,
+                expected="a name other than " + ", ".join(sorted(reserved)),
+                remedy="rename the attribute in the schema, and map it in [data] columns",
+            )
 
 
 def incomplete_recode(name: str, why: str) -> ConfideError:

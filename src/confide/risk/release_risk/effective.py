@@ -25,10 +25,10 @@ from confide.errors import ParameterError
 from confide.estimation.spine_variances import Exchangeable, Grouping, LevelVariances, SpineLevel, spine_variances
 from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import DETAILED, Strategy, groups_of
+from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.noise import DiscreteGaussian
 from confide.releases.plan import Plan
-from confide.schema import Query
+from confide.schema import DETAILED, Query
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
-from confide.mechanisms.topdown.strategy import DETAILED
-from confide.schema import Query, Schema
+from confide.schema import DETAILED, Query, Schema
 
 FOLDER = "measurements"
 DP_QUERY, CONSTRAINT, UNIT = "DPQuery", "Constraint", "Unit"

@@ -38,9 +38,9 @@ from confide.mechanisms.topdown.measurements.layout import (
     told_queries,
 )
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import DETAILED, LevelStrategy, Strategy
+from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian
-from confide.schema import Schema
+from confide.schema import DETAILED, Schema
 
 ROWS_AT_ONCE = 1 << 13
 SIGMA2, VARIANCE = "sigma2", "variance"

@@ -31,10 +31,10 @@ from confide.mechanisms.topdown.measurements.layout import (
     spelled,
 )
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.strategy import DETAILED
 from confide.privacy import ZCDP
 from confide.releases.mechanism import Check
 from confide.releases.plan import PlannedMeasurement, read_plan
+from confide.schema import DETAILED
 
 ROWS_AT_ONCE = 1 << 14
 FURTHEST = 6

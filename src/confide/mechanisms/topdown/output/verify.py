@@ -128,6 +128,8 @@ def verify_tables(
 
     ``spine`` names the tabulated levels that nest, root first; areas need not add up to anything.
     """
+    once = len({level.name for level in tabulator.levels}) == len(tabulator.levels)
+    once &= all(len(set(level.codes)) == level.units for level in tabulator.levels)
     for table in tables:
         copies = TableCopies.open(folder, manifest, table.name, table_schema(table))
         if not copies.there:
@@ -137,6 +139,7 @@ def verify_tables(
         seen = _pass(table, tabulator, spine, copies)
         complete = copies.at_end()
         yield Check(f"{table.name}: the same in every format", copies.same, copies.formats)
+        yield Check(f"{table.name}: a key for each row", once, ", ".join(level.name for level in tabulator.levels))
         yield Check(f"{table.name}: what the records come to", seen.equal and complete, f"{seen.rows:,} rows")
         yield Check(f"{table.name}: no negative count", not seen.negative, f"{seen.negative:,} negative counts")
         detail = f"{seen.unequal_sums:,} of {seen.sums:,} sums over children differ from their parent"
