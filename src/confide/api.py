@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confide.engines import LocalEngine
-from confide.errors import Finding, Place, SpecError
+from confide.errors import Finding, Place, RunError, SpecError
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
@@ -34,7 +34,7 @@ from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
-from confide.releases.workspace import Workspace, changed, no_room_is_an_error
+from confide.releases.workspace import Workspace, changed, no_room_is_an_error, recall_key
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
 
 if TYPE_CHECKING:
@@ -280,9 +280,18 @@ def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...
                 folder,
                 "sealed" if sealed else "measured" if measured else "reserved",
                 sha256_of(manifest) if sealed else None,
+                _key_commitment(workspace),
             )
         )
     return Ledger(ledger).reconcile(records)
+
+
+def _key_commitment(workspace: Workspace) -> str | None:
+    """Of the key in a run folder; none where there is none, or none that can be read."""
+    try:
+        return recall_key(workspace.key_file).commitment
+    except RunError:
+        return None
 
 
 def synthesize(folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None) -> PopulationFiles:

@@ -90,7 +90,7 @@ def check(
     findings: list[Finding] = []
     account = _read_ledger(loaded, findings) if mechanism.accounted else None
     begun = _read_run(workspace, account, findings)
-    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun)
+    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun, account)
     try:
         problem = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(problem)
@@ -246,13 +246,24 @@ def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
     return [Finding("run-folder", what, _folder_place(loaded), found, "a folder that can be written", remedy)]
 
 
-def taken_folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
-    """A finding if the folder holds a release of a run that is gone."""
-    if begun is not None or not workspace.release.exists():
+def taken_folder(
+    loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None, account: Account | None
+) -> list[Finding]:
+    """A finding if the folder holds anything of a run that is gone: it is not this run's, and not ours to remove."""
+    left_over = workspace.left_over() if begun is None or never_charged(begun, account) else []
+    if not left_over:
         return []
-    what = "there is a release in the folder already, of a run that is not there any more"
-    remedy = f"move the folder away, or {ANOTHER_FOLDER}"
-    return [Finding("run-folder", what, _folder_place(loaded), "release/", "a folder for each run", remedy)]
+    what = "there are files in the folder already, of a run that is not there any more"
+    if "release/" in left_over:
+        what = "there is a release in the folder already, of a run that is not there any more"
+    remedy = f"restore its confidential/run.json, to go on with that run; or move the folder away, or {ANOTHER_FOLDER}"
+    found = ", ".join(sorted(left_over))
+    return [Finding("run-folder", what, _folder_place(loaded), found, "a folder for each run", remedy)]
+
+
+def never_charged(begun: RunIdentity, account: Account | None) -> bool:
+    """Whether the run in a folder died before it was charged: it has bound nobody to its inputs."""
+    return account is not None and begun.reservation_hash is None and begun.run_id not in account.runs
 
 
 def _folder_place(loaded: LoadedSpec) -> Place:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -142,8 +143,16 @@ class ReleaseWriter:
         (self._partial / name).write_text(content, encoding="utf-8")
         self._note(name)
 
-    def seal(self, manifest: Mapping[str, Any]) -> str:
-        """Writes the manifest, makes everything durable and gives the folder its name. Returns the manifest's hash."""
+    def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[str], object] = lambda _: None) -> str:
+        """Writes the manifest, makes everything durable and gives the folder its name.
+
+        Args:
+            manifest: Without its list of files.
+            before_naming: Is told the hash of the manifest while the release has no name yet.
+
+        Returns:
+            The SHA-256 of the manifest.
+        """
         if self._stamped:
             self.document("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
         content = dict(manifest) | {
@@ -155,9 +164,11 @@ class ReleaseWriter:
             file.chmod(0o755 if file.is_dir() else PUBLIC_FILE)
             flush(file)
         flush(self._partial)
+        manifest_sha256 = sha256_of(path)
+        before_naming(manifest_sha256)
         self._partial.replace(self._final)
         flush(self._final.parent)
-        return sha256_of(self._final / MANIFEST)
+        return manifest_sha256
 
     def _path(self, stem: str, format_: str) -> str:
         stamp = ".NOT-FOR-RELEASE" if self._stamped else ""
@@ -202,6 +213,44 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         expected = "the manifest as Confide wrote it"
         raise _not_a_release(path, "the manifest cannot be read", found, expected) from None
     return manifest
+
+
+def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with each file that a manifest lists, by path; nothing with one that is as it was written."""
+    root = folder.resolve()
+    for file in manifest["files"]:
+        path = folder / file["path"]
+        try:
+            if path.is_symlink() or not path.resolve().is_relative_to(root) or not path.is_file():
+                yield file["path"], "the file is missing" if not path.is_symlink() else "a link in place of the file"
+            elif sha256_of(path) != file["sha256"]:
+                yield file["path"], "the content is not that of the manifest"
+            else:
+                same_size = path.stat().st_size == file["bytes"]
+                yield file["path"], "" if same_size else "the size is not that of the manifest"
+        except OSError as error:
+            yield file["path"], f"the file cannot be read: {error.strerror}"
+
+
+def unlisted(folder: Path, manifest: Mapping[str, Any], *, beside: Iterable[str] = (MANIFEST,)) -> list[str]:
+    """Whatever lies in a release folder and belongs neither to the manifest nor ``beside`` it: files, links of any kind
+    and folders that hold nothing of the release."""
+    listed = {*beside, *(file["path"] for file in manifest["files"])}
+    folders = {str(parent) for path in listed for parent in Path(path).parents}
+    extra = []
+    for where, inner, files in os.walk(folder):  # links are listed and not followed
+        for name in (*inner, *files):
+            path = Path(where, name)
+            relative = str(path.relative_to(folder))
+            if path.is_symlink() or relative not in (folders if path.is_dir() else listed):
+                extra.append(relative + ("/" if path.is_dir() else ""))
+    return sorted(extra)
+
+
+def file_problems(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Everything in which the files of a release folder are not what its manifest lists."""
+    wrong = [f"{path}: {problem}" for path, problem in file_states(folder, manifest) if problem]
+    return wrong + [f"{path}: not in the manifest" for path in unlisted(folder, manifest)]
 
 
 def _has_form(manifest: Any) -> bool:

@@ -20,7 +20,6 @@ from confide.releases.workspace import (
     RunIdentity,
     Workspace,
     changed,
-    destroy_key_file,
     no_room_is_an_error,
     recall_key,
 )
@@ -50,7 +49,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
     identity = begun(original)
     if not (original.release / MANIFEST).exists():
         raise _not_sealed("there is no release yet that a replay could be compared with", original)
-    again = Workspace(original.confidential / "replay")
+    again = Workspace(original.replayed)
     with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
         try:
             checked = check(loaded, mechanism, engine, original, progress)
@@ -59,11 +58,13 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
                 raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
             if checked.fingerprint != identity.records_fingerprint:
                 raise changed("the records are not those of the release", original)
+            shutil.rmtree(again.root, ignore_errors=True)
             key = recall_key(original.key_file)
+            if identity.key_commitment not in (None, key.commitment):
+                raise changed("the key in the folder is not the one of the release", original)
             produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
             return compare(original.release, again.release)
         finally:
-            shutil.rmtree(again.root, ignore_errors=True)
             original.tidy()
 
 
@@ -100,8 +101,7 @@ def destroy_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> RunIdentity:
         )
         if not sealed:
             raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
-        if workspace.key_file.exists():
-            destroy_key_file(workspace.key_file)
+        workspace.destroy_keys()
         if ledger is None:
             workspace.discard(workspace.measured)
         else:

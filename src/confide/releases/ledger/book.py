@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from confide.errors import Finding, LedgerError, Place, Severity
+from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
 from confide.releases.ledger import store
 from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
@@ -70,6 +70,8 @@ class RunRecord:
     folder: Path
     state: RunState | None = None
     manifest_sha256: str | None = None
+    key_commitment: str | None = None
+    """Of the key in the folder, if there is one that can be read."""
 
 
 def compare(account: Account, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
@@ -123,6 +125,16 @@ def _disagreements(record: RunRecord, run: Reservation | None) -> Iterator[Findi
             found=f"manifest {record.manifest_sha256[:16]}…",
             expected=f"manifest {run.manifest_sha256[:16]}…",
             remedy="publish nothing from this folder; restore the sealed release from a copy",
+        )
+    if run.key_commitment and record.key_commitment and run.key_commitment != record.key_commitment:
+        yield _finding(
+            record,
+            "reconcile-other-key",
+            "the key in the folder is not the one that the run was measured with",
+            found=CONFIDENTIAL,
+            expected="the key whose commitment the ledger has",
+            remedy="publish nothing from this folder: its noise is a second one, for one charge; find the folder in "
+            "which the run was measured",
         )
     if record.state is not None and record.state != run.state:
         yield from _states(record, record.state, run.state)
@@ -250,9 +262,18 @@ class Ledger:
             )
         )
 
-    def mark_measured(self, run_id: str) -> Reservation:
-        """Record, before the first draw, that the run draws. From here on its cost cannot be given back."""
-        return self._record(Measured(run_id=run_id))
+    def mark_measured(self, run_id: str, key_commitment: str = "") -> Reservation:
+        """Record, before the first draw, that the run draws. From here on its cost cannot be given back.
+
+        Args:
+            run_id: The run, as its reservation names it.
+            key_commitment: Which key it draws with (:attr:`confide.noise.ReleaseKey.commitment`). Asked again with
+                another key, the ledger refuses: a copy of the folder would draw a second noise for one charge.
+
+        Returns:
+            The run as the ledger now has it.
+        """
+        return self._record(Measured(run_id=run_id, key_commitment=key_commitment))
 
     def mark_sealed(self, run_id: str, manifest_sha256: str) -> Reservation:
         """Record that the release of the run is complete."""
