@@ -213,8 +213,10 @@ def verify(
         show_findings(verification.findings)
         if verification.stamp:
             err.print(f"[bold red]{escape(str(verification.stamp))}[/]")
-        verdict = "[bold green]as sealed[/]" if verification.ok else "[bold red]not as sealed[/]"
-        out.print(f"\nThe release {escape(verification.release)} is {verdict}.")
+        colour = "green" if verification.ok else "red"
+        out.print(f"\nThe release {escape(verification.release)} is [bold {colour}]{verification.verdict}[/].")
+        if verification.ok and not verification.vouched_by:
+            out.print("Whether it is the one that was sealed: --ledger LEDGER, or --public-key of its office.")
     raise typer.Exit(DONE if verification.ok else REFUSED)
 
 

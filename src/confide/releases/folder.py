@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from confide.confidential import Confidential
 from confide.engines.groups import flush
 from confide.errors import Place, ReleaseError
+from confide.exact import exact
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
@@ -29,6 +30,8 @@ from confide.releases.workspace import CHOSEN, STAMP
 from confide.version import __version__
 
 MANIFEST = "manifest.json"
+STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
+"""The file that a release with a chosen key has, and what it says."""
 PUBLIC_FILE = 0o644
 ROWS_PER_GROUP = 1 << 19
 VALUES_PER_GROUP = 1 << 23
@@ -154,12 +157,12 @@ class ReleaseWriter:
             The SHA-256 of the manifest.
         """
         if self._stamped:
-            self.document("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
+            self.document(*STAMP_DOCUMENT)
         content = dict(manifest) | {
             "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
         }
         path = self._partial / MANIFEST
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(manifest_text(content), encoding="utf-8")
         for file in self._partial.rglob("*"):
             file.chmod(0o755 if file.is_dir() else PUBLIC_FILE)
             flush(file)
@@ -202,7 +205,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a release folder."""
     path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_key_once)
         if not _has_form(manifest):
             raise ValueError
     except FileNotFoundError:
@@ -213,6 +216,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         expected = "the manifest as Confide wrote it"
         raise _not_a_release(path, "the manifest cannot be read", found, expected) from None
     return manifest
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers of JSON differ in which of two equal keys they take: a manifest has none."""
+    if len(values := dict(pairs)) < len(pairs):
+        raise ValueError
+    return values
 
 
 def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -226,8 +236,7 @@ def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str
             elif sha256_of(path) != file["sha256"]:
                 yield file["path"], "the content is not that of the manifest"
             else:
-                same_size = path.stat().st_size == file["bytes"]
-                yield file["path"], "" if same_size else "the size is not that of the manifest"
+                yield file["path"], ""
         except OSError as error:
             yield file["path"], f"the file cannot be read: {error.strerror}"
 
@@ -316,11 +325,25 @@ def make_manifest(
         The entries in the order in which they are written.
     """
     release = loaded.spec.release
+    return manifest_of(release.name, release.title or release.name, plan, guarantee, statistics, stamped=stamped)
+
+
+def manifest_of(
+    release: str,
+    title: str,
+    plan: Plan,
+    guarantee: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    *,
+    stamped: bool,
+    version: str = __version__,
+) -> dict[str, Any]:
+    """The manifest of a release with this name and title: see :func:`make_manifest`."""
     manifest: dict[str, Any] = {
         "format": FORMAT,
-        "confide": __version__,
-        "release": release.name,
-        "title": release.title or release.name,
+        "confide": version,
+        "release": release,
+        "title": title,
         "mechanism": plan.mechanism,
     }
     if stamped and plan.has_loss:
@@ -335,6 +358,17 @@ def make_manifest(
         # Readers know one form of the manifest: without a loss the stamp stands last.
         manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
     return manifest
+
+
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """A manifest as it is written: there is one form, byte by byte."""
+    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def stated_delta(manifest: Mapping[str, Any]) -> Fraction:
+    """The delta at which a manifest states its epsilon; any, where it states none."""
+    stated = manifest["privacy"].get("epsilon_at_delta", {"delta": "1/10000000000"})
+    return exact(stated["delta"], "delta")
 
 
 def formal_guarantee(plan: Plan, delta: Fraction) -> dict[str, Any]:

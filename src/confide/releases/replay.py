@@ -50,22 +50,23 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
     if not (original.release / MANIFEST).exists():
         raise _not_sealed("there is no release yet that a replay could be compared with", original)
     again = Workspace(original.replayed)
-    with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
-        try:
-            checked = check(loaded, mechanism, engine, original, progress)
-            plan = checked.ready()
-            if plan.hash != identity.plan_hash:
-                raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
-            if checked.fingerprint != identity.records_fingerprint:
-                raise changed("the records are not those of the release", original)
-            shutil.rmtree(again.root, ignore_errors=True)
-            key = recall_key(original.key_file)
-            if identity.key_commitment not in (None, key.commitment):
-                raise changed("the key in the folder is not the one of the release", original)
-            produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
-            return compare(original.release, again.release)
-        finally:
-            original.tidy()
+    with original.locked(), no_room_is_an_error(original.root):
+        shutil.rmtree(again.root, ignore_errors=True)  # what a replay that was killed has left
+        with open_engine(again.scratch) as engine:
+            try:
+                checked = check(loaded, mechanism, engine, original, progress)
+                plan = checked.ready()
+                if plan.hash != identity.plan_hash:
+                    raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
+                if checked.fingerprint != identity.records_fingerprint:
+                    raise changed("the records are not those of the release", original)
+                key = recall_key(original.key_file)
+                if identity.key_commitment not in (None, key.commitment):
+                    raise changed("the key in the folder is not the one of the release", original)
+                produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
+                return compare(original.release, again.release)
+            finally:
+                original.tidy()
 
 
 def compare(first: Path, second: Path) -> Replay:
