@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confide.engines import Engine
+from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
@@ -122,7 +123,8 @@ def throwaway_workspace() -> Iterator[Workspace]:
     with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", "/tmp"))):  # noqa: S108 - for a message
         folder = Path(tempfile.mkdtemp(prefix="confide-check-"))
         try:
-            yield Workspace(folder)
+            with private_umask():
+                yield Workspace(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

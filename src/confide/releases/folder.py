@@ -32,7 +32,8 @@ from confide.version import __version__
 MANIFEST = "manifest.json"
 STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
 """The file that a release with a chosen key has, and what it says."""
-PUBLIC_FILE = 0o644
+PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
+"""What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19
 VALUES_PER_GROUP = 1 << 23
 """A wide table has fewer rows in a group, so that what is held of it stays below some hundred megabytes."""
@@ -163,8 +164,8 @@ class ReleaseWriter:
         }
         path = self._partial / MANIFEST
         path.write_text(manifest_text(content), encoding="utf-8")
-        for file in self._partial.rglob("*"):
-            file.chmod(0o755 if file.is_dir() else PUBLIC_FILE)
+        for file in (self._partial, *self._partial.rglob("*")):
+            file.chmod(PUBLIC_FOLDER if file.is_dir() else PUBLIC_FILE)
             flush(file)
         flush(self._partial)
         manifest_sha256 = sha256_of(path)

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confide.engines.groups import flush, private_folder, write_text
+from confide.engines.groups import flush, private_folder, private_umask, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.noise import ReleaseKey
 
@@ -55,7 +55,7 @@ class RunIdentity:
 @contextmanager
 def one_process(lock: Path, root: Path) -> Iterator[None]:
     """One process at a time in the folder ``root``. The lock goes with the process, however it ends."""
-    with no_room_is_an_error(root):
+    with no_room_is_an_error(root), private_umask():
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         with no_room_is_an_error(root):
@@ -94,13 +94,21 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time. The lock goes with the process, however it ends."""
-        with no_room_is_an_error(self.root):
-            self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
-            self.root.mkdir(parents=True, exist_ok=True)
-            private_folder(self.confidential)
-        with one_process(self._lock_file, self.root):
-            yield
+        """One process at a time. The lock goes with the process, however it ends.
+
+        The folder and both confidential zones are their owner's alone, also if they were there and open to others.
+        """
+        with private_umask():
+            with no_room_is_an_error(self.root):
+                self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
+                with suppress(PermissionError):  # a folder of somebody else's is as its owner wants it
+                    private_folder(self.root)
+                private_folder(self.confidential)
+                for zone in (self.confidential, self.dossier):
+                    for folder, _, _ in os.walk(zone):
+                        private_folder(Path(folder))
+            with one_process(self._lock_file, self.root):
+                yield
 
     def identity(self) -> RunIdentity | None:
         """The run that lives here, if one was begun."""
