@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confide.engines import LocalEngine
-from confide.errors import Finding, Place, RunError, SpecError
+from confide.errors import Finding, ParameterError, Place, RunError, SpecError
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
@@ -32,6 +32,8 @@ from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
+from confide.releases.signature import Signer, read_public_key
+from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import Workspace, changed, no_room_is_an_error, recall_key
@@ -131,6 +133,7 @@ def run(
     processes: int | None = None,
     memory: str = DEFAULT_MEMORY,
     insecure_key: str | None = None,
+    sign: str | Path | None = None,
     engine: EngineName = "local",
     spark_master: str | None = None,
     progress: Progress | None = None,
@@ -143,6 +146,7 @@ def run(
         memory: The most memory to use, such as ``4GiB``.
         insecure_key: 64 hexadecimal digits, which make a trial reproducible; everything made with it is stamped NOT
             FOR RELEASE.
+        sign: The file of the office's signature key: the sealed release is signed with it. See :func:`sign_release`.
         engine: What counts and maps: DuckDB and processes of this machine (``local``), or ``spark``, here
             (``spark_master`` is None) or on the cluster of a master such as ``spark://host:7077``. Both make the same
             release, byte by byte.
@@ -156,27 +160,45 @@ def run(
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
     if insecure_key is not None and not mechanism.keyed:
         raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
-    return running.run(
+    # Read before anything is spent: a key that cannot sign is found now.
+    signer = None if sign is None else Signer.read(sign)
+    if signer is not None and insecure_key is not None:
+        raise ParameterError(
+            "signature-stamped",
+            "a release with a chosen key is not for release, and is not signed",
+            where=Place(path="--sign"),
+            found="a chosen key and a signature key",
+            expected="one of them",
+            remedy="leave out one of --insecure-key and --sign",
+        )
+    result = running.run(
         loaded,
         mechanism,
         open_engine=choose_engine(engine, mechanism, processes=processes, memory=memory, spark_master=spark_master),
         progress=progress or Silent(),
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
     )
+    if signer is not None:
+        replaying.sign(loaded, mechanism, signer)
+    return result
 
 
-def verify(release: str | Path, *, ledger: str | Path | None = None) -> Verification:
+def verify(
+    release: str | Path, *, ledger: str | Path | None = None, public_key: str | Path | None = None
+) -> Verification:
     """Reads a release again from its files, as anyone who received it can.
 
     Args:
         release: The release folder.
         ledger: The ledger of the data set: then also whether it is the very release that was sealed.
+        public_key: The public key of the office: the same by its signature, for whoever has no ledger.
 
     Returns:
         Every check, and whether all of it is as it should be.
     """
     account = None if ledger is None else Ledger(ledger).account()
-    return verifying.verify(Path(release), lambda name: MECHANISMS[name], account)
+    key = None if public_key is None else read_public_key(public_key)
+    return verifying.verify(Path(release), lambda name: MECHANISMS[name], account, key)
 
 
 def evaluate(
@@ -251,6 +273,20 @@ def destroy_key(run_folder: str | Path) -> bool:
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
     replaying.destroy_key(loaded, mechanism)
     return mechanism.accounted
+
+
+def sign_release(run_folder: str | Path, key: str | Path) -> Path:
+    """Signs a sealed release, so that a receiver who has the office's public key needs no ledger.
+
+    Args:
+        run_folder: The spec file, or the folder of its run.
+        key: The file of the office's signature key: see :func:`new_signature_key`.
+
+    Returns:
+        The signature, a file of the release beside its manifest.
+    """
+    loaded = load(run_folder)
+    return replaying.sign(loaded, MECHANISMS[loaded.spec.release.mechanism], Signer.read(key))
 
 
 def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:

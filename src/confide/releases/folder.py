@@ -30,6 +30,8 @@ from confide.releases.workspace import CHOSEN, STAMP
 from confide.version import __version__
 
 MANIFEST = "manifest.json"
+SIGNATURE = "signature.json"
+"""Lies beside the manifest of a release that its office has signed: :mod:`confide.releases.signature`."""
 STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
 """The file that a release with a chosen key has, and what it says."""
 PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
@@ -242,10 +244,10 @@ def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str
             yield file["path"], f"the file cannot be read: {error.strerror}"
 
 
-def unlisted(folder: Path, manifest: Mapping[str, Any], *, beside: Iterable[str] = (MANIFEST,)) -> list[str]:
-    """Whatever lies in a release folder and belongs neither to the manifest nor ``beside`` it: files, links of any kind
-    and folders that hold nothing of the release."""
-    listed = {*beside, *(file["path"] for file in manifest["files"])}
+def unlisted(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Whatever lies in a release folder and is neither in the manifest nor its signature: files, links of any kind and
+    folders that hold nothing of the release."""
+    listed = {MANIFEST, SIGNATURE, *(file["path"] for file in manifest["files"])}
     folders = {str(parent) for path in listed for parent in Path(path).parents}
     extra = []
     for where, inner, files in os.walk(folder):  # links are listed and not followed

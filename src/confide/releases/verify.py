@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.folder import (
@@ -32,6 +33,7 @@ from confide.releases.folder import (
 from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism
 from confide.releases.plan import Plan, hash_of_plan, read_plan
+from confide.releases.signature import signature_check
 from confide.releases.workspace import STAMP
 from confide.version import __version__
 
@@ -89,17 +91,22 @@ class Verification:
 
 
 def verify(
-    folder: Path, find_mechanism: Callable[[str], Mechanism[Any]], account: Account | None = None
+    folder: Path,
+    find_mechanism: Callable[[str], Mechanism[Any]],
+    account: Account | None = None,
+    public_key: Ed25519PublicKey | None = None,
 ) -> Verification:
     """Checks hashes first; content is looked at only in files that are what the manifest says.
 
     Without the ledger this shows that a folder agrees with its manifest, and the manifest with its plan; with its
-    ``account``, that the manifest is the one that was sealed.
+    ``account``, or the public key of its office, that the manifest is the one that was sealed.
     """
     manifest = read_manifest(folder)
     checks = list(_files(folder, manifest))
     if account is not None:
         checks.append(_sealed(folder, account))
+    if (signed := signature_check(folder, public_key)) is not None:
+        checks.append(signed)
     if all(check.ok for check in checks):
         try:
             mechanism = find_mechanism(manifest["mechanism"])
@@ -112,7 +119,8 @@ def verify(
         except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # The files are as the manifest says; so it is the manifest that somebody changed.
             checks.append(Check(MANIFEST, False, "the manifest does not describe the tables of the release"))
-    vouched_by = () if account is None else ("ledger",)
+    asked = {"ledger": account, "signature": public_key}
+    vouched_by = tuple(name for name, witness in asked.items() if witness is not None)
     return Verification(manifest["release"], manifest.get("stamp"), tuple(checks), str(folder), vouched_by)
 
 
