@@ -103,6 +103,7 @@ def check(
     memory: str = DEFAULT_MEMORY,
     engine: EngineName = "local",
     spark_master: str | None = None,
+    accept_ledger: bool = False,
     progress: Progress | None = None,
 ) -> Checked:
     """Finds every problem of a spec and its inputs, and the price. Nothing is spent.
@@ -113,6 +114,7 @@ def check(
         memory: The most memory to use, such as ``4GiB``.
         engine: ``local`` or ``spark``: see :func:`run`.
         spark_master: The master of a Spark cluster.
+        accept_ledger: See :func:`run`.
         progress: Is told of stages; nobody by default.
 
     Returns:
@@ -124,7 +126,7 @@ def check(
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        return checking.check(loaded, mechanism, opened, workspace, progress or Silent())
+        return checking.check(loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger)
 
 
 def run(
@@ -136,6 +138,7 @@ def run(
     sign: str | Path | None = None,
     engine: EngineName = "local",
     spark_master: str | None = None,
+    accept_ledger: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release; run again after an interruption, it goes on at no further cost.
@@ -151,6 +154,8 @@ def run(
             (``spark_master`` is None) or on the cluster of a master such as ``spark://host:7077``. Both make the same
             release, byte by byte.
         spark_master: The master of a Spark cluster.
+        accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
+            it is an older copy or not their first: a decision of the office, which is noted beside the records.
         progress: Is told of stages and warnings; nobody by default.
 
     Returns:
@@ -177,6 +182,7 @@ def run(
         open_engine=choose_engine(engine, mechanism, processes=processes, memory=memory, spark_master=spark_master),
         progress=progress or Silent(),
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
+        accept_ledger=accept_ledger,
     )
     if signer is not None:
         replaying.sign(loaded, mechanism, signer)

@@ -343,5 +343,5 @@ def test_a_budget_that_is_not_zcdp_is_restated_too(sealed_copy: Path) -> None:
             budget=Fraction(1),
             **extra,
         )
-        verification = confide.verify(confide.run(sealed_copy / f"{definition}.toml").release)
+        verification = confide.verify(confide.run(sealed_copy / f"{definition}.toml", accept_ledger=True).release)
         assert verification.ok, verification.findings

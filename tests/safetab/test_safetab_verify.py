@@ -102,7 +102,7 @@ def test_columns_and_formats(release: Path, copies: Copies) -> None:
     whole = put("COUNT", lambda n: n)
     floats = also(whole, lambda t: t.set_column(3, "COUNT", t.column("COUNT").cast(pa.float64())))
     forge(copies["plain"], "parquet", t1=floats)
-    assert failed(copies["plain"]) == ["t1: columns of the layout"]
+    assert failed(copies["plain"])[-1] == "t1: columns of the layout"
 
 
 def test_a_table_that_is_not_there(release: Path) -> None:

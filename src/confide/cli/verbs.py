@@ -111,6 +111,9 @@ def show_summary(summary: Summary) -> None:
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
+AcceptLedger = Annotated[
+    bool, typer.Option("--accept-ledger", help="Use this ledger though the records have another, or a newer copy.")
+]
 Sign = Annotated[
     Path | None,
     typer.Option(metavar="KEYFILE", help="Sign the sealed release with the office's key: confide signature new."),
@@ -124,6 +127,7 @@ def check(
     memory: Memory = "4GiB",
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
+    accept_ledger: AcceptLedger = False,
 ) -> None:
     """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
     checked = confide.check(
@@ -132,6 +136,7 @@ def check(
         memory=memory,
         engine=engine,
         spark_master=spark_master,
+        accept_ledger=accept_ledger,
         progress=Display(quiet=as_json),
     )
     plan = checked.plan
@@ -165,6 +170,7 @@ def run(
     sign: Sign = None,
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
+    accept_ledger: AcceptLedger = False,
 ) -> None:
     """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
     display = Display(quiet=as_json)
@@ -176,6 +182,7 @@ def run(
         sign=sign,
         engine=engine,
         spark_master=spark_master,
+        accept_ledger=accept_ledger,
         progress=display,
     )
     account = result.account

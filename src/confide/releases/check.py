@@ -17,7 +17,7 @@ from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
-from confide.releases.ledger import Account, Ledger
+from confide.releases.ledger import Account, Ledger, Sighting, read_witness
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
@@ -74,7 +74,14 @@ class Checked:
 
 
 def check(
-    loaded: LoadedSpec, mechanism: Mechanism[Any], engine: Engine, workspace: Workspace, progress: Progress
+    loaded: LoadedSpec,
+    mechanism: Mechanism[Any],
+    engine: Engine,
+    workspace: Workspace,
+    progress: Progress,
+    *,
+    ask_witnesses: bool = True,
+    accept_ledger: bool = False,
 ) -> Checked:
     """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records.
 
@@ -84,6 +91,9 @@ def check(
         engine: What reads and counts.
         workspace: The folder of the run, with a place for spilled rows.
         progress: Is told of the stage.
+        ask_witnesses: Whether the ledger is compared with what lies beside the records and in other run folders. Not
+            for trials with a chosen key, whose ledgers are no data set's, nor for what spends nothing.
+        accept_ledger: Whether a ledger that witnesses contradict is taken all the same, with a warning.
 
     Returns:
         The plan and its price, as far as they could be found, and every finding.
@@ -108,6 +118,8 @@ def check(
         fingerprint = mechanism.fingerprint(problem)
     except OSError:  # what cannot be read is found, and named, by the check of the records
         fingerprint = ""
+    if account is not None and ask_witnesses and all(finding.code != NOT_IN_LEDGER for finding in findings):
+        findings += _contradicted(loaded, workspace, fingerprint, accepted=accept_ledger)
     with progress.stage("Checking records", 1) as advance:
         try:
             findings += mechanism.check(problem, job)
@@ -156,6 +168,36 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
     except ConfideError as error:
         findings += error.findings
         return None
+
+
+NOT_IN_LEDGER = "run-not-in-ledger"
+
+
+def records_file(loaded: LoadedSpec) -> Path:
+    """The confidential records that a spec names."""
+    return loaded.resolve(loaded.spec.data.records)
+
+
+def _contradicted(loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, accepted: bool) -> tuple[Finding, ...]:
+    """What the witness beside the records, and other runs over them, say against the ledger."""
+    try:
+        beside = read_witness(records_file(loaded))
+        findings = Ledger(ledger_path(loaded)).contradicted(beside, _other_runs(workspace, fingerprint))
+    except ConfideError as error:
+        return error.findings
+    return tuple(replace(finding, severity="warning") for finding in findings) if accepted else findings
+
+
+def _other_runs(workspace: Workspace, fingerprint: str) -> Iterator[Sighting]:
+    """What the folders beside this one know of the ledger of the same records. Trials with a chosen key are none."""
+    for folder in sorted(workspace.root.resolve().parent.glob("*/confidential")):
+        try:
+            run = Workspace(folder.parent).identity() if folder.parent != workspace.root.resolve() else None
+        except ConfideError:
+            continue  # somebody else's, or damaged: `reconcile` says so
+        if run is None or run.reservation_hash is None or run.key_is_chosen or run.records_fingerprint != fingerprint:
+            continue
+        yield Sighting(run.ledger_id, run.reservation_hash, where=folder.parent)
 
 
 def _price(
@@ -210,7 +252,7 @@ def _read_run(workspace: Workspace, account: Account | None, findings: list[Find
     if held is None and begun.reservation_hash is not None:
         findings.append(
             Finding(
-                code="run-not-in-ledger",
+                code=NOT_IN_LEDGER,
                 what="the run in this folder was charged, and the ledger does not know of it",
                 where=where,
                 found=f"a ledger of {account.data_set!r} without the run {begun.run_id}",

@@ -24,9 +24,9 @@ from typing import Any, Literal
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
-from confide.releases.check import Checked, check, ledger_path, never_charged, unusable_folder
+from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
-from confide.releases.ledger import Account, Ledger, Reservation
+from confide.releases.ledger import Account, Ledger, Reservation, Sighting, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
@@ -80,6 +80,7 @@ def run(
     open_engine: OpenEngine,
     progress: Progress,
     chosen_key: ReleaseKey | None = None,
+    accept_ledger: bool = False,
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption.
 
@@ -89,19 +90,23 @@ def run(
         open_engine: Opens the engine that counts and maps.
         progress: Is told of stages and warnings.
         chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
+        accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger.
 
     Returns:
         Where the release is, and what the run came to.
     """
     with at_work(loaded, open_engine) as (workspace, engine):
-        checked = check(loaded, mechanism, engine, workspace, progress)
+        trial = chosen_key is not None
+        checked = check(
+            loaded, mechanism, engine, workspace, progress, ask_witnesses=not trial, accept_ledger=accept_ledger
+        )
         plan = checked.ready()
         for warning in checked.findings:
             progress.note(f"{warning.severity} {warning}")
         identity = _identify(loaded, checked, workspace, checked.fingerprint, chosen_key)
         charged, drawn = None, workspace.measured.exists()
         if mechanism.accounted:
-            charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace)
+            charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace, trial)
             identity, reservation = charged.reserve(identity)
             if reservation.state == "sealed":
                 return charged.already_sealed(reservation.manifest_sha256)
@@ -280,6 +285,7 @@ class _Charged:
     loaded: LoadedSpec
     checked: Checked
     workspace: Workspace
+    trial: bool
 
     def reserve(self, identity: RunIdentity) -> tuple[RunIdentity, Reservation]:
         """Charges the run, once for ever. If the ledger refuses, the run was never begun."""
@@ -299,13 +305,22 @@ class _Charged:
                 if identity.run_id not in self.ledger.account().runs:
                     self.workspace.forget()
             raise
-        return self.workspace.note_reservation(identity, reservation.reservation_hash), reservation
+        ledger_id = self.leave_witness().ledger_id
+        return self.workspace.note_reservation(identity, reservation.reservation_hash, ledger_id), reservation
+
+    def leave_witness(self) -> Sighting:
+        """Notes beside the records how far their ledger has come; a trial is no release of theirs."""
+        sighting = self.ledger.sighting()
+        if not self.trial:
+            leave_witness(records_file(self.loaded), sighting)
+        return sighting
 
     def mark_measured(self, identity: RunIdentity) -> None:
         self.ledger.mark_measured(identity.run_id, identity.key_commitment or "")
 
     def mark_sealed(self, identity: RunIdentity, manifest_sha256: str) -> Account:
         self.ledger.mark_sealed(identity.run_id, manifest_sha256)
+        self.leave_witness()
         return self.ledger.account()
 
     def already_sealed(self, manifest_sha256: str | None) -> RunResult:

@@ -43,6 +43,8 @@ class RunIdentity:
     reservation_hash: str | None = None
     key_commitment: str | None = None
     """Which key the run draws with, where it is keyed: :attr:`confide.noise.ReleaseKey.commitment`."""
+    ledger_id: str | None = None
+    """Which ledger it was charged to."""
     manifest_sha256: str | None = None
     """Of the release that the run has made, noted before the release gets its name."""
 
@@ -131,9 +133,9 @@ class Workspace:
         self._save(record)
         return record
 
-    def note_reservation(self, record: RunIdentity, reservation_hash: str) -> RunIdentity:
-        """Keeps the hash of the ledger's entry, by which a shortened ledger is found out."""
-        noted = replace(record, reservation_hash=reservation_hash)
+    def note_reservation(self, record: RunIdentity, reservation_hash: str, ledger_id: str | None) -> RunIdentity:
+        """Keeps the hash of the ledger's entry, by which a shortened ledger is found out, and which ledger it is."""
+        noted = replace(record, reservation_hash=reservation_hash, ledger_id=ledger_id)
         if noted != record:
             self._save(noted)
         return noted
@@ -231,7 +233,7 @@ def _identity(values: dict[str, Any]) -> RunIdentity:
     """Checked, because the file may be an old copy or somebody's own."""
     identity = RunIdentity(**values)
     texts: list[Any] = [identity.run_id, identity.spec, identity.release, identity.mechanism]
-    noted = [identity.reservation_hash, identity.key_commitment, identity.manifest_sha256]
+    noted = [identity.reservation_hash, identity.key_commitment, identity.ledger_id, identity.manifest_sha256]
     hashes = [identity.plan_hash, identity.records_fingerprint, *(digits for digits in noted if digits is not None)]
     if not all(isinstance(text, str) and text for text in texts) or values["key_is_chosen"] not in (True, False):
         raise ValueError
