@@ -5,6 +5,7 @@ first used.
 
 =============  ==============================================================================================
 a release      ``new`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
+               ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``swap_records`` ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
     from confide.api import evaluate as evaluate
     from confide.api import json_schema as json_schema
     from confide.api import new as new
+    from confide.api import new_signature_key as new_signature_key
     from confide.api import reconcile as reconcile
     from confide.api import replay as replay
     from confide.api import run as run
+    from confide.api import sign_release as sign_release
     from confide.api import synthesize as synthesize
     from confide.api import verify as verify
     from confide.attacks import audit_suppression as audit_suppression
@@ -88,6 +91,7 @@ VERBS = {
     "import_pl94": "inputs.pl94",
     "json_schema": "api",
     "new": "api",
+    "new_signature_key": "api",
     "open_ledger": "in_memory",
     "perturbation_table": "noise.ptables.ptable_answer",
     "protect": "in_memory",
@@ -97,6 +101,7 @@ VERBS = {
     "replay": "api",
     "rho_of_epsilon": "releases.loss_account",
     "run": "api",
+    "sign_release": "api",
     "simulate": "population",
     "suppress_tables": "mechanisms.suppression",
     "swap_records": "mechanisms.swapping",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confide.engines import LocalEngine
-from confide.errors import Finding, Place, SpecError
+from confide.errors import Finding, ParameterError, Place, RunError, SpecError
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
@@ -32,9 +32,11 @@ from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
+from confide.releases.signature import Signer, read_public_key
+from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
-from confide.releases.workspace import Workspace, changed, no_room_is_an_error
+from confide.releases.workspace import Workspace, changed, no_room_is_an_error, recall_key
 from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ def check(
     memory: str = DEFAULT_MEMORY,
     engine: EngineName = "local",
     spark_master: str | None = None,
+    accept_ledger: bool = False,
     progress: Progress | None = None,
 ) -> Checked:
     """Finds every problem of a spec and its inputs, and the price. Nothing is spent.
@@ -111,6 +114,7 @@ def check(
         memory: The most memory to use, such as ``4GiB``.
         engine: ``local`` or ``spark``: see :func:`run`.
         spark_master: The master of a Spark cluster.
+        accept_ledger: See :func:`run`.
         progress: Is told of stages; nobody by default.
 
     Returns:
@@ -122,7 +126,7 @@ def check(
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        return checking.check(loaded, mechanism, opened, workspace, progress or Silent())
+        return checking.check(loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger)
 
 
 def run(
@@ -131,8 +135,10 @@ def run(
     processes: int | None = None,
     memory: str = DEFAULT_MEMORY,
     insecure_key: str | None = None,
+    sign: str | Path | None = None,
     engine: EngineName = "local",
     spark_master: str | None = None,
+    accept_ledger: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release; run again after an interruption, it goes on at no further cost.
@@ -143,10 +149,13 @@ def run(
         memory: The most memory to use, such as ``4GiB``.
         insecure_key: 64 hexadecimal digits, which make a trial reproducible; everything made with it is stamped NOT
             FOR RELEASE.
+        sign: The file of the office's signature key: the sealed release is signed with it. See :func:`sign_release`.
         engine: What counts and maps: DuckDB and processes of this machine (``local``), or ``spark``, here
             (``spark_master`` is None) or on the cluster of a master such as ``spark://host:7077``. Both make the same
             release, byte by byte.
         spark_master: The master of a Spark cluster.
+        accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
+            it is an older copy or not their first: a decision of the office, which is noted beside the records.
         progress: Is told of stages and warnings; nobody by default.
 
     Returns:
@@ -156,27 +165,46 @@ def run(
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
     if insecure_key is not None and not mechanism.keyed:
         raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
-    return running.run(
+    # Read before anything is spent: a key that cannot sign is found now.
+    signer = None if sign is None else Signer.read(sign)
+    if signer is not None and insecure_key is not None:
+        raise ParameterError(
+            "signature-stamped",
+            "a release with a chosen key is not for release, and is not signed",
+            where=Place(path="--sign"),
+            found="a chosen key and a signature key",
+            expected="one of them",
+            remedy="leave out one of --insecure-key and --sign",
+        )
+    result = running.run(
         loaded,
         mechanism,
         open_engine=choose_engine(engine, mechanism, processes=processes, memory=memory, spark_master=spark_master),
         progress=progress or Silent(),
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
+        accept_ledger=accept_ledger,
     )
+    if signer is not None:
+        replaying.sign(loaded, mechanism, signer)
+    return result
 
 
-def verify(release: str | Path, *, ledger: str | Path | None = None) -> Verification:
+def verify(
+    release: str | Path, *, ledger: str | Path | None = None, public_key: str | Path | None = None
+) -> Verification:
     """Reads a release again from its files, as anyone who received it can.
 
     Args:
         release: The release folder.
         ledger: The ledger of the data set: then also whether it is the very release that was sealed.
+        public_key: The public key of the office: the same by its signature, for whoever has no ledger.
 
     Returns:
         Every check, and whether all of it is as it should be.
     """
     account = None if ledger is None else Ledger(ledger).account()
-    return verifying.verify(Path(release), lambda name: MECHANISMS[name], account)
+    key = None if public_key is None else read_public_key(public_key)
+    return verifying.verify(Path(release), lambda name: MECHANISMS[name], account, key)
 
 
 def evaluate(
@@ -253,6 +281,20 @@ def destroy_key(run_folder: str | Path) -> bool:
     return mechanism.accounted
 
 
+def sign_release(run_folder: str | Path, key: str | Path) -> Path:
+    """Signs a sealed release, so that a receiver who has the office's public key needs no ledger.
+
+    Args:
+        run_folder: The spec file, or the folder of its run.
+        key: The file of the office's signature key: see :func:`new_signature_key`.
+
+    Returns:
+        The signature, a file of the release beside its manifest.
+    """
+    loaded = load(run_folder)
+    return replaying.sign(loaded, MECHANISMS[loaded.spec.release.mechanism], Signer.read(key))
+
+
 def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:
     """Finds everything in which a ledger and run folders disagree.
 
@@ -280,9 +322,18 @@ def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...
                 folder,
                 "sealed" if sealed else "measured" if measured else "reserved",
                 sha256_of(manifest) if sealed else None,
+                _key_commitment(workspace),
             )
         )
     return Ledger(ledger).reconcile(records)
+
+
+def _key_commitment(workspace: Workspace) -> str | None:
+    """Of the key in a run folder; none where there is none, or none that can be read."""
+    try:
+        return recall_key(workspace.key_file).commitment
+    except RunError:
+        return None
 
 
 def synthesize(folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None) -> PopulationFiles:

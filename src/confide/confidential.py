@@ -1,8 +1,9 @@
 """The confidential zone as a type.
 
 Whatever was computed from records without noise is a :class:`Confidential`. Its ``repr`` shows nothing, it cannot be
-pickled into a log or formatted into a message, and the writer of a release refuses it. The one way out is
+pickled, copied or formatted into a message, and the writer of a release refuses it. The one way out is
 :meth:`Confidential.reveal`, which names who looks and why, so that a reader finds every such place by searching for it.
+Engines hand rows to their worker processes in files of the confidential zone, never in values of this type.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Confidential(Generic[T]):
         raise TypeError("a confidential value is not compared; reveal it where the truth may be used")
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a confidential value is neither pickled nor copied; reveal it where the truth may be used")
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a confidential value decides nothing; reveal it where the truth may be used")

@@ -180,7 +180,7 @@ def tabulate(
     amount, delta = (*loss.parameters().values(), Fraction(0))[:2]
     book.reserve(run_id, release=name, plan_hash=plan.hash, records_fingerprint=fingerprint, cost=amount, delta=delta)
     # From here on the charge stands: the ledger knows before the first draw.
-    book.mark_measured(run_id)
+    book.mark_measured(run_id, key.commitment)
     counts = _table(labels, _draw(query, plan, cells, noise))
     book.mark_sealed(run_id, _digest(counts, plan))
     return Tabulation(counts, loss, plan, book.account(), key.chosen)

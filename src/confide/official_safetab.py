@@ -162,7 +162,15 @@ def execute(
             if ledger is None and not (private / LEDGER).exists():
                 open_ledger(private / LEDGER, config.settings, data.name)
             key = NO_KEY if config.infinite else None
-            run = api.run(path, processes=processes, memory=memory, insecure_key=key, progress=progress)
+            # An account of its own says nothing of the data set: whoever keeps one names it.
+            run = api.run(
+                path,
+                processes=processes,
+                memory=memory,
+                insecure_key=key,
+                accept_ledger=ledger is None,
+                progress=progress,
+            )
         except ConfideError:
             if ours and not (private / RELEASE_NAME / "confidential" / "run.json").exists():
                 shutil.rmtree(private, ignore_errors=True)

@@ -28,6 +28,7 @@ TWINS = {
     "ptable": "confide:perturbation_table",
     "compare": "confide:compare",
     "import pl94": "confide:import_pl94",
+    "signature new": "confide:new_signature_key",
     "ledger open": "confide:open_ledger",
     "ledger show": "confide:Ledger.account",
     "ledger history": "confide:Ledger.history",

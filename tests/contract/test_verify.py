@@ -1,6 +1,6 @@
 """``verify`` finds every changed byte of a release; and, with the ledger, every changed value of its manifest.
 
-Without a ledger a manifest vouches for itself: what it says beyond hashes, plan, loss and stamp can be changed by
+Without a ledger or a signature a manifest vouches for itself: what does not follow from its plan can be changed by
 whoever changes it, as ``docs/concepts/release.md`` states.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import confide
-from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, Project, findings_of, tree, verify_of
+from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, PAGES_OF_VERIFY, Project, findings_of, tree, verify_of
 
 Keys = tuple[str | int, ...]
 VALUES = 40
@@ -100,6 +100,11 @@ def test_files_that_are_exchanged_or_added_are_found(release: Path) -> None:
         extra.write_bytes(b"")
         assert not agrees(release), extra.name
         extra.unlink()
+    assert not agrees(release), "an empty folder"
+    (release / "folder").rmdir()
+    (release / "folder").symlink_to(first.parent)
+    assert not agrees(release), "a folder that is a link"
+    (release / "folder").unlink()
     assert agrees(release)
 
 
@@ -116,13 +121,16 @@ def test_a_manifest_that_cannot_be_read_is_refused(release: Path) -> None:
 def test_a_verify_that_skips_hashes_would_be_noticed(
     seal: Callable[[str], Project], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tests above can fail: they count on hashes, and see what goes unnoticed without them."""
+    """The tests above can fail: they count on hashes, sizes and pages made anew, and see what goes unnoticed without
+    them."""
     release = seal(NAMES[0]).copy(tmp_path / "copy").release
     manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
     hashes = {str(release / file["path"]): file["sha256"] for file in manifest["files"]}
     (document,) = release.glob("*.html")
     monkeypatch.setattr(HASH_OF_VERIFY, lambda path: hashes[str(path)])
-    assert len(unnoticed(release, [document])) == 7
+    assert unnoticed(release, [document]) == []
+    monkeypatch.setattr(PAGES_OF_VERIFY, lambda *_: iter(()))
+    assert len(unnoticed(release, [document])) == 3
     assert agrees(release)
 
 
@@ -181,7 +189,8 @@ def test_the_ledger_finds_every_changed_value_of_the_manifest(sealed: Project, r
 
 
 def test_a_manifest_that_does_not_agree_with_itself_is_found_without_a_ledger(release: Path) -> None:
-    """What ``verify`` promises to whoever has nothing but the release: hashes, plan, loss and stamp."""
+    """What ``verify`` promises to whoever has nothing but the release: hashes, plan, loss, stamp, and all that follows
+    from the plan. Free are the names of things, and what only a secret perturbation table implies."""
     manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
     paths = list(leaves(manifest))
     hashes = [path for path in paths if path[0] == "files" and path[-1] in ("path", "sha256")]
@@ -189,6 +198,10 @@ def test_a_manifest_that_does_not_agree_with_itself_is_found_without_a_ledger(re
     own = [path for path in paths if path[0] in ("plan_hash", "stamp") or path[:2] == ("privacy", "loss")]
     assert own
     assert agreeing_values(release, own, agrees) == []
+    promised = [path for path in paths if path[0] in ("format", "confide", "mechanism", "privacy", "noise", "source")]
+    secret = {("privacy", "single_count"), ("noise", "bias"), ("noise", "variance")}
+    agreeing = agreeing_values(release, some(promised, 12), agrees)
+    assert [path for path in agreeing if path[:2] not in secret] == []
     plan = [path for path in paths if path[0] == "plan"]
     assert agreeing_values(release, [("plan", "format"), *some(plan, 10)], agrees) == []
 

@@ -25,7 +25,7 @@ from confide.mechanisms.cellkey.mechanism import CellKey
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable
-from confide.releases.folder import sha256_of
+from tests.kits.forged import rehash
 
 SECRET = ReleaseKey.choose("2d" * 32)
 KEYS = 10**8
@@ -226,9 +226,7 @@ def correct(release: Path, change: Callable[[dict[str, Any]], object] = lambda m
     """Changes the manifest and gives it the hashes of the files that are there."""
     manifest = json.loads((release / "manifest.json").read_text())
     change(manifest)
-    for file in manifest["files"]:
-        file["sha256"] = sha256_of(release / file["path"])
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release, manifest)
 
 
 def failed(release: Path) -> list[str]:

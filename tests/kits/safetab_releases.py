@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import confide
 from confide import api, official_safetab
 from confide.population import Population, write_official
-from confide.releases.folder import sha256_of
+from tests.kits.forged import rehash
 
 Change = Callable[[pa.Table], pa.Table]
 PLACES = {"t1": "t1/t1", "t2": "t2/t2"}
@@ -70,10 +69,7 @@ def forge(release: Path, *formats: str, **changes: Change) -> None:
                 pyarrow.csv.write_csv(table, path, plain)
             else:
                 pyarrow.csv.write_csv(table, path)
-    manifest = json.loads((release / "manifest.json").read_text())
-    for file in manifest["files"]:
-        file["sha256"] = sha256_of(release / file["path"])
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release)
 
 
 def failed(release: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 import confide
 from confide.mechanisms.swapping import SwapSettings, swap_settings
 from confide.noise import ReleaseKey
-from confide.releases.folder import sha256_of
+from tests.kits.forged import rehash
 
 KEY = "5a" * 32
 SECRET = ReleaseKey.choose(KEY)
@@ -224,10 +223,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def correct(release: Path) -> None:
     """Gives the manifest the hashes of the files that are there: a forger's tool."""
-    manifest = json.loads((release / "manifest.json").read_text())
-    for file in manifest["files"]:
-        file["sha256"] = sha256_of(release / file["path"])
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release)
 
 
 def failed(release: Path) -> list[str]:

@@ -289,3 +289,47 @@ def test_a_handle_notices_that_the_ledger_was_put_back(used: Ledger) -> None:
     reserve(Ledger(used.path), "d", "1/8")
     with pytest.raises(LedgerError, match="forgotten entries"):
         used.account()
+
+
+AS_BEFORE = {
+    "open": '{"budget":"1/1","data_set":"people","definition":"zcdp","ledger_id":"' + "ab" * 32
+    + '","neighbours":"change-one","note":""}',
+    "reserve": '{"cost":"1/2","plan_hash":"' + "cd" * 32 + '","records_fingerprint":"' + "ef" * 32
+    + '","release":"small","run_id":"r"}',
+    "measured": '{"run_id":"r"}',
+    "sealed": '{"manifest_sha256":"' + "12" * 32 + '","run_id":"r"}',
+    "key-destroyed": '{"run_id":"r"}',
+}  # fmt: skip
+"""The entries of a ledger that was written before runs were bound to their keys."""
+
+
+def test_a_ledger_of_before_keeps_its_hashes_and_is_read() -> None:
+    previous, written = GENESIS, []
+    for number, (kind, payload) in enumerate(AS_BEFORE.items(), 1):
+        row = (number, "2030-04-01T00:00:00.000000Z", kind, payload, previous)
+        previous = digest(*row)
+        written.append((*row, previous))
+    assert previous == "2c67a124bf5e059a0347301c42bcf25c27580c948e09010a04b89cceeb5294a9"  # as version 0.1.0 wrote it
+    entries = read(written)
+    assert [entry.row() for entry in entries] == written
+    (run,) = fold(entries).runs.values()
+    assert (run.state, run.key_commitment, run.key_destroyed) == ("sealed", None, True)
+
+
+def test_a_run_is_bound_to_its_key_from_the_entry_before_the_first_draw(ledger: Ledger) -> None:
+    reserve(ledger, "r", "1/2")
+    assert ledger.mark_measured("r", sha("key")).key_commitment == sha("key")
+    assert ledger.mark_measured("r", sha("key")).state == "measured"
+    for other in (sha("another key"), ""):
+        with pytest.raises(LedgerError) as refusal:
+            ledger.mark_measured("r", other)
+        assert refusal.value.findings[0].code == "ledger-other-key"
+        assert sha("another key") not in str(refusal.value)
+    assert [entry.kind for entry in ledger.history()] == ["open", "reserve", "measured"]
+
+
+def test_a_run_that_was_measured_before_commitments_goes_on(ledger: Ledger) -> None:
+    reserve(ledger, "r", "1/2")
+    ledger.mark_measured("r")
+    assert ledger.mark_measured("r", sha("key")).key_commitment is None
+    assert [entry.kind for entry in ledger.history()] == ["open", "reserve", "measured"]

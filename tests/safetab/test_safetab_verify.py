@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.kits.forged import rehash
 from tests.kits.safetab_releases import (
     also,
     drop,
@@ -95,11 +96,11 @@ def test_columns_and_formats(release: Path, copies: Copies) -> None:
     forge(release, "csv", t1=put("COUNT", lambda n: n + 1, 3))
     assert failed(release) == ["t1: the same in every format"]
     forge(copies["all-shown"], T02002=lambda table: table.rename_columns(["REGION", *table.column_names[1:]]))
-    assert failed(copies["all-shown"]) == ["T02002: columns of the layout"]
+    assert failed(copies["all-shown"]) == ["tables of this release", "T02002: columns of the layout"]
     whole = put("COUNT", lambda n: n)
     floats = also(whole, lambda t: t.set_column(3, "COUNT", t.column("COUNT").cast(pa.float64())))
     forge(copies["plain"], "parquet", t1=floats)
-    assert failed(copies["plain"]) == ["t1: columns of the layout"]
+    assert failed(copies["plain"])[-1] == "t1: columns of the layout"
 
 
 def test_a_table_that_is_not_there(release: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_table_that_is_not_there(release: Path) -> None:
     manifest["files"] = [file for file in manifest["files"] if file["path"] not in gone]
     for path in gone:
         (release / path).unlink()
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release, manifest)
     assert failed(release) == ["T02003: columns of the layout"]
 
 

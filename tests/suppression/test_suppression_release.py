@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.kits.forged import rehash
 from typer.testing import CliRunner
 
 import confide
@@ -21,7 +22,6 @@ from confide.errors import ConfideError
 from confide.mechanisms.suppression.mechanism import Suppression
 from confide.mechanisms.suppression.problem import contributions_of, dominance, threshold
 from confide.mechanisms.suppression.programme import of_attribute
-from confide.releases.folder import sha256_of
 
 SCHEMA = """
 id = "town"
@@ -194,10 +194,7 @@ def forge(made: Path, folder: Path, table: str, change) -> Path:
         file.unlink()
     (release / "sdmx").rmdir()
     manifest["files"] = [file for file in manifest["files"] if not file["path"].startswith("sdmx")]
-    for file in manifest["files"]:
-        path = release / file["path"]
-        file["sha256"], file["bytes"] = sha256_of(path), path.stat().st_size
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release, manifest)
     return release
 
 

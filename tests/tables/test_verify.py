@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.kits.forged import rehash
 
 import confide
 from confide.population import Population, write_population
-from confide.releases.folder import sha256_of
 
 
 def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -22,10 +22,7 @@ def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> N
     table = change(pq.read_table(release / f"tables/{name}.parquet"))
     pq.write_table(table, release / f"tables/{name}.parquet")
     pyarrow.csv.write_csv(table, release / f"tables/{name}.csv")
-    manifest = json.loads((release / "manifest.json").read_text())
-    for file in manifest["files"]:
-        file["sha256"] = sha256_of(release / file["path"])
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release)
 
 
 def failed(release: Path) -> list[str]:
@@ -85,10 +82,7 @@ def test_formats_that_differ_are_found(project: Path) -> None:
     before = (release / "tables/sex.csv").read_bytes()
     forge(release, "sex", lambda table: with_counts(table, table.column("count").to_numpy() + 1))
     (release / "tables/sex.csv").write_bytes(before)
-    manifest = json.loads((release / "manifest.json").read_text())
-    for file in manifest["files"]:
-        file["sha256"] = sha256_of(release / file["path"])
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release)
     assert "sex: the same in every format" in failed(release)
 
 
@@ -104,5 +98,5 @@ def test_a_cheaper_price_in_the_manifest_is_found(project: Path) -> None:
     release = confide.run(project / "spec.toml").release
     manifest = json.loads((release / "manifest.json").read_text())
     manifest["privacy"]["loss"]["rho"] = "1/1000"
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release, manifest)
     assert "cost of the plan" in failed(release)

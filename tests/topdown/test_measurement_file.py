@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kits.forged import rehash
 from tests.kits.measurement_file import AREAS, LEVELS, again, table
 from typer.testing import CliRunner
 
@@ -26,7 +27,7 @@ from confide.mechanisms.topdown.measurements.layout import level_folder, plain, 
 from confide.mechanisms.topdown.strategy import groups_of, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
-from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.folder import MANIFEST
 from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
@@ -226,10 +227,7 @@ def test_verify_finds_measurements_that_are_not_the_plans(
 
 
 def _seal_again(release: Path) -> None:
-    manifest = json.loads((release / MANIFEST).read_text())
-    for entry in manifest["files"]:
-        entry["sha256"] = sha256_of(release / entry["path"])
-    (release / MANIFEST).write_text(json.dumps(manifest))
+    rehash(release)
 
 
 # --- what is made of it ---

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from tests.kits.descent import COLUMNS, ENDLESS, PRODUCTION, lay_out, released, run, sql
+from tests.kits.forged import rehash
 from tests.kits.times import mostly_slow
 
 from confide.engines import LocalEngine
@@ -17,7 +17,6 @@ from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.privacy import ZCDP
 from confide.releases.check import check
-from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger
 from confide.releases.progress import Silent
 from confide.releases.replay import compare
@@ -89,10 +88,7 @@ def test_verify_finds_records_that_break_a_promise(tmp_path: Path, sealed: RunRe
             continue
         shutil.move(tmp_path / "forged.csv", file)
     shutil.move(tmp_path / "forged.parquet", next((release / "tables").glob("records*.parquet")))
-    manifest = json.loads((release / "manifest.json").read_text())
-    for entry in manifest["files"]:
-        entry["sha256"] = sha256_of(release / entry["path"])
-    (release / "manifest.json").write_text(json.dumps(manifest))
+    rehash(release)
     failed = [found.name for found in verify(release, lambda _: TopDown()).checks if not found.ok]
     assert any(name.startswith(check) for name in failed), failed
 

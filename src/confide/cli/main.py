@@ -96,7 +96,11 @@ class Commands(LazyGroup):
             "confide.cli.verbs:replay",
             "Make a release a second time from the kept key, and compare every byte. It costs nothing.",
         ),
-        Later("seal", "confide.cli.verbs:seal", "Make a sealed release final by destroying its key."),
+        Later(
+            "seal",
+            "confide.cli.verbs:seal",
+            "Make a sealed release final by destroying its key, or sign it with the key of the office.",
+        ),
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
         Later(
             "synthesize",
@@ -116,6 +120,7 @@ class Commands(LazyGroup):
         ),
         Later("import", "confide.cli.start:imports", "Make person and block files out of published ones."),
         Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open, show, reconcile."),
+        Later("signature", "confide.cli.verbs:signature", "The key with which an office signs its releases."),
         Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets, compare definitions."),
         Later("noise", "confide.cli.noise:app", "The noise laws: probabilities, quantiles, noise margins, promises."),
         Later("tune", "confide.cli.tune:app", "Choose budgets: what they buy and what they cost. No records are read."),

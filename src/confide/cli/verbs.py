@@ -1,4 +1,5 @@
-"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay``, ``seal``, ``schema``."""
+"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay``, ``seal``, ``schema``; and
+``confide signature``."""
 
 from __future__ import annotations
 
@@ -110,6 +111,13 @@ def show_summary(summary: Summary) -> None:
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
+AcceptLedger = Annotated[
+    bool, typer.Option("--accept-ledger", help="Use this ledger though the records have another, or a newer copy.")
+]
+Sign = Annotated[
+    Path | None,
+    typer.Option(metavar="KEYFILE", help="Sign the sealed release with the office's key: confide signature new."),
+]
 
 
 def check(
@@ -119,6 +127,7 @@ def check(
     memory: Memory = "4GiB",
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
+    accept_ledger: AcceptLedger = False,
 ) -> None:
     """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
     checked = confide.check(
@@ -127,6 +136,7 @@ def check(
         memory=memory,
         engine=engine,
         spark_master=spark_master,
+        accept_ledger=accept_ledger,
         progress=Display(quiet=as_json),
     )
     plan = checked.plan
@@ -158,8 +168,10 @@ def run(
         str | None,
         typer.Option(metavar="HEX", help="A key of your own (64 hexadecimal digits), for trials: NOT FOR RELEASE."),
     ] = None,
+    sign: Sign = None,
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
+    accept_ledger: AcceptLedger = False,
 ) -> None:
     """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
     display = Display(quiet=as_json)
@@ -168,8 +180,10 @@ def run(
         processes=processes,
         memory=memory,
         insecure_key=insecure_key,
+        sign=sign,
         engine=engine,
         spark_master=spark_master,
+        accept_ledger=accept_ledger,
         progress=display,
     )
     account = result.account
@@ -193,6 +207,8 @@ def run(
         if account.delta:
             deltas = [f"{float(number):g}" for number in (account.spent_delta, account.left_delta, account.delta)]
             out.print("  of its delta: {} spent, {} left of {}".format(*deltas))
+    if sign is not None:
+        out.print("  signed with the key of the office")
     if insecure_key:
         err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
 
@@ -202,10 +218,13 @@ def verify(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="The ledger: is this the very release that was sealed?")
     ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option("--public-key", help="The office's public key: has it signed this release?")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Read a release again from its files: hashes, completeness, whole numbers, and noise as promised."""
-    verification = confide.verify(release, ledger=ledger)
+    verification = confide.verify(release, ledger=ledger, public_key=public_key)
     if as_json:
         print_json(verification.as_dict())
     else:
@@ -214,8 +233,10 @@ def verify(
         show_findings(verification.findings)
         if verification.stamp:
             err.print(f"[bold red]{escape(str(verification.stamp))}[/]")
-        verdict = "[bold green]as sealed[/]" if verification.ok else "[bold red]not as sealed[/]"
-        out.print(f"\nThe release {escape(verification.release)} is {verdict}.")
+        colour = "green" if verification.ok else "red"
+        out.print(f"\nThe release {escape(verification.release)} is [bold {colour}]{verification.verdict}[/].")
+        if verification.ok and not verification.vouched_by:
+            out.print("Whether it is the one that was sealed: --ledger LEDGER, or --public-key of its office.")
     raise typer.Exit(DONE if verification.ok else REFUSED)
 
 
@@ -271,12 +292,34 @@ def seal(
     destroy_key: Annotated[
         bool, typer.Option("--destroy-key", help="Destroy the key: the release can never be replayed again.")
     ] = False,
+    sign: Sign = None,
 ) -> None:
-    """Make a sealed release final by destroying its key."""
-    if not destroy_key:
-        raise typer.BadParameter("say --destroy-key; a run is sealed by itself when it is complete")
-    in_ledger = " and the ledger says so" if confide.destroy_key(run_folder) else ""
-    out.print(f"The key is destroyed{in_ledger}. The release is final.")
+    """Make a sealed release final by destroying its key, or sign it with the key of the office."""
+    if not destroy_key and sign is None:
+        raise typer.BadParameter("say --destroy-key or --sign KEYFILE; a run is sealed by itself when it is complete")
+    if sign is not None:
+        out.print(f"Signed: {escape(str(confide.sign_release(run_folder, sign)))}")
+    if destroy_key:
+        in_ledger = " and the ledger says so" if confide.destroy_key(run_folder) else ""
+        out.print(f"The key is destroyed{in_ledger}. The release is final.")
+
+
+signature = typer.Typer(help="The key with which an office signs its releases.", no_args_is_help=True)
+
+
+@signature.command("new")
+def new_signature(
+    key_file: Annotated[Path, typer.Argument(metavar="KEYFILE", help="Where the private key is kept, 0600.")],
+    as_json: Json = False,
+) -> None:
+    """Make the key of an office: KEYFILE stays secret, KEYFILE.pub is for everybody who receives releases."""
+    key = confide.new_signature_key(key_file)
+    if as_json:
+        print_json(key.as_dict())
+        return
+    out.print(f"Private key, which stays here: {escape(str(key.private))}")
+    out.print(f"Public key, for receivers:     {escape(str(key.public))}")
+    out.print(f"Its fingerprint:               {key.fingerprint}")
 
 
 def schema() -> None:

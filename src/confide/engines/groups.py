@@ -187,8 +187,33 @@ def private_folder(path: Path) -> Path:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        folder.chmod(PRIVATE_FOLDER)  # also what an odd umask took away
     path.chmod(PRIVATE_FOLDER)
     return path
+
+
+PRIVATE_UMASK = 0o077
+_umask_lock = threading.Lock()
+_umask_before: list[int] = []
+"""The umask that somebody else had set, once for each who works in private at this moment."""
+
+
+@contextmanager
+def private_umask() -> Iterator[None]:
+    """Inside, files and folders are made for their owner alone, by whatever library, whatever umask was set before.
+
+    A umask belongs to the whole process: other threads make private files too until the last one leaves.
+    """
+    with _umask_lock:
+        before = os.umask(PRIVATE_UMASK)
+        _umask_before.append(_umask_before[0] if _umask_before else before)
+    try:
+        yield
+    finally:
+        with _umask_lock:
+            before = _umask_before.pop()
+            if not _umask_before:
+                os.umask(before)
 
 
 @contextmanager
@@ -197,6 +222,7 @@ def whole_file(path: Path, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     temporary.touch(mode=mode)
     try:
+        temporary.chmod(mode)
         yield temporary
         temporary.chmod(mode)
         flush(temporary)

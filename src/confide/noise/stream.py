@@ -37,6 +37,7 @@ SAMPLER = "confide/v1"
 
 _LABEL = SAMPLER.encode()
 _STUDY = b"confide/study/v1"
+_COMMITMENT = b"confide/key-commitment/v1"
 _KEY_BYTES = 32
 _BLOCK_BYTES = 16
 _WORDS_PER_BLOCK = 8
@@ -87,6 +88,18 @@ class ReleaseKey:
             if isinstance(problem, ParameterError):
                 raise
             raise _bad_key("the chosen key is not written in hexadecimal digits") from None
+
+    @property
+    def commitment(self) -> str:
+        """What stands for the key where the key itself must not be: 64 hexadecimal digits.
+
+        It is HKDF-SHA256 of the key under a label that no stream has, so it tells nothing of the noise; and no second
+        key with the same commitment can be made. A ledger has it before the first draw.
+
+        >>> ReleaseKey.choose("00" * 32).commitment[:16]
+        '97386cdca4d69a5a'
+        """
+        return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_COMMITMENT).derive(self.secret).hex()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confide.engines import Engine
+from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
-from confide.releases.ledger import Account, Ledger
+from confide.releases.ledger import Account, Ledger, Sighting, read_witness
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
@@ -73,7 +74,14 @@ class Checked:
 
 
 def check(
-    loaded: LoadedSpec, mechanism: Mechanism[Any], engine: Engine, workspace: Workspace, progress: Progress
+    loaded: LoadedSpec,
+    mechanism: Mechanism[Any],
+    engine: Engine,
+    workspace: Workspace,
+    progress: Progress,
+    *,
+    ask_witnesses: bool = True,
+    accept_ledger: bool = False,
 ) -> Checked:
     """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records.
 
@@ -83,6 +91,9 @@ def check(
         engine: What reads and counts.
         workspace: The folder of the run, with a place for spilled rows.
         progress: Is told of the stage.
+        ask_witnesses: Whether the ledger is compared with what lies beside the records and in other run folders. Not
+            for trials with a chosen key, whose ledgers are no data set's, nor for what spends nothing.
+        accept_ledger: Whether a ledger that witnesses contradict is taken all the same, with a warning.
 
     Returns:
         The plan and its price, as far as they could be found, and every finding.
@@ -90,7 +101,7 @@ def check(
     findings: list[Finding] = []
     account = _read_ledger(loaded, findings) if mechanism.accounted else None
     begun = _read_run(workspace, account, findings)
-    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun)
+    findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun, account)
     try:
         problem = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(problem)
@@ -105,6 +116,8 @@ def check(
         fingerprint = mechanism.fingerprint(problem)
     except OSError:  # what cannot be read is found, and named, by the check of the records
         fingerprint = ""
+    if account is not None and ask_witnesses and all(finding.code != NOT_IN_LEDGER for finding in findings):
+        findings += _contradicted(loaded, workspace, fingerprint, accepted=accept_ledger)
     with progress.stage("Checking records", 1) as advance:
         try:
             of_records = mechanism.check(problem, job)
@@ -126,7 +139,8 @@ def throwaway_workspace() -> Iterator[Workspace]:
     with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", "/tmp"))):  # noqa: S108 - for a message
         folder = Path(tempfile.mkdtemp(prefix="confide-check-"))
         try:
-            yield Workspace(folder)
+            with private_umask():
+                yield Workspace(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -158,6 +172,36 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
     except ConfideError as error:
         findings += error.findings
         return None
+
+
+NOT_IN_LEDGER = "run-not-in-ledger"
+
+
+def records_file(loaded: LoadedSpec) -> Path:
+    """The confidential records that a spec names."""
+    return loaded.resolve(loaded.spec.data.records)
+
+
+def _contradicted(loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, accepted: bool) -> tuple[Finding, ...]:
+    """What the witness beside the records, and other runs over them, say against the ledger."""
+    try:
+        beside = read_witness(records_file(loaded))
+        findings = Ledger(ledger_path(loaded)).contradicted(beside, _other_runs(workspace, fingerprint))
+    except ConfideError as error:
+        return error.findings
+    return tuple(replace(finding, severity="warning") for finding in findings) if accepted else findings
+
+
+def _other_runs(workspace: Workspace, fingerprint: str) -> Iterator[Sighting]:
+    """What the folders beside this one know of the ledger of the same records. Trials with a chosen key are none."""
+    for folder in sorted(workspace.root.resolve().parent.glob("*/confidential")):
+        try:
+            run = Workspace(folder.parent).identity() if folder.parent != workspace.root.resolve() else None
+        except ConfideError:
+            continue  # somebody else's, or damaged: `reconcile` says so
+        if run is None or run.reservation_hash is None or run.key_is_chosen or run.records_fingerprint != fingerprint:
+            continue
+        yield Sighting(run.ledger_id, run.reservation_hash, where=folder.parent)
 
 
 def _price(
@@ -212,7 +256,7 @@ def _read_run(workspace: Workspace, account: Account | None, findings: list[Find
     if held is None and begun.reservation_hash is not None:
         findings.append(
             Finding(
-                code="run-not-in-ledger",
+                code=NOT_IN_LEDGER,
                 what="the run in this folder was charged, and the ledger does not know of it",
                 where=where,
                 found=f"a ledger of {account.data_set!r} without the run {begun.run_id}",
@@ -250,13 +294,24 @@ def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
     return [Finding("run-folder", what, _folder_place(loaded), found, "a folder that can be written", remedy)]
 
 
-def taken_folder(loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None) -> list[Finding]:
-    """A finding if the folder holds a release of a run that is gone."""
-    if begun is not None or not workspace.release.exists():
+def taken_folder(
+    loaded: LoadedSpec, workspace: Workspace, begun: RunIdentity | None, account: Account | None
+) -> list[Finding]:
+    """A finding if the folder holds anything of a run that is gone: it is not this run's, and not ours to remove."""
+    left_over = workspace.left_over() if begun is None or never_charged(begun, account) else []
+    if not left_over:
         return []
-    what = "there is a release in the folder already, of a run that is not there any more"
-    remedy = f"move the folder away, or {ANOTHER_FOLDER}"
-    return [Finding("run-folder", what, _folder_place(loaded), "release/", "a folder for each run", remedy)]
+    what = "there are files in the folder already, of a run that is not there any more"
+    if "release/" in left_over:
+        what = "there is a release in the folder already, of a run that is not there any more"
+    remedy = f"restore its confidential/run.json, to go on with that run; or move the folder away, or {ANOTHER_FOLDER}"
+    found = ", ".join(sorted(left_over))
+    return [Finding("run-folder", what, _folder_place(loaded), found, "a folder for each run", remedy)]
+
+
+def never_charged(begun: RunIdentity, account: Account | None) -> bool:
+    """Whether the run in a folder died before it was charged: it has bound nobody to its inputs."""
+    return account is not None and begun.reservation_hash is None and begun.run_id not in account.runs
 
 
 def _folder_place(loaded: LoadedSpec) -> Place:

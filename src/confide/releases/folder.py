@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 from confide.confidential import Confidential
 from confide.engines.groups import flush
 from confide.errors import Place, ReleaseError
+from confide.exact import exact
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
@@ -28,7 +30,12 @@ from confide.releases.workspace import CHOSEN, STAMP
 from confide.version import __version__
 
 MANIFEST = "manifest.json"
-PUBLIC_FILE = 0o644
+SIGNATURE = "signature.json"
+"""Lies beside the manifest of a release that its office has signed: :mod:`confide.releases.signature`."""
+STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
+"""The file that a release with a chosen key has, and what it says."""
+PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
+"""What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19
 VALUES_PER_GROUP = 1 << 23
 """A wide table has fewer rows in a group, so that what is held of it stays below some hundred megabytes."""
@@ -142,22 +149,32 @@ class ReleaseWriter:
         (self._partial / name).write_text(content, encoding="utf-8")
         self._note(name)
 
-    def seal(self, manifest: Mapping[str, Any]) -> str:
-        """Writes the manifest, makes everything durable and gives the folder its name. Returns the manifest's hash."""
+    def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[str], object] = lambda _: None) -> str:
+        """Writes the manifest, makes everything durable and gives the folder its name.
+
+        Args:
+            manifest: Without its list of files.
+            before_naming: Is told the hash of the manifest while the release has no name yet.
+
+        Returns:
+            The SHA-256 of the manifest.
+        """
         if self._stamped:
-            self.document("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
+            self.document(*STAMP_DOCUMENT)
         content = dict(manifest) | {
             "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
         }
         path = self._partial / MANIFEST
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        for file in self._partial.rglob("*"):
-            file.chmod(0o755 if file.is_dir() else PUBLIC_FILE)
+        path.write_text(manifest_text(content), encoding="utf-8")
+        for file in (self._partial, *self._partial.rglob("*")):
+            file.chmod(PUBLIC_FOLDER if file.is_dir() else PUBLIC_FILE)
             flush(file)
         flush(self._partial)
+        manifest_sha256 = sha256_of(path)
+        before_naming(manifest_sha256)
         self._partial.replace(self._final)
         flush(self._final.parent)
-        return sha256_of(self._final / MANIFEST)
+        return manifest_sha256
 
     def _path(self, stem: str, format_: str) -> str:
         stamp = ".NOT-FOR-RELEASE" if self._stamped else ""
@@ -191,7 +208,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a release folder."""
     path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_key_once)
         if not _has_form(manifest):
             raise ValueError
     except FileNotFoundError:
@@ -202,6 +219,50 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         expected = "the manifest as Confide wrote it"
         raise _not_a_release(path, "the manifest cannot be read", found, expected) from None
     return manifest
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers of JSON differ in which of two equal keys they take: a manifest has none."""
+    if len(values := dict(pairs)) < len(pairs):
+        raise ValueError
+    return values
+
+
+def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with each file that a manifest lists, by path; nothing with one that is as it was written."""
+    root = folder.resolve()
+    for file in manifest["files"]:
+        path = folder / file["path"]
+        try:
+            if path.is_symlink() or not path.resolve().is_relative_to(root) or not path.is_file():
+                yield file["path"], "the file is missing" if not path.is_symlink() else "a link in place of the file"
+            elif sha256_of(path) != file["sha256"]:
+                yield file["path"], "the content is not that of the manifest"
+            else:
+                yield file["path"], ""
+        except OSError as error:
+            yield file["path"], f"the file cannot be read: {error.strerror}"
+
+
+def unlisted(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Whatever lies in a release folder and is neither in the manifest nor its signature: files, links of any kind and
+    folders that hold nothing of the release."""
+    listed = {MANIFEST, SIGNATURE, *(file["path"] for file in manifest["files"])}
+    folders = {str(parent) for path in listed for parent in Path(path).parents}
+    extra = []
+    for where, inner, files in os.walk(folder):  # links are listed and not followed
+        for name in (*inner, *files):
+            path = Path(where, name)
+            relative = str(path.relative_to(folder))
+            if path.is_symlink() or relative not in (folders if path.is_dir() else listed):
+                extra.append(relative + ("/" if path.is_dir() else ""))
+    return sorted(extra)
+
+
+def file_problems(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Everything in which the files of a release folder are not what its manifest lists."""
+    wrong = [f"{path}: {problem}" for path, problem in file_states(folder, manifest) if problem]
+    return wrong + [f"{path}: not in the manifest" for path in unlisted(folder, manifest)]
 
 
 def _has_form(manifest: Any) -> bool:
@@ -267,11 +328,25 @@ def make_manifest(
         The entries in the order in which they are written.
     """
     release = loaded.spec.release
+    return manifest_of(release.name, release.title or release.name, plan, guarantee, statistics, stamped=stamped)
+
+
+def manifest_of(
+    release: str,
+    title: str,
+    plan: Plan,
+    guarantee: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    *,
+    stamped: bool,
+    version: str = __version__,
+) -> dict[str, Any]:
+    """The manifest of a release with this name and title: see :func:`make_manifest`."""
     manifest: dict[str, Any] = {
         "format": FORMAT,
-        "confide": __version__,
-        "release": release.name,
-        "title": release.title or release.name,
+        "confide": version,
+        "release": release,
+        "title": title,
         "mechanism": plan.mechanism,
     }
     if stamped and plan.has_loss:
@@ -286,6 +361,17 @@ def make_manifest(
         # Readers know one form of the manifest: without a loss the stamp stands last.
         manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
     return manifest
+
+
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """A manifest as it is written: there is one form, byte by byte."""
+    return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def stated_delta(manifest: Mapping[str, Any]) -> Fraction:
+    """The delta at which a manifest states its epsilon; any, where it states none."""
+    stated = manifest["privacy"].get("epsilon_at_delta", {"delta": "1/10000000000"})
+    return exact(stated["delta"], "delta")
 
 
 def formal_guarantee(plan: Plan, delta: Fraction) -> dict[str, Any]:

@@ -8,7 +8,7 @@ outside its folder asks for its name. ``docs/architecture.md`` shows how to add 
 before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
-from the written files  ``verify`` ``published``
+from the written files  ``restated`` ``verify`` ``published``
 for a person            ``draft`` ``summary`` ``evaluate``
 ======================  ==================================================================================
 """
@@ -25,7 +25,7 @@ from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
 from confide.releases.draft import Draft
-from confide.releases.folder import ReleaseWriter, formal_guarantee
+from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
 from confide.releases.plan import Plan, Summary, summary_of_levels
 from confide.releases.progress import Progress
 from confide.releases.published import Published
@@ -169,6 +169,13 @@ class Mechanism(ABC, Generic[P]):
         alone."""
 
     # From the written files alone
+
+    def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What ``guarantee`` must have said, computed anew from the plan in a manifest: ``verify`` demands it, word by
+        word. Only what does not follow from the plan is taken as the manifest states it."""
+        if not plan.has_loss:
+            return {part: manifest[part] for part in ("privacy", "noise")}
+        return formal_guarantee(plan, stated_delta(manifest))
 
     @abstractmethod
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:

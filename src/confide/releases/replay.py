@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import filecmp
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from confide.engines.groups import flush, write_text
 from confide.errors import Place, RunError
 from confide.releases.check import check, ledger_path
-from confide.releases.folder import MANIFEST
+from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, read_manifest, sha256_of
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.progress import Progress
-from confide.releases.run import OpenEngine, produce
+from confide.releases.run import OpenEngine, produce, require_own_release
+from confide.releases.signature import Signer
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import (
+    STAMP,
     RunIdentity,
     Workspace,
     changed,
-    destroy_key_file,
     no_room_is_an_error,
     recall_key,
 )
@@ -50,28 +52,31 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
     identity = begun(original)
     if not (original.release / MANIFEST).exists():
         raise _not_sealed("there is no release yet that a replay could be compared with", original)
-    again = Workspace(original.confidential / "replay")
-    with original.locked(), no_room_is_an_error(original.root), open_engine(again.scratch) as engine:
-        try:
-            checked = check(loaded, mechanism, engine, original, progress)
-            plan = checked.ready()
-            if plan.hash != identity.plan_hash:
-                raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
-            if checked.fingerprint != identity.records_fingerprint:
-                raise changed("the records are not those of the release", original)
-            key = recall_key(original.key_file)
-            produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
-            return compare(original.release, again.release)
-        finally:
-            shutil.rmtree(again.root, ignore_errors=True)
-            original.tidy()
+    again = Workspace(original.replayed)
+    with original.locked(), no_room_is_an_error(original.root):
+        shutil.rmtree(again.root, ignore_errors=True)  # what a replay that was killed has left
+        with open_engine(again.scratch) as engine:
+            try:
+                checked = check(loaded, mechanism, engine, original, progress, ask_witnesses=False)
+                plan = checked.ready()
+                if plan.hash != identity.plan_hash:
+                    raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
+                if checked.fingerprint != identity.records_fingerprint:
+                    raise changed("the records are not those of the release", original)
+                key = recall_key(original.key_file)
+                if identity.key_commitment not in (None, key.commitment):
+                    raise changed("the key in the folder is not the one of the release", original)
+                produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
+                return compare(original.release, again.release)
+            finally:
+                original.tidy()
 
 
 def compare(first: Path, second: Path) -> Replay:
-    """The files of two release folders, byte by byte."""
+    """The files of two release folders, byte by byte. A signature is no part of what is made again."""
     names = {
         str(file.relative_to(folder)) for folder in (first, second) for file in folder.rglob("*") if file.is_file()
-    }
+    } - {SIGNATURE}
     different = [
         name
         for name in sorted(names)
@@ -100,13 +105,44 @@ def destroy_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> RunIdentity:
         )
         if not sealed:
             raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
-        if workspace.key_file.exists():
-            destroy_key_file(workspace.key_file)
+        workspace.destroy_keys()
         if ledger is None:
             workspace.discard(workspace.measured)
         else:
             ledger.mark_key_destroyed(identity.run_id)
     return identity
+
+
+def sign(loaded: LoadedSpec, mechanism: Mechanism[Any], signer: Signer) -> Path:
+    """Lays the signature of an office beside the manifest of a sealed release, if it is the one that was sealed."""
+    workspace = Workspace(loaded.folder)
+    identity = begun(workspace)
+    with workspace.locked(), no_room_is_an_error(workspace.root):
+        if not (workspace.release / MANIFEST).exists():
+            raise _not_sealed("there is no release yet that could be signed", workspace)
+        manifest_sha256 = sha256_of(workspace.release / MANIFEST)
+        if mechanism.accounted:
+            sealed = Ledger(ledger_path(loaded)).status(identity.run_id)
+            if sealed.state != "sealed":
+                raise _not_sealed("the run is not sealed yet", workspace)
+            # What the ledger has is what was sealed; the note of the folder itself may be older than such notes.
+            identity = replace(identity, manifest_sha256=sealed.manifest_sha256)
+        require_own_release(workspace, identity)
+        if read_manifest(workspace.release).get("stamp") == STAMP:
+            raise RunError(
+                "signature-stamped",
+                f"a release that is stamped {STAMP} is not signed",
+                where=Place(file=str(workspace.release)),
+                found="a release with a chosen key",
+                expected="a release with a key from the operating system",
+                remedy="run it without a chosen key, under a new name; then sign",
+            )
+        # Written outside, so that a process that dies leaves nothing half written in the release.
+        draft = workspace.confidential / SIGNATURE
+        write_text(draft, signer.text(manifest_sha256), mode=PUBLIC_FILE)
+        draft.replace(workspace.release / SIGNATURE)
+        flush(workspace.release)
+    return workspace.release / SIGNATURE
 
 
 def require_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> None:

@@ -24,9 +24,9 @@ from typing import Any, Literal
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
-from confide.releases.check import Checked, check, ledger_path, unusable_folder
-from confide.releases.folder import MANIFEST, ReleaseWriter, make_manifest, sha256_of
-from confide.releases.ledger import Account, Ledger, Reservation
+from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
+from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
+from confide.releases.ledger import Account, Ledger, Reservation, Sighting, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
@@ -80,6 +80,7 @@ def run(
     open_engine: OpenEngine,
     progress: Progress,
     chosen_key: ReleaseKey | None = None,
+    accept_ledger: bool = False,
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption.
 
@@ -89,31 +90,49 @@ def run(
         open_engine: Opens the engine that counts and maps.
         progress: Is told of stages and warnings.
         chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
+        accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger.
 
     Returns:
         Where the release is, and what the run came to.
     """
     with at_work(loaded, open_engine) as (workspace, engine):
-        checked = check(loaded, mechanism, engine, workspace, progress)
+        trial = chosen_key is not None
+        checked = check(
+            loaded, mechanism, engine, workspace, progress, ask_witnesses=not trial, accept_ledger=accept_ledger
+        )
         plan = checked.ready()
         for warning in checked.findings:
             progress.note(f"{warning.severity} {warning}")
         identity = _identify(loaded, checked, workspace, checked.fingerprint, chosen_key)
         charged, drawn = None, workspace.measured.exists()
         if mechanism.accounted:
-            charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace)
+            charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace, trial)
             identity, reservation = charged.reserve(identity)
             if reservation.state == "sealed":
                 return charged.already_sealed(reservation.manifest_sha256)
             drawn = reservation.state == "measured"
         elif workspace.release.exists():
+            require_own_release(workspace, identity)
             return RunResult(workspace.release, workspace, plan, None, sha256_of(workspace.release / MANIFEST), True)
         key = _key(workspace, identity, chosen_key, drawn=drawn) if mechanism.keyed else None
-        if not workspace.release.exists():
-            job = Job(loaded, plan, engine, workspace, progress)
-            # The ledger knows before the first draw: from then on the charge stands, whatever happens.
-            before_drawing = (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
-            produce(mechanism, checked.problem, job, key, identity, before_drawing=before_drawing)
+        if key is not None:
+            identity = workspace.note_key(identity, key)
+        # The ledger knows before the first draw, and knows the key: from then on the charge stands, for one noise.
+        before_drawing = (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
+        if drawn:
+            before_drawing()
+        if workspace.release.exists():
+            require_own_release(workspace, identity)
+        else:
+            produce(
+                mechanism,
+                checked.problem,
+                Job(loaded, plan, engine, workspace, progress),
+                key,
+                identity,
+                before_drawing=before_drawing,
+                before_naming=lambda manifest_sha256: workspace.note_manifest(identity, manifest_sha256),
+            )
         manifest = sha256_of(workspace.release / MANIFEST)
         account = None if charged is None else charged.mark_sealed(identity, manifest)
         return RunResult(workspace.release, workspace, plan, account, manifest, False)
@@ -140,17 +159,19 @@ def produce(
     identity: RunIdentity,
     *,
     before_drawing: Callable[[], object] = lambda: None,
+    before_naming: Callable[[str], object] = lambda _: None,
 ) -> None:
     """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
     plan, fingerprint = job.plan, identity.records_fingerprint
     noise = None if key is None else NoiseSource(key, fingerprint, plan.hash, mechanism.name)
-    _read_records(mechanism, problem, job, fingerprint, job.workspace.counts, lambda: mechanism.count(problem, job))
+    _read_records(mechanism, problem, job, identity, job.workspace.counts, lambda: mechanism.count(problem, job))
     before_drawing()
     if mechanism.measures_counts:
+        job.workspace.claim(job.workspace.measured, identity.imprint)
         mechanism.measure(problem, job, noise)
     else:
         _read_records(
-            mechanism, problem, job, fingerprint, job.workspace.measured, lambda: mechanism.measure(problem, job, noise)
+            mechanism, problem, job, identity, job.workspace.measured, lambda: mechanism.measure(problem, job, noise)
         )
     manifest = make_manifest(
         job.loaded,
@@ -165,25 +186,25 @@ def produce(
         mechanism.publish(problem, job, writer)
         for name, text in mechanism.documents(manifest).items():
             writer.document(name, text)
-        writer.seal(manifest)
+        writer.seal(manifest, before_naming=before_naming)
 
 
 def _read_records(
-    mechanism: Mechanism[Any], problem: Any, job: Job, fingerprint: str, folder: Path, read: Callable[[], None]
+    mechanism: Mechanism[Any], problem: Any, job: Job, identity: RunIdentity, folder: Path, read: Callable[[], None]
 ) -> None:
     """Reads records into ``folder``, which is worth something only if the records are still those of the run.
 
     They are hashed again after they were read. What an earlier try has left is taken up only if that try got as far as
     the comparison: counts of records that changed, in a process that died before it noticed, would otherwise be found
-    by the next one, with the old records back in their place.
+    by the next one, with the old records back in their place. And only if it was a try of this very run.
     """
-    if job.workspace.read_whole(folder) != fingerprint:
+    if job.workspace.read_whole(folder) != identity.imprint:
         job.workspace.discard(folder)
     read()
-    if mechanism.fingerprint(problem) != fingerprint:
+    if mechanism.fingerprint(problem) != identity.records_fingerprint:
         job.workspace.discard(folder)
         raise changed("the records changed while they were counted", job.workspace)
-    job.workspace.mark_read(folder, fingerprint)
+    job.workspace.mark_read(folder, identity.imprint)
 
 
 def _identify(
@@ -195,8 +216,7 @@ def _identify(
     """
     plan, account = checked.ready(), checked.account
     known = workspace.identity()
-    unbound = account is not None and known is not None and known.reservation_hash is None
-    if known is None or (unbound and account is not None and known.run_id not in account.runs):
+    if known is None or never_charged(known, account):
         return workspace.begin(
             RunIdentity(
                 run_id=new_run_id(),
@@ -231,6 +251,32 @@ def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None,
     return key
 
 
+def require_own_release(workspace: Workspace, identity: RunIdentity) -> None:
+    """Raises unless the release in the folder is the one that this run has made, file by file.
+
+    Its manifest was noted before the release got its name. Runs without a ledger that are older than such notes are
+    known by plan and name.
+    """
+    manifest = workspace.release / MANIFEST
+    present = sha256_of(manifest) if manifest.is_file() else None
+    own = present is not None and present == identity.manifest_sha256
+    if present is not None and identity.manifest_sha256 is None and identity.reservation_hash is None:
+        stated = read_manifest(workspace.release)
+        own = (stated.get("plan_hash"), stated["release"]) == (identity.plan_hash, identity.release)
+    problems = file_problems(workspace.release, read_manifest(workspace.release)) if own else []
+    if own and not problems:
+        return
+    raise RunError(
+        "release-changed",
+        "the release in the folder is not the one that this run has made",
+        where=Place(file=str(workspace.release)),
+        found=problems[0] if problems else "the release of another run, or a changed one",
+        expected="the release of this run, or none yet",
+        remedy="publish nothing from this folder; move release/ away and run again: from the records, the key and what "
+        "was measured the run makes its own, at no further cost",
+    )
+
+
 @dataclass(frozen=True)
 class _Charged:
     """What a run has to do with the ledger, where it is accounted."""
@@ -239,6 +285,7 @@ class _Charged:
     loaded: LoadedSpec
     checked: Checked
     workspace: Workspace
+    trial: bool
 
     def reserve(self, identity: RunIdentity) -> tuple[RunIdentity, Reservation]:
         """Charges the run, once for ever. If the ledger refuses, the run was never begun."""
@@ -258,13 +305,22 @@ class _Charged:
                 if identity.run_id not in self.ledger.account().runs:
                     self.workspace.forget()
             raise
-        return self.workspace.note_reservation(identity, reservation.reservation_hash), reservation
+        ledger_id = self.leave_witness().ledger_id
+        return self.workspace.note_reservation(identity, reservation.reservation_hash, ledger_id), reservation
+
+    def leave_witness(self) -> Sighting:
+        """Notes beside the records how far their ledger has come; a trial is no release of theirs."""
+        sighting = self.ledger.sighting()
+        if not self.trial:
+            leave_witness(records_file(self.loaded), sighting)
+        return sighting
 
     def mark_measured(self, identity: RunIdentity) -> None:
-        self.ledger.mark_measured(identity.run_id)
+        self.ledger.mark_measured(identity.run_id, identity.key_commitment or "")
 
     def mark_sealed(self, identity: RunIdentity, manifest_sha256: str) -> Account:
         self.ledger.mark_sealed(identity.run_id, manifest_sha256)
+        self.leave_witness()
         return self.ledger.account()
 
     def already_sealed(self, manifest_sha256: str | None) -> RunResult:

@@ -1,20 +1,43 @@
-"""``verify``: a release read again from its files, as anyone who received it can."""
+"""``verify``: a release read again from its files, as anyone who received it can.
+
+Everything in a manifest that follows from its plan is computed anew and demanded: what the plan costs, in which words,
+and every page of the release, byte by byte. So a release that passes is *consistent with itself*. Whoever changes the
+figures and writes a new manifest for them passes as well; that it is the release *as sealed* is shown by the ledger of
+its data set, or by a signature of its office.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
-from confide.releases.folder import MANIFEST, read_manifest, sha256_of
+from confide.releases.folder import (
+    MANIFEST,
+    STAMP_DOCUMENT,
+    file_states,
+    manifest_of,
+    manifest_text,
+    read_manifest,
+    sha256_of,
+    unlisted,
+)
 from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism
-from confide.releases.plan import hash_of_plan, read_plan
+from confide.releases.plan import Plan, hash_of_plan, read_plan
+from confide.releases.signature import signature_check
 from confide.releases.workspace import STAMP
+from confide.version import __version__
+
+CONSISTENT, AS_SEALED, NOT_AS_SEALED = "consistent with itself", "as sealed", "not as sealed"
 
 
 @dataclass(frozen=True)
@@ -25,10 +48,19 @@ class Verification:
     stamp: str | None
     checks: tuple[Check, ...]
     folder: str = ""
+    vouched_by: tuple[str, ...] = ()
+    """What was asked, besides the release itself, whether it is the one that was sealed: ``ledger``, ``signature``."""
 
     @property
     def ok(self) -> bool:
         return all(check.ok for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of the release: without a ledger or a signature, no more than that it agrees with itself."""
+        if not self.ok:
+            return NOT_AS_SEALED
+        return AS_SEALED if self.vouched_by else CONSISTENT
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -51,52 +83,62 @@ class Verification:
             "ok": self.ok,
             "release": self.release,
             "stamp": self.stamp,
+            "verdict": self.verdict,
+            "vouched_by": list(self.vouched_by),
             "checks": [asdict(check) for check in self.checks],
             "findings": [finding.as_dict() for finding in self.findings],
         }
 
 
 def verify(
-    folder: Path, find_mechanism: Callable[[str], Mechanism[Any]], account: Account | None = None
+    folder: Path,
+    find_mechanism: Callable[[str], Mechanism[Any]],
+    account: Account | None = None,
+    public_key: Ed25519PublicKey | None = None,
 ) -> Verification:
     """Checks hashes first; content is looked at only in files that are what the manifest says.
 
-    Without the ledger this shows that a folder agrees with its manifest; with its ``account``, that the manifest is the
-    one that was sealed.
+    Without the ledger this shows that a folder agrees with its manifest, and the manifest with its plan; with its
+    ``account``, or the public key of its office, that the manifest is the one that was sealed.
     """
     manifest = read_manifest(folder)
     checks = list(_files(folder, manifest))
     if account is not None:
         checks.append(_sealed(folder, account))
+    if (signed := signature_check(folder, public_key)) is not None:
+        checks.append(signed)
     if all(check.ok for check in checks):
         try:
-            checks += _plan(manifest)
-            checks += find_mechanism(manifest["mechanism"]).verify(folder, manifest)
+            mechanism = find_mechanism(manifest["mechanism"])
+            plan = read_plan(manifest["plan"])
+            checks.append(_form(folder, manifest))
+            checks += _plan(manifest, plan)
+            checks += _restated(folder, manifest, mechanism, plan)
+            checks.append(_own_tables(folder, manifest))
+            checks += mechanism.verify(folder, manifest)
         except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # The files are as the manifest says; so it is the manifest that somebody changed.
             checks.append(Check(MANIFEST, False, "the manifest does not describe the tables of the release"))
-    return Verification(manifest["release"], manifest.get("stamp"), tuple(checks), str(folder))
+    asked = {"ledger": account, "signature": public_key}
+    vouched_by = tuple(name for name, witness in asked.items() if witness is not None)
+    return Verification(manifest["release"], manifest.get("stamp"), tuple(checks), str(folder), vouched_by)
 
 
 def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-    listed = {file["path"]: file for file in manifest["files"]}
-    for path, file in listed.items():
-        actual = folder / path
-        inside = actual.resolve().is_relative_to(folder.resolve())
-        try:
-            digest = sha256_of(actual) if inside and actual.is_file() else None
-        except OSError as error:
-            yield Check(path, False, f"the file cannot be read: {error.strerror}")
-            continue
-        if digest is None:
-            yield Check(path, False, "the file is missing")
-        elif digest != file["sha256"]:
-            yield Check(path, False, "the content is not what was sealed")
-        else:
-            yield Check(path, True, f"{file['bytes']:,} bytes, SHA-256 as sealed")
-    present = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    extra = sorted(present - set(listed) - {MANIFEST})
+    sizes = {file["path"]: file["bytes"] for file in manifest["files"]}
+    for path, problem in file_states(folder, manifest):
+        yield Check(path, not problem, problem or f"{sizes[path]:,} bytes, SHA-256 as in the manifest")
+    extra = unlisted(folder, manifest)
     yield Check("nothing else in the folder", not extra, ", ".join(extra) or "every file is in the manifest")
+
+
+def _form(folder: Path, manifest: dict[str, Any]) -> Check:
+    """A manifest has one form, in which two readers read the same; and lists every file once, with its size."""
+    sizes = {file["path"]: file["bytes"] for file in manifest["files"]}
+    written = (folder / MANIFEST).read_bytes() == manifest_text(manifest).encode()
+    listed = [*sizes] == sorted(file["path"] for file in manifest["files"])
+    right = listed and all((folder / path).stat().st_size == size for path, size in sizes.items())
+    return Check(MANIFEST, written and right, "in its one form" if written and right else "not as Confide writes it")
 
 
 def _sealed(folder: Path, account: Account) -> Check:
@@ -106,9 +148,8 @@ def _sealed(folder: Path, account: Account) -> Check:
     return Check(f"in the ledger of {account.data_set!r}", bool(sealed), detail)
 
 
-def _plan(manifest: dict[str, Any]) -> Iterator[Check]:
+def _plan(manifest: dict[str, Any], plan: Plan) -> Iterator[Check]:
     """The manifest agrees with itself: the plan has its hash, and its measurements cost what is stated."""
-    plan = read_plan(manifest["plan"])
     # The hash of the plan as it is written, and of what was read from it: a loss is composed anew when a plan is read.
     hashes = {plan.hash, hash_of_plan(manifest["plan"])}
     yield Check("plan hash", hashes == {manifest["plan_hash"]}, manifest["plan_hash"])
@@ -125,3 +166,85 @@ def _plan(manifest: dict[str, Any]) -> Iterator[Check]:
     if manifest["noise"]["key"] is None:
         origin = "made without a key: no noise is drawn"
     yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or origin)
+
+
+def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[Any], plan: Plan) -> Iterator[Check]:
+    """What the manifest says beside its plan, and the pages that are made of it, computed anew and compared.
+
+    An older version may have used other words for the same numbers: only its numbers are compared.
+    """
+    stated = {part: value for part, value in manifest.items() if part != "files"}
+    version, stamped = str(manifest["confide"]), mechanism.keyed and manifest.get("stamp") == STAMP
+    anew = manifest_of(
+        manifest["release"],
+        manifest["title"],
+        plan,
+        mechanism.restated(plan, manifest),
+        manifest["statistics"],
+        stamped=stamped,
+        version=version,
+    )
+    older = _is_older(version)
+    wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and "in_words" in path)]
+    if not wrong and [*anew] != [*stated]:
+        wrong = ["the order of its entries"]
+    yield Check("what is promised follows from the plan", not wrong, _said(wrong, version, "computed anew, all of it"))
+    pages = dict(mechanism.documents(stated)) | (dict([STAMP_DOCUMENT]) if manifest.get("stamp") == STAMP else {})
+    listed = {file["path"] for file in manifest["files"] if "rows" not in file}
+    wrong = sorted(pages.keys() ^ listed)
+    changed = [page for page in pages.keys() & listed if (folder / page).read_bytes() != pages[page].encode()]
+    if older and not wrong and changed:
+        detail = f"made by Confide {version}, whose pages this version ({__version__}) does not make: not compared"
+    else:
+        wrong += sorted(changed)
+        detail = _said(wrong, version, f"{', '.join(sorted(pages))}: made anew from the manifest, byte by byte")
+    yield Check("pages as the manifest has them", not wrong, detail)
+
+
+def _said(wrong: list[str], version: str, otherwise: str) -> str:
+    if not wrong:
+        return otherwise
+    by = "" if version == __version__ else f" (made by Confide {version}: verify it with that version)"
+    return f"another content than the plan implies: {', '.join(wrong[:5])}{by}"
+
+
+def _differences(expected: Any, stated: Any, path: str = "") -> Iterator[str]:
+    """Where two values of JSON differ."""
+    if isinstance(expected, dict) and isinstance(stated, dict):
+        for key in [*expected, *(key for key in stated if key not in expected)]:
+            inner = f"{path}.{key}" if path else str(key)
+            if key in expected and key in stated:
+                yield from _differences(expected[key], stated[key], inner)
+            else:
+                yield inner
+    elif json.dumps(expected) != json.dumps(stated):
+        yield path
+
+
+def _is_older(version: str) -> bool:
+    """Whether a version came before this one."""
+    texts = version, __version__
+    if not all(re.fullmatch(r"\d+(\.\d+)*", text) for text in texts):
+        return False
+    first, own = (tuple(int(part) for part in text.split(".")) for text in texts)
+    return first < own
+
+
+def _own_tables(folder: Path, manifest: Mapping[str, Any]) -> Check:
+    """Parquet files name the release, the plan and the stamp that they were made with, their rows and their columns."""
+    expected = {"release": manifest["release"], "plan_hash": manifest["plan_hash"], "stamp": manifest.get("stamp")}
+    wrong, described = [], {file["path"].rpartition(".")[0]: [] for file in manifest["files"] if "rows" in file}
+    for file in (file for file in manifest["files"] if "rows" in file):
+        described[file["path"].rpartition(".")[0]].append((file["rows"], file["columns"]))
+        if not file["path"].endswith(".parquet"):
+            continue
+        with pq.ParquetFile(folder / file["path"]) as table:
+            schema, rows = table.schema_arrow, table.metadata.num_rows
+        metadata = {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
+        columns = {column.name: (column.metadata or {}).get(b"description", b"").decode() for column in schema}
+        same = {name: metadata.get(name) for name in expected} == expected
+        if not same or rows != file["rows"] or columns != file["columns"]:
+            wrong.append(file["path"])
+    wrong += [stem for stem, formats in described.items() if any(one != formats[0] for one in formats)]
+    detail = ", ".join(wrong) or "release, plan, stamp, rows and columns as the manifest has them"
+    return Check("tables of this release", not wrong, detail)

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confide.engines.groups import flush, private_folder, write_text
+from confide.engines.groups import flush, private_folder, private_umask, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.noise import ReleaseKey
 
@@ -41,12 +41,23 @@ class RunIdentity:
     records_fingerprint: str
     key_is_chosen: bool
     reservation_hash: str | None = None
+    key_commitment: str | None = None
+    """Which key the run draws with, where it is keyed: :attr:`confide.noise.ReleaseKey.commitment`."""
+    ledger_id: str | None = None
+    """Which ledger it was charged to."""
+    manifest_sha256: str | None = None
+    """Of the release that the run has made, noted before the release gets its name."""
+
+    @property
+    def imprint(self) -> str:
+        """What counts and measurements of this run are marked with: run, question, records and key."""
+        return " ".join((self.run_id, self.plan_hash, self.records_fingerprint, self.key_commitment or "-"))
 
 
 @contextmanager
 def one_process(lock: Path, root: Path) -> Iterator[None]:
     """One process at a time in the folder ``root``. The lock goes with the process, however it ends."""
-    with no_room_is_an_error(root):
+    with no_room_is_an_error(root), private_umask():
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         with no_room_is_an_error(root):
@@ -77,6 +88,7 @@ class Workspace:
         self.counts = self.confidential / "counts"
         self.measured = self.confidential / "measured"
         self.scratch = self.confidential / "scratch"
+        self.replayed = self.confidential / "replay"
         self.key_file = self.confidential / "key"
         self._record_file = self.confidential / "run.json"
         self._lock_file = self.confidential / "lock"
@@ -84,13 +96,21 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time. The lock goes with the process, however it ends."""
-        with no_room_is_an_error(self.root):
-            self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
-            self.root.mkdir(parents=True, exist_ok=True)
-            private_folder(self.confidential)
-        with one_process(self._lock_file, self.root):
-            yield
+        """One process at a time. The lock goes with the process, however it ends.
+
+        The folder and both confidential zones are their owner's alone, also if they were there and open to others.
+        """
+        with private_umask():
+            with no_room_is_an_error(self.root):
+                self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
+                with suppress(PermissionError):  # a folder of somebody else's is as its owner wants it
+                    private_folder(self.root)
+                private_folder(self.confidential)
+                for zone in (self.confidential, self.dossier):
+                    for folder, _, _ in os.walk(zone):
+                        private_folder(Path(folder))
+            with one_process(self._lock_file, self.root):
+                yield
 
     def identity(self) -> RunIdentity | None:
         """The run that lives here, if one was begun."""
@@ -113,28 +133,64 @@ class Workspace:
         self._save(record)
         return record
 
-    def note_reservation(self, record: RunIdentity, reservation_hash: str) -> RunIdentity:
-        """Keeps the hash of the ledger's entry, by which a shortened ledger is found out."""
-        noted = replace(record, reservation_hash=reservation_hash)
+    def note_reservation(self, record: RunIdentity, reservation_hash: str, ledger_id: str | None) -> RunIdentity:
+        """Keeps the hash of the ledger's entry, by which a shortened ledger is found out, and which ledger it is."""
+        noted = replace(record, reservation_hash=reservation_hash, ledger_id=ledger_id)
         if noted != record:
             self._save(noted)
         return noted
+
+    def note_key(self, record: RunIdentity, key: ReleaseKey) -> RunIdentity:
+        """Keeps the commitment of the key that the run draws with; another key than that of before is refused."""
+        if record.key_commitment is None:
+            record = replace(record, key_commitment=key.commitment)
+            self._save(record)
+        elif record.key_commitment != key.commitment:
+            raise changed("the key in the folder is not the one this run was begun with", self)
+        return record
+
+    def note_manifest(self, record: RunIdentity, manifest_sha256: str) -> None:
+        """Keeps the hash of the release's manifest, by which a release of another run is told from our own."""
+        if record.manifest_sha256 != manifest_sha256:
+            self._save(replace(record, manifest_sha256=manifest_sha256))
+
+    def left_over(self) -> list[str]:
+        """What lies in the folder of a run: its release, its key, its counts and measurements."""
+        folders = [self.release, *(folder for folder in (self.counts, self.measured) if _holds_files(folder))]
+        present = [path for path in (self.key_file, *folders) if path.exists()]
+        return [str(path.relative_to(self.root)) + ("/" if path.is_dir() else "") for path in present]
 
     def forget(self) -> None:
         """Takes back :meth:`begin`, of a run that was never charged."""
         self._record_file.unlink(missing_ok=True)
 
     def read_whole(self, folder: Path) -> str | None:
-        """The fingerprint of the records that ``folder`` was read from, if it was read to its end."""
+        """The imprint of the run that ``folder`` was read for, if it was read to its end."""
         try:
             return self._read_mark(folder).read_text(encoding="ascii").strip()
         except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
             return None
 
-    def mark_read(self, folder: Path, fingerprint: str) -> None:
-        """Says that ``folder`` was read to its end from records with this fingerprint."""
-        if self.read_whole(folder) != fingerprint:
-            write_text(self._read_mark(folder), fingerprint + "\n")
+    def mark_read(self, folder: Path, imprint: str) -> None:
+        """Says that ``folder`` was read to its end, for the run with this imprint."""
+        if self.read_whole(folder) != imprint:
+            write_text(self._read_mark(folder), imprint + "\n")
+
+    def claim(self, folder: Path, imprint: str) -> None:
+        """Makes ``folder`` the run's own before anything is put into it: what is there of another run is removed.
+
+        It can be made again from the records and the key; and what another run has drawn, at another price or over
+        other records, must never be published as ours.
+        """
+        mark = folder / ".run"
+        try:
+            own = mark.read_text(encoding="ascii").strip() == imprint
+        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+            own = False
+        if not own:
+            self.discard(folder)
+            private_folder(folder)
+            write_text(mark, imprint + "\n")
 
     def discard(self, folder: Path) -> None:
         """Removes what was read from records, the mark first."""
@@ -145,16 +201,29 @@ class Workspace:
         return folder.with_name(f"{folder.name}.read")
 
     def tidy(self) -> None:
-        """Removes spilled rows; and, if no run was begun, what was made for it: a refused spec leaves nothing behind.
+        """Removes spilled rows and what a killed process has half written; and, if no run was begun, what was made for
+        it: a refused spec leaves nothing behind.
 
         Folders go only if this process made them and they are empty: the folder may hold files of the user's own.
         """
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        for folder in (self.scratch, self.replayed):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.destroy_keys(partial_only=True)
+        for partial in self.confidential.rglob(".*.partial"):
+            with suppress(OSError):
+                partial.unlink()
         with suppress(OSError):
             if not self._record_file.exists():
                 self._lock_file.unlink(missing_ok=True)
                 for folder in self._made:
                     folder.rmdir()
+
+    def destroy_keys(self, *, partial_only: bool = False) -> None:
+        """Overwrites and removes the key, and what a process that was killed while it wrote the key has left of it."""
+        for path in self.confidential.glob(f".{self.key_file.name}.*.partial"):
+            destroy_key_file(path)
+        if not partial_only and self.key_file.exists():
+            destroy_key_file(self.key_file)
 
     def _save(self, record: RunIdentity) -> None:
         write_text(self._record_file, json.dumps(asdict(record), indent=2) + "\n")
@@ -164,12 +233,17 @@ def _identity(values: dict[str, Any]) -> RunIdentity:
     """Checked, because the file may be an old copy or somebody's own."""
     identity = RunIdentity(**values)
     texts: list[Any] = [identity.run_id, identity.spec, identity.release, identity.mechanism]
-    hashes = [identity.plan_hash, identity.records_fingerprint, identity.reservation_hash or "00" * 32]
+    noted = [identity.reservation_hash, identity.key_commitment, identity.ledger_id, identity.manifest_sha256]
+    hashes = [identity.plan_hash, identity.records_fingerprint, *(digits for digits in noted if digits is not None)]
     if not all(isinstance(text, str) and text for text in texts) or values["key_is_chosen"] not in (True, False):
         raise ValueError
     if any(len(bytes.fromhex(digits)) != 32 for digits in hashes):
         raise ValueError
     return identity
+
+
+def _holds_files(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
 
 
 def new_run_id() -> str:

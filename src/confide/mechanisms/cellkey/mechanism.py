@@ -85,7 +85,7 @@ class CellKey(Mechanism[CellKeyProblem]):
 
     def guarantee(self, problem: CellKeyProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         table = problem.ptable
-        words = in_words(table, problem.spec.cellkey.threshold)
+        words = in_words(str(table.largest_noise), problem.spec.cellkey.threshold)
         return {
             "privacy": {"loss": None, "in_words": words, "single_count": single_count(table)},
             "noise": noise_facts(table),
@@ -103,6 +103,16 @@ class CellKey(Mechanism[CellKeyProblem]):
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: cellkey_statement(manifest)}
+
+    def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Words and bound. What follows from the whole perturbation table, which stays secret, is taken as stated."""
+        largest, stated = plan.question["ptable"]["D"], manifest["noise"]
+        words = in_words(largest, plan.question["threshold"])
+        noise = {"sampler": None, "key": "record keys", "largest": largest}
+        return {
+            "privacy": {"loss": None, "in_words": words, "single_count": manifest["privacy"]["single_count"]},
+            "noise": noise | {name: stated[name] for name in ("bias", "variance")},
+        }
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)

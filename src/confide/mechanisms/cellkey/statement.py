@@ -28,10 +28,10 @@ IN_WORDS = (
 HIDDEN = " What comes out below {threshold:,} is published as zero, however far that is from the count."
 
 
-def in_words(ptable: PTable, threshold: int | None) -> list[str]:
+def in_words(largest_noise: str, threshold: int | None) -> list[str]:
     """What is promised and what is not."""
     hidden = "" if threshold is None else HIDDEN.format(threshold=threshold)
-    return [text.format(D=ptable.largest_noise, hidden=hidden) for text in IN_WORDS]
+    return [text.format(D=largest_noise, hidden=hidden) for text in IN_WORDS]
 
 
 def single_count(ptable: PTable) -> dict[str, Any] | None:

@@ -144,16 +144,20 @@ class Postprocess(Mechanism[PostprocessProblem]):
     def fingerprint(self, problem: PostprocessProblem) -> str:
         return problem.folder.fingerprint()
 
-    def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:
+    def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
-        stamped = problem.source.get("stamp") == STAMP
+        return self.restated(job.plan)
+
+    def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
+        source = plan.question["source"]
+        stamped = source.get("stamp") == STAMP
         return {
             **({"stamp": STAMP} if stamped else {}),
-            "source": dict(problem.source),
+            "source": dict(source),
             "privacy": {
-                "neighbours": job.plan.neighbours.value,
-                "loss": job.plan.loss.as_dict(),
-                "in_words": in_words(problem.source),
+                "neighbours": plan.neighbours.value,
+                "loss": plan.loss.as_dict(),
+                "in_words": in_words(source),
             },
             "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
         }

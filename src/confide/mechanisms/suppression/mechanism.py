@@ -95,13 +95,15 @@ class Suppression(Mechanism[SuppressionProblem]):
         write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=suppressed)}), kept)
 
     def guarantee(self, problem: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
-        facts = problem.facts()
+        return self.restated(job.plan)
+
+    def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
         return {
             "privacy": {
                 "loss": None,
                 "in_words": in_words(),
-                "rules": rules_in_words(facts),
-                "protection": protection_in_words(facts),
+                "rules": rules_in_words(plan.question),
+                "protection": protection_in_words(plan.question),
             },
             "noise": {"sampler": None, "key": None},
         }

@@ -99,7 +99,10 @@ class Swapping(Mechanism[SwappingProblem]):
 
     def guarantee(self, problem: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """How many households moved, and how many found no partner, is not said: it would tell the rate."""
-        words = in_words(problem.facts()["swapping"])
+        return self.restated(job.plan)
+
+    def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
+        words = in_words(plan.question["swapping"])
         return {"privacy": {"loss": None, "in_words": words}, "noise": noise_facts()}
 
     def publish(self, problem: SwappingProblem, job: Job, release: ReleaseWriter) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.mechanisms.tables.programme import NoisyRows
+from confide.mechanisms.tables.programme import NOISE_MARGIN, NoisyRows
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
 from confide.releases.mechanism import Check
 from confide.releases.plan import read_plan
@@ -88,7 +88,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
             yield Check(f"{table.name}: there", False, "no file of this table is in the release")
             continue
         noise = {(level, name): laws[level, key] for level in table.levels for name, key in values["margins"].items()}
-        scan = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()])
+        promised = _promised_margins(table, noise, plan["question"]["noise_margin"])
+        scan = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()], promised)
         yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
         yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
         yield labels_tell_apart(table)
@@ -97,7 +98,24 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
             yield _noise_check(table.name, scan)
 
 
-def _pass(table: Table, laws: Laws, units: dict[str, int], files: Sequence[NoisyRows]) -> TablePass:
+def _promised_margins(table: Table, laws: Laws, probability: str | None) -> dict[str, np.ndarray[Any, Any]]:
+    """By level, the noise margin that the law of each cell of an area implies; none where the plan publishes none."""
+    if probability is None:
+        return {}
+    cells = [margin.cells for margin in table.margins]
+    return {
+        level: np.repeat([laws[level, margin.name].noise_margin(probability) for margin in table.margins], cells)
+        for level in table.levels
+    }
+
+
+def _pass(
+    table: Table,
+    laws: Laws,
+    units: dict[str, int],
+    files: Sequence[NoisyRows],
+    promised: Mapping[str, np.ndarray[Any, Any]],
+) -> TablePass:
     scan = TablePass()
     first, *others = files
     scan.same = all(other.names == first.names for other in others)
@@ -112,6 +130,12 @@ def _pass(table: Table, laws: Laws, units: dict[str, int], files: Sequence[Noisy
             scan.same = scan.same and all(rows.equals(copy) for copy in copies)
             scan.integers = scan.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
             scan.problem = _out_of_order(table, level, chunk, rows, scan)
+            if scan.problem is None and (level in promised) != (NOISE_MARGIN in rows.column_names):
+                scan.problem = "the column of noise margins is there, or missing, against the plan"
+            if scan.problem is None and level in promised:
+                margins = rows.column(NOISE_MARGIN).to_numpy().reshape(chunk, table.cells)
+                if (margins != promised[level]).any():
+                    scan.problem = f"level {level}: noise margins are not those of the plan"
             if scan.problem is None and scan.integers:
                 counts = rows.column("count").to_numpy().reshape(chunk, table.cells)
                 _add_noise_check(table, level, laws, counts, scan)

@@ -12,7 +12,19 @@ For curators: ``docs/concepts/ledger.md``.
 """
 
 from confide.releases.ledger.account import Account, Reservation, RunState
-from confide.releases.ledger.book import Ledger, RunRecord
+from confide.releases.ledger.book import Ledger, RunRecord, Sighting, leave_witness, read_witness
 from confide.releases.ledger.entries import Definition, Entry, Neighbours
 
-__all__ = ["Account", "Definition", "Entry", "Ledger", "Neighbours", "Reservation", "RunRecord", "RunState"]
+__all__ = [
+    "Account",
+    "Definition",
+    "Entry",
+    "Ledger",
+    "Neighbours",
+    "Reservation",
+    "RunRecord",
+    "RunState",
+    "Sighting",
+    "leave_witness",
+    "read_witness",
+]

@@ -46,6 +46,9 @@ class Reservation:
     manifest_sha256: str | None = None
     void_reason: str | None = None
     key_destroyed: bool = False
+    key_commitment: str | None = None
+    """Which key the run draws with, from the moment it is measured; none of runs that were measured before it was
+    written down."""
 
     @property
     def charged(self) -> Fraction:
@@ -72,6 +75,7 @@ class Reservation:
             "manifest_sha256": self.manifest_sha256,
             "void_reason": self.void_reason,
             "key_destroyed": self.key_destroyed,
+            "key_commitment": self.key_commitment,
         } | ({"delta": written(self.delta)} if self.delta else {})
 
 
@@ -208,7 +212,7 @@ def already(account: Account, event: RunEvent) -> Reservation | None:
         case Reserved():
             same = run.state != "void" and not _differences(run, event)
         case Measured():
-            same = run.state == "measured"
+            same = run.state == "measured" and run.key_commitment in (None, event.key_commitment or None)
         case Sealed():
             same = run.state == "sealed" and run.manifest_sha256 == event.manifest_sha256
         case Voided():
@@ -253,8 +257,10 @@ def _advance(account: Account, event: Measured | Sealed | Voided | KeyDestroyed,
     run = replace(account.run(event.run_id), changed_at=entry.time)
     match event:
         case Measured():
+            if run.key_commitment not in (None, event.key_commitment):
+                raise _other_key(run)
             _require(run, ("reserved",), "a run is measured once; if this one is void, start a new run")
-            return replace(run, state="measured")
+            return replace(run, state="measured", key_commitment=event.key_commitment or None)
         case Sealed():
             _require(run, ("measured",), "a run is sealed once, after it was measured, with one manifest")
             return replace(run, state="sealed", manifest_sha256=event.manifest_sha256)
@@ -272,6 +278,17 @@ def _require(run: Reservation, states: tuple[RunState, ...], remedy: str) -> Non
     if run.state not in states:
         wanted = " or ".join(states)
         raise _refused("ledger-state", f"run {run.run_id!r} is {run.state}, not {wanted}", run.state, wanted, remedy)
+
+
+def _other_key(run: Reservation) -> LedgerError:
+    return LedgerError(
+        "ledger-other-key",
+        f"run {run.run_id!r} was measured with another key, so that its noise would be drawn a second time",
+        found=CONFIDENTIAL,
+        expected="the key that the run was measured with: one charge is for one noise",
+        remedy="go on in the folder whose key it is; this folder is a copy, or its key was exchanged: put it away, or "
+        "make a new release, with a new charge",
+    )
 
 
 def _differences(run: Reservation, event: Reserved) -> list[str]:

@@ -8,6 +8,7 @@ back.
 
 from __future__ import annotations
 
+import json
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from confide.errors import Finding, LedgerError, Place, Severity
+from confide.engines.groups import write_text
+from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
 from confide.releases.ledger import store
 from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
@@ -70,6 +72,8 @@ class RunRecord:
     folder: Path
     state: RunState | None = None
     manifest_sha256: str | None = None
+    key_commitment: str | None = None
+    """Of the key in the folder, if there is one that can be read."""
 
 
 def compare(account: Account, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
@@ -124,6 +128,16 @@ def _disagreements(record: RunRecord, run: Reservation | None) -> Iterator[Findi
             expected=f"manifest {run.manifest_sha256[:16]}…",
             remedy="publish nothing from this folder; restore the sealed release from a copy",
         )
+    if run.key_commitment and record.key_commitment and run.key_commitment != record.key_commitment:
+        yield _finding(
+            record,
+            "reconcile-other-key",
+            "the key in the folder is not the one that the run was measured with",
+            found=CONFIDENTIAL,
+            expected="the key whose commitment the ledger has",
+            remedy="publish nothing from this folder: its noise is a second one, for one charge; find the folder in "
+            "which the run was measured",
+        )
     if record.state is not None and record.state != run.state:
         yield from _states(record, record.state, run.state)
 
@@ -173,6 +187,105 @@ def _finding(
 ) -> Finding:
     place = Place(file=str(record.folder), path=f"run {record.run_id}")
     return Finding(code, what, place, found=found, expected=expected, remedy=remedy, severity=severity)
+
+
+# Witnesses: what the folder of the records and other run folders say of the ledger of these records.
+#
+# A data set has one ledger, and its chain only grows. Whoever opens a second one, or puts an older copy in its place,
+# has a whole budget again. So each run leaves a witness beside the records: which ledger it was charged to, and how far
+# that ledger had come. It holds no value of a record.
+WITNESS_FORMAT = "confide/witness/v1"
+ACCEPT = "--accept-ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """How far a ledger had come when somebody saw it. Without a sequence, one of its entries is known by its hash."""
+
+    ledger_id: str | None
+    hash: str
+    sequence: int | None = None
+    data_set: str = ""
+    where: Path = Path()
+
+
+def witness_file(records: Path) -> Path:
+    """Where the witness of a file of records lies: beside it, and as private."""
+    return records.with_name(f".{records.name}.witness.json")
+
+
+def read_witness(records: Path) -> tuple[Sighting, ...]:
+    """Every ledger that runs over these records were charged to. Raises a LedgerError if somebody changed the file."""
+    file = witness_file(records)
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content["format"] != WITNESS_FORMAT:
+            raise ValueError
+        return tuple(
+            Sighting(str(one["ledger_id"]), str(one["hash"]), int(one["sequence"]), str(one["data_set"]), file)
+            for one in content["ledgers"]
+        )
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, LookupError, TypeError):
+        raise LedgerError(
+            "ledger-witness",
+            "the witness of the ledger, which lies beside the records, cannot be read",
+            where=Place(file=str(file)),
+            found="another content",
+            expected="the file as Confide wrote it",
+            remedy="find out who changed it, and reconcile the ledger with all run folders; then remove the file",
+        ) from None
+
+
+def leave_witness(records: Path, sighting: Sighting) -> bool:
+    """Notes beside the records how far their ledger has come. Says whether it could: a folder may be read-only."""
+    try:
+        others = [other for other in read_witness(records) if other.ledger_id != sighting.ledger_id]
+        ledgers = [
+            {"ledger_id": one.ledger_id, "data_set": one.data_set, "sequence": one.sequence, "hash": one.hash}
+            for one in (*others, sighting)
+        ]
+        write_text(witness_file(records), json.dumps({"format": WITNESS_FORMAT, "ledgers": ledgers}, indent=1) + "\n")
+    except (OSError, LedgerError):
+        return False
+    return True
+
+
+def _contradicted(
+    entries: tuple[Entry, ...], path: Path, beside: Iterable[Sighting], in_folders: Iterable[Sighting]
+) -> Iterator[Finding]:
+    """What witnesses say against a ledger with these entries: that it was set back, or is not the first."""
+    opened, chain = entries[0].event, [entry.hash for entry in entries]
+    assert isinstance(opened, Opened)
+    witnesses = (*beside, *in_folders)
+    accepted = {sighting.ledger_id for sighting in beside}
+    for sighting in (one for one in witnesses if one.ledger_id == opened.ledger_id):
+        known = chain if sighting.sequence is None else chain[sighting.sequence - 1 : sighting.sequence]
+        if sighting.hash not in known:
+            yield Finding(
+                code="ledger-set-back",
+                what="the ledger has forgotten entries that a run over these records has seen: it is an older copy",
+                where=Place(file=str(path), path=f"entry {len(chain)}"),
+                found=f"a chain of {len(chain)} entries without the one noted in {sighting.where}",
+                expected="a ledger that only grows",
+                remedy="release nothing from these records; find the newest copy of the ledger and reconcile it with "
+                f"all run folders. If this is the newest that is left, and what is missing is written off: {ACCEPT}",
+            )
+            return
+    for sighting in (one for one in witnesses if one.ledger_id != opened.ledger_id and one.hash not in chain):
+        if {sighting.ledger_id, opened.ledger_id} <= accepted:
+            continue
+        yield Finding(
+            code="ledger-second",
+            what="these records have another ledger already: what two ledgers spend adds up, and neither knows it",
+            where=Place(file=str(path)),
+            found=f"the ledger of {opened.data_set!r}; another is noted in {sighting.where}",
+            expected="one ledger for each data set",
+            remedy="name the ledger that earlier releases were charged to. If the office has decided on a second one, "
+            f"or other records took this name: {ACCEPT}",
+        )
+        return
 
 
 Clock = Callable[[], datetime]
@@ -250,9 +363,18 @@ class Ledger:
             )
         )
 
-    def mark_measured(self, run_id: str) -> Reservation:
-        """Record, before the first draw, that the run draws. From here on its cost cannot be given back."""
-        return self._record(Measured(run_id=run_id))
+    def mark_measured(self, run_id: str, key_commitment: str = "") -> Reservation:
+        """Record, before the first draw, that the run draws. From here on its cost cannot be given back.
+
+        Args:
+            run_id: The run, as its reservation names it.
+            key_commitment: Which key it draws with (:attr:`confide.noise.ReleaseKey.commitment`). Asked again with
+                another key, the ledger refuses: a copy of the folder would draw a second noise for one charge.
+
+        Returns:
+            The run as the ledger now has it.
+        """
+        return self._record(Measured(run_id=run_id, key_commitment=key_commitment))
 
     def mark_sealed(self, run_id: str, manifest_sha256: str) -> Reservation:
         """Record that the release of the run is complete."""
@@ -298,6 +420,25 @@ class Ledger:
         if lost:
             raise LedgerError(self._rolled_back(f"no entry with hash {lost[0][:80]}", entries[-1]))
         return entries[-1]
+
+    def sighting(self) -> Sighting:
+        """How far the ledger has come: what is left beside the records as a witness."""
+        entries = self._read()
+        opened = entries[0].event
+        assert isinstance(opened, Opened)
+        return Sighting(opened.ledger_id, entries[-1].hash, entries[-1].sequence, opened.data_set, self.path)
+
+    def contradicted(self, beside: Iterable[Sighting], in_folders: Iterable[Sighting]) -> tuple[Finding, ...]:
+        """Compare with witnesses; a finding if one of them shows that this ledger was set back, or is a second one.
+
+        Args:
+            beside: What lies beside the records. Two ledgers that are both noted there were accepted.
+            in_folders: What run folders over the same records know.
+
+        Returns:
+            A finding, or none.
+        """
+        return tuple(_contradicted(self._read(), self.path, tuple(beside), tuple(in_folders)))
 
     def reconcile(self, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
         """Compare with the run folders; every disagreement is a finding."""

@@ -3,8 +3,9 @@
 An event is a frozen value whose fields are checked when it is made, so that an event read back from a file is held to
 the same rules as one that is about to be written. Its written form is canonical JSON: an object of strings, keys
 sorted, no spaces, ASCII, and a number as ``"numerator/denominator"`` in lowest terms. One event has one written form;
-any other text is refused on reading, which is what lets a hash over the text stand for the event. A delta of zero is
-not written, so that entries from before ledgers had a delta have the form they always had.
+any other text is refused on reading, which is what lets a hash over the text stand for the event. A delta of zero and
+a commitment that is not there are not written, so that entries from before ledgers had them have the form they always
+had.
 
 There is no event that adds to a budget: a budget is for ever.
 """
@@ -35,6 +36,8 @@ _LONGEST_NAME = 200
 _LONGEST_TEXT = 4000
 _MOST_DIGITS = 1000  # of a numerator or a denominator; far below the length at which Python refuses to print integers
 _DELTA = "delta"
+_LATER = frozenset({_DELTA, "key_commitment"})
+"""Fields that entries did not always have: what is empty or zero is not written."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -90,9 +93,13 @@ class Measured:
 
     kind: ClassVar[str] = "measured"
     run_id: str
+    key_commitment: str = ""
+    """Which key it draws with: :attr:`confide.noise.ReleaseKey.commitment`; none in entries of before."""
 
     def __post_init__(self) -> None:
         _name(self.run_id, "run_id")
+        if self.key_commitment:
+            _sha256(self.key_commitment, "key_commitment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +149,7 @@ _SHAPES: dict[str, type[Event]] = {shape.kind: shape for shape in get_args(Opene
 def encode(event: Event) -> str:
     """The written form of an event: canonical JSON, without its kind."""
     values = {item.name: getattr(event, item.name) for item in fields(event)}
-    if not values.get(_DELTA, True):
-        del values[_DELTA]
+    values = {name: value for name, value in values.items() if value or name not in _LATER}
     plain = {name: written(value) if isinstance(value, Fraction) else value for name, value in values.items()}
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -158,7 +164,7 @@ def decode(kind: str, text: str) -> Event:
     except (ValueError, RecursionError):
         raise ValueError("the payload is not JSON") from None
     names = {item.name for item in fields(shape)}
-    if not isinstance(values, dict) or set(values) | ({_DELTA} & names) != names:
+    if not isinstance(values, dict) or set(values) | (_LATER & names) != names:
         raise ValueError(f"the payload does not have the fields of an entry {kind!r}")
     if not all(isinstance(value, str) for value in values.values()):
         raise ValueError("a field of the payload is not text")

@@ -315,6 +315,7 @@ def _new_file(path: Path) -> Iterator[Path]:
     """A file under another name, empty and private; afterwards it has the name ``path``, unless that is taken."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    draft.chmod(0o600)  # whatever the umask is
     try:
         yield draft
         _sync(draft)
