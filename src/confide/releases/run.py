@@ -118,7 +118,9 @@ def run(
         if key is not None:
             identity = workspace.note_key(identity, key)
         # The ledger knows before the first draw, and knows the key: from then on the charge stands, for one noise.
-        before_drawing = (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
+        before_drawing: Callable[[], object] = (
+            (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
+        )
         if drawn:
             before_drawing()
         if workspace.release.exists():

@@ -399,8 +399,8 @@ def frame_columns_that_tell(problem: TopDownProblem, job: Job, frame: Path) -> l
     is used are zeros and ones, which tell no more.
     """
     constraints = problem.strategy.constraints
-    told = {column for i in constraints.invariants if i.query is not None for column in i.frame}
-    columns = [name for name in problem.columns if name not in told]
+    published = {column for i in constraints.invariants if i.query is not None for column in i.frame}
+    columns = [name for name in problem.columns if name not in published]
     groups = {
         (bound.variable.name, group, column): bound.variable.labels[group]
         for bound in constraints.bounds
