@@ -1,0 +1,154 @@
+"""What ``tables`` really draws, seen where truth and noise meet: each count of the plan once, by the law of the plan, and
+nothing but that is published. Levels are measured in many parts here, blocks are more than 64, and one level has one unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import confide
+from confide.mechanisms.tables import mechanism, programme
+from confide.noise import CountNoise, NoiseStream
+from confide.releases.ledger import Ledger
+from confide.releases.run import RunResult
+
+pytestmark = pytest.mark.costly
+
+KEY, OTHER_KEY = "5a" * 32, "5b" * 32
+BLOCKS = [f"9{county}{block:02d}" for county in range(3) for block in range(30)]
+SCHEMA = """
+id = "s"
+provenance = "Made up for a test."
+[attributes.sex]
+levels = [["m", "m"], ["f", "f"]]
+[attributes.income]
+levels = [["0", "0"], ["1", "1"], ["2", "2"]]
+"""
+SPEC = """
+[release]
+name = "r"
+mechanism = "tables"
+[data]
+records = "persons.csv"
+blocks = "blocks.csv"
+schema = "schema.toml"
+[geography]
+levels = [{ name = "state", digits = 1 }, { name = "county", digits = 2 }]
+[privacy]
+ledger = "people.ledger"
+budget = "1/100"
+[[tables]]
+name = "t"
+variables = ["sex", "income"]
+levels = ["state", "county", "block"]
+[output]
+formats = ["parquet"]
+"""
+
+
+@dataclass
+class Recorder:
+    """Stands where the mechanism adds noise, and notes what it was asked for and what it gave."""
+
+    calls: list[tuple[CountNoise, bytes, int, Any, Any]] = field(default_factory=list)
+
+    def __call__(self, counts: Any, law: CountNoise, stream: NoiseStream, start: int = 0) -> Any:
+        noisy = PERTURB(counts, law, stream, start)
+        self.calls.append((law, stream.word_key + stream.extension_key, start, np.array(counts), noisy))
+        return noisy
+
+    @property
+    def streams(self) -> set[bytes]:
+        return {stream for _, stream, *_ in self.calls}
+
+    @property
+    def used(self) -> list[tuple[bytes, int]]:
+        """Stream and coordinate of every draw."""
+        return [(stream, start + place) for _, stream, start, counts, _ in self.calls for place in range(counts.size)]
+
+
+PERTURB = mechanism.perturb
+
+
+def drawn(folder: Path, *, key: str = KEY, spec: str = SPEC, first_sex: str = "m") -> tuple[RunResult, Recorder]:
+    """A release of 200 people, with everything that was drawn for it."""
+    folder.mkdir()
+    rows = [[BLOCKS[7 * i % len(BLOCKS)], "mf"[i % 2], str(i % 3)] for i in range(200)]
+    rows[0][1] = first_sex
+    (folder / "blocks.csv").write_text("\n".join(["geocode", *BLOCKS]) + "\n")
+    (folder / "persons.csv").write_text("\n".join(["geocode,sex,income", *map(",".join, rows)]) + "\n")
+    (folder / "schema.toml").write_text(SCHEMA)
+    (folder / "spec.toml").write_text(spec)
+    ledger = folder / "people.ledger"
+    Ledger.open_new(ledger, data_set="p", definition="zcdp", neighbours="change-one", budget=1)
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mechanism, "perturb", recorder)
+        patch.setattr(programme, "PART_CELLS", 24)
+        return confide.run(folder / "spec.toml", processes=1, insecure_key=key), recorder
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Recorder]:
+    return drawn(tmp_path_factory.mktemp("drawn") / "p")
+
+
+def test_every_count_of_the_plan_is_drawn_once_and_no_bit_serves_two(release: tuple[RunResult, Recorder]) -> None:
+    result, recorder = release
+    assert len(recorder.calls) > 2 * len(result.plan.measures), "levels are measured in several parts"
+    assert len(recorder.used) == result.plan.counts
+    assert len(set(recorder.used)) == len(recorder.used)
+    assert len(recorder.streams) == len(result.plan.measures)
+
+
+def test_every_draw_follows_the_law_that_was_priced(release: tuple[RunResult, Recorder]) -> None:
+    result, recorder = release
+    laws = {(stream, repr(law)) for law, stream, *_ in recorder.calls}
+    assert sorted(law for _, law in laws) == sorted(repr(measure.law) for measure in result.plan.measures)
+    noise = np.concatenate([(noisy - counts).ravel() for *_, counts, noisy in recorder.calls])
+    assert 0.8 < noise.var() / 1200 < 1.25, "1/100 for twelve measurements of change-one: sigma2 = 1200"
+
+
+def test_what_was_drawn_is_what_is_published(release: tuple[RunResult, Recorder]) -> None:
+    result, recorder = release
+    measured = sorted(int(count) for *_, noisy in recorder.calls for count in noisy.ravel())
+    (file,) = (result.release / "tables").glob("*.parquet")
+    published = pq.read_table(file).column("count").to_pylist()
+    assert sorted(published) == measured
+    assert measured[0] < 0, "a count that noise takes below zero stays there"
+
+
+def test_the_true_counts_of_the_level_are_what_noise_is_added_to(release: tuple[RunResult, Recorder]) -> None:
+    result, recorder = release
+    by_stream: dict[bytes, int] = {}
+    for _, stream, _, counts, _ in recorder.calls:
+        by_stream[stream] = by_stream.get(stream, 0) + int(counts.sum())
+    assert set(by_stream.values()) == {200}, "every measurement counts every person once"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"first_sex": "f"},
+        {"key": OTHER_KEY},
+        {"spec": SPEC.replace('"1/100"', '"1/99"')},
+        {"spec": SPEC.replace('["sex", "income"]', '["sex", "income"]\nweight = 2\ntitle = "T"\nmargins = "none"')},
+    ],
+    ids=["records", "key", "budget", "tables"],
+)
+def test_other_records_another_plan_or_another_key_have_no_stream_in_common(
+    tmp_path: Path, release: tuple[RunResult, Recorder], change: dict[str, str]
+) -> None:
+    _, recorder = drawn(tmp_path / "p", **change)
+    assert not recorder.streams & release[1].streams
+
+
+def test_the_same_inputs_draw_the_same(tmp_path: Path, release: tuple[RunResult, Recorder]) -> None:
+    _, recorder = drawn(tmp_path / "p")
+    assert recorder.used == release[1].used
+    assert all((one[4] == other[4]).all() for one, other in zip(recorder.calls, release[1].calls, strict=True))
