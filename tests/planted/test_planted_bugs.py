@@ -1,4 +1,4 @@
-"""The corpus of planted bugs fits the source and the tests as they are; and what plants them tells killed from alive."""
+"""The corpus of planted bugs fits source and tests as they are; and what plants them tells killed from alive."""
 
 from __future__ import annotations
 

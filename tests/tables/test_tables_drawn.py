@@ -1,5 +1,6 @@
-"""What ``tables`` really draws, seen where truth and noise meet: each count of the plan once, by the law of the plan, and
-nothing but that is published. Levels are measured in many parts here, blocks are more than 64, and one level has one unit."""
+"""What ``tables`` really draws, seen where truth and noise meet: each count of the plan once, by the law of the plan,
+and nothing but that is published. Levels are measured in many parts, blocks are more than 64, one level has one unit.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ def test_what_was_drawn_is_what_is_published(release: tuple[RunResult, Recorder]
 
 
 def test_the_true_counts_of_the_level_are_what_noise_is_added_to(release: tuple[RunResult, Recorder]) -> None:
-    result, recorder = release
+    _, recorder = release
     by_stream: dict[bytes, int] = {}
     for _, stream, _, counts, _ in recorder.calls:
         by_stream[stream] = by_stream.get(stream, 0) + int(counts.sum())

@@ -4,7 +4,6 @@ the plan. Blocks are more than 64, in several groups of parents."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
