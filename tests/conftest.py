@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 import confide
 from confide.population import Population, write_population
@@ -24,6 +24,8 @@ CONTRACT = Path(__file__).parent / "contract"
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("confide", deadline=None)
 settings.load_profile("confide")
+# For planted bugs (tests/planted): that a property fails is all that is asked, not its smallest example.
+settings.register_profile("unshrunk", deadline=None, database=None, phases=[Phase.explicit, Phase.generate])
 
 
 def pytest_configure() -> None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 COPIED = ("src", "tests", "docs", "benchmarks", "pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 """What tests read of the project, as far as it is there."""
 PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "-rfE", "-p", "no:cacheprovider", "-p", "no:randomly")
-SEED = "--hypothesis-seed=0"
-"""A bug is killed each time or never: properties try the same examples."""
+PROPERTIES = ("--hypothesis-profile=unshrunk", "--hypothesis-seed=0")
+"""A bug is killed each time or never: properties try the same examples. None is made smaller, which can take minutes."""
 SHORT = "not slow and not costly and not statistical and not process"
 ROOMS = {"releases": ("runs", "contract"), "ledger": ("ledger", "runs"), "faces": ("cli", "in_memory")}
 """Where the tests of a room are, if not in a folder of its name."""
@@ -96,7 +96,7 @@ class House:
 
     def test(self, nodes: Iterable[str], *options: str) -> Tested:
         """Runs some tests in the copy."""
-        return self._python(*PYTEST, SEED, *options, *nodes)
+        return self._python(*PYTEST, *PROPERTIES, *options, *nodes)
 
     def short_suite(self, room: str) -> Tested | None:
         """The light tests of a room; none where they do not pass without a bug, or where there are none."""

@@ -82,6 +82,9 @@ def little_project(tmp_path: Path) -> Path:
         (root / folder).mkdir(parents=True)
     (root / "src/confide/__init__.py").write_text(SOURCE)
     (root / "tests/numbers/test_numbers.py").write_text(TESTS)
+    (root / "tests/conftest.py").write_text(
+        'from hypothesis import settings\n\nsettings.register_profile("unshrunk")\n'
+    )
     (root / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\nmarkers = ["slow: s", "costly: c", "statistical: s", "process: p"]\n'
     )
