@@ -32,7 +32,7 @@ COPIED = ("src", "tests", "docs", "benchmarks", "pyproject.toml", "README.md", "
 """What tests read of the project, as far as it is there."""
 PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "-rfE", "-p", "no:cacheprovider", "-p", "no:randomly")
 PROPERTIES = ("--hypothesis-profile=unshrunk", "--hypothesis-seed=0")
-"""A bug is killed each time or never: properties try the same examples. None is made smaller, which can take minutes."""
+"""A bug is killed each time or never: properties try the same examples. None is made smaller, which takes minutes."""
 SHORT = "not slow and not costly and not statistical and not process"
 ROOMS = {"releases": ("runs", "contract"), "ledger": ("ledger", "runs"), "faces": ("cli", "in_memory")}
 """Where the tests of a room are, if not in a folder of its name."""

@@ -43,6 +43,8 @@ levels = [{ name = "state", digits = 1 }, { name = "county", digits = 2 }]
 [privacy]
 ledger = "people.ledger"
 budget = "1/100"
+[programme]
+level_weights = { block = 2 }
 [[tables]]
 name = "t"
 variables = ["sex", "income"]
@@ -109,10 +111,14 @@ def test_every_count_of_the_plan_is_drawn_once_and_no_bit_serves_two(release: tu
 
 def test_every_draw_follows_the_law_that_was_priced(release: tuple[RunResult, Recorder]) -> None:
     result, recorder = release
-    laws = {(stream, repr(law)) for law, stream, *_ in recorder.calls}
-    assert sorted(law for _, law in laws) == sorted(repr(measure.law) for measure in result.plan.measures)
-    noise = np.concatenate([(noisy - counts).ravel() for *_, counts, noisy in recorder.calls])
-    assert 0.8 < noise.var() / 1200 < 1.25, "1/100 for twelve measurements of change-one: sigma2 = 1200"
+    drawn: dict[tuple[bytes, str], int] = {}
+    for law, stream, _, counts, _ in recorder.calls:
+        drawn[stream, repr(law)] = drawn.get((stream, repr(law)), 0) + counts.size
+    planned = [(repr(measure.law), measure.units * measure.cells) for measure in result.plan.measures]
+    assert sorted((law, number) for (_, law), number in drawn.items()) == sorted(planned)
+    assert {law for law, _ in planned} == {"DiscreteGaussian('800')", "DiscreteGaussian('1600')"}
+    squares = [((noisy - counts) ** 2 / law.variance()).ravel() for law, *_, counts, noisy in recorder.calls]
+    assert 0.8 < np.concatenate(squares).mean() < 1.25
 
 
 def test_what_was_drawn_is_what_is_published(release: tuple[RunResult, Recorder]) -> None:
@@ -122,6 +128,26 @@ def test_what_was_drawn_is_what_is_published(release: tuple[RunResult, Recorder]
     published = pq.read_table(file).column("count").to_pylist()
     assert sorted(published) == measured
     assert measured[0] < 0, "a count that noise takes below zero stays there"
+
+
+def test_every_unit_stands_under_its_own_code_in_whatever_part_it_is(release: tuple[RunResult, Recorder]) -> None:
+    (file,) = (release[0].release / "tables").glob("*.parquet")
+    rows = pq.read_table(file).to_pylist()
+    assert [row["area"] for row in rows if row["level"] == "block"] == [block for block in BLOCKS for _ in range(12)]
+
+
+def test_every_count_has_the_noise_margin_of_its_own_law(tmp_path: Path) -> None:
+    """Pooled, the margin that two tables share is measured with the budgets of both: laws differ within a table."""
+    second = '[[tables]]\nname = "u"\nvariables = ["sex"]\nlevels = ["block"]\n[output]\nnoise_margin = "9/10"'
+    pooled = SPEC.replace("[programme]", '[programme]\nrepeated = "pooled"').replace("[output]", second)
+    result, _ = drawn(tmp_path / "p", spec=pooled)
+    names = {(False, False): "total", (True, False): "sex", (False, True): "income", (True, True): "sex*income"}
+    seen = set()
+    for row in pq.read_table(next((result.release / "tables").glob("t.*parquet"))).to_pylist():
+        law = result.plan.measure(row["level"], names[row["sex"] != "all", row["income"] != "all"]).law
+        assert row["noise_margin"] == law.noise_margin("9/10")
+        seen.add((row["level"], row["noise_margin"]))
+    assert len(seen) == 4, "one on each level above the blocks, two on the blocks"
 
 
 def test_the_true_counts_of_the_level_are_what_noise_is_added_to(release: tuple[RunResult, Recorder]) -> None:

@@ -140,8 +140,12 @@ def test_what_is_published_of_a_measurement_is_what_the_estimate_was_made_from(
 def test_every_draw_follows_the_law_that_was_priced(
     release: tuple[RunResult, list[tuple[Any, ...]], int],
 ) -> None:
-    result, calls, _ = release
-    laws = {(stream, repr(law)) for law, stream, *_ in calls}
-    assert sorted(law for _, law in laws) == sorted(repr(measured.law) for measured in result.plan.measures)
+    result, calls, lazily = release
+    drawn: dict[tuple[bytes, str], int] = {}
+    for law, stream, coordinates, _ in calls[lazily:]:
+        drawn[stream, repr(law)] = drawn.get((stream, repr(law)), 0) + len(coordinates)
+    planned = [(repr(measured.law), measured.units * measured.cells) for measured in result.plan.measures]
+    assert sorted((law, number) for (_, law), number in drawn.items()) == sorted(planned)
+    assert {(stream, repr(law)) for law, stream, *_ in calls[:lazily]} <= drawn.keys()
     noise = np.concatenate([noise for law, _, _, noise in calls if law.parameter == 2])
     assert 0.8 < noise.var() / 2 < 1.25, "2 times 5/10 times 1/2 of change-one: sigma2 = 2"
