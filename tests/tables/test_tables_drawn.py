@@ -79,9 +79,9 @@ PERTURB = mechanism.perturb
 
 
 def drawn(folder: Path, *, key: str = KEY, spec: str = SPEC, first_sex: str = "m") -> tuple[RunResult, Recorder]:
-    """A release of 200 people, with everything that was drawn for it."""
+    """A release of 200 people, none of them in the last ten blocks, with everything that was drawn for it."""
     folder.mkdir()
-    rows = [[BLOCKS[7 * i % len(BLOCKS)], "mf"[i % 2], str(i % 3)] for i in range(200)]
+    rows = [[BLOCKS[7 * i % (len(BLOCKS) - 10)], "mf"[i % 2], str(i % 3)] for i in range(200)]
     rows[0][1] = first_sex
     (folder / "blocks.csv").write_text("\n".join(["geocode", *BLOCKS]) + "\n")
     (folder / "persons.csv").write_text("\n".join(["geocode,sex,income", *map(",".join, rows)]) + "\n")
@@ -164,18 +164,11 @@ def test_the_true_counts_of_the_level_are_what_noise_is_added_to(release: tuple[
         {"first_sex": "f"},
         {"key": OTHER_KEY},
         {"spec": SPEC.replace('"1/100"', '"1/99"')},
-        {"spec": SPEC.replace('["sex", "income"]', '["sex", "income"]\nweight = 2\ntitle = "T"\nmargins = "none"')},
     ],
-    ids=["records", "key", "budget", "tables"],
+    ids=["records", "key", "plan"],
 )
 def test_other_records_another_plan_or_another_key_have_no_stream_in_common(
     tmp_path: Path, release: tuple[RunResult, Recorder], change: dict[str, str]
 ) -> None:
     _, recorder = drawn(tmp_path / "p", **change)
     assert not recorder.streams & release[1].streams
-
-
-def test_the_same_inputs_draw_the_same(tmp_path: Path, release: tuple[RunResult, Recorder]) -> None:
-    _, recorder = drawn(tmp_path / "p")
-    assert recorder.used == release[1].used
-    assert all((one[4] == other[4]).all() for one, other in zip(recorder.calls, release[1].calls, strict=True))
