@@ -102,7 +102,7 @@ def test_killed_bugs_living_bugs_and_bugs_that_are_written_wrongly_are_told_apar
         bug("not-once", "return", "yield", "test_doubled"),
         bug("no-name", "return 2 * x", "return two * x", "test_doubled"),
         bug("no-python", "return 2 * x", "return 2 *", "test_doubled"),
-        bug("no-change", "return 2 * x", "return 2  *  x", "test_doubled"),
+        bug("no-change", "return 2 * x", "return  2 *  x", "test_doubled"),
     ]
     said: list[str] = []
     outcomes = try_all(bugs, little_project, tmp_path, 1, said.append)
