@@ -47,7 +47,7 @@ def test_names_are_unique_and_the_worst_are_there() -> None:
     names = [bug.name for bug in CORPUS]
     assert len(set(names)) == len(names)
     assert set(names) >= SURVIVORS
-    assert len(names) >= 15
+    assert len(names) >= 60
     assert not ROOMS & set(names), "a room and a bug of one name could not be told apart"
 
 
