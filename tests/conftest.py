@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 import confide
 from confide.population import Population, write_population
@@ -26,6 +26,8 @@ CONTRACT = Path(__file__).parent / "contract"
 settings.register_profile("confide", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=200)  # make test-all
 settings.load_profile("confide")
+# For planted bugs (tests/planted): that a property fails is all that is asked, not its smallest example.
+settings.register_profile("unshrunk", deadline=None, database=None, phases=[Phase.explicit, Phase.generate])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from confide.inputs.records import (
     code_expressions,
     count_rows,
     integer_expression,
+    records_fingerprint,
 )
 from confide.schema import Attribute
 
@@ -112,3 +114,17 @@ def test_rows_are_named_and_values_are_not(tmp_path: Path) -> None:
     assert finding.what == "a rule (the first such rows: 1,200, 1,300)"
     assert (finding.code, finding.where.column, finding.where.row) == ("own", "years", 1200)
     assert (finding.found, finding.expected, finding.remedy) == (CONFIDENTIAL, "another", "do it")
+
+
+def test_any_byte_of_the_records_changes_their_fingerprint(tmp_path: Path) -> None:
+    """The noise is bound to it, so that no two files may share one: not even large ones that differ at their end."""
+    file, content = tmp_path / "records.csv", bytearray(5 << 20)
+    fingerprints = []
+    for place in (None, 0, 2_000, (4 << 20) + 1, len(content) - 1):
+        changed = bytearray(content)
+        if place is not None:
+            changed[place] ^= 1
+        file.write_bytes(changed)
+        fingerprints.append(records_fingerprint(file))
+    assert len(set(fingerprints)) == len(fingerprints)
+    assert fingerprints[0] == hashlib.sha256(b"confide/records/v1" + content).hexdigest()

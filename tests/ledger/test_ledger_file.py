@@ -21,6 +21,7 @@ from tests.kits.ledger import new_ledger, reserve, rows, tamper
 
 from confide.errors import Finding, LedgerError
 from confide.releases.ledger import Ledger, store
+from confide.releases.ledger.entries import Measured, following
 
 
 def refusal(attempt: Callable[[], object]) -> Finding:
@@ -309,6 +310,19 @@ def test_a_lock_is_waited_for(ledger: Ledger) -> None:
     assert done >= freed[0] >= began + 0.2
     timer.join()
     assert len(rows(ledger.path)) == 2
+
+
+def test_what_was_appended_is_not_kept_if_anything_is_raised_before_the_end(ledger: Ledger) -> None:
+    before = ledger.history()
+
+    def interrupted() -> None:
+        with store.writing(ledger.path, 1.0) as transaction:
+            transaction.append(following(transaction.last, Measured(run_id="run"), transaction.last.time))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert Ledger(ledger.path).history() == before
 
 
 def test_one_handle_in_many_threads(ledger: Ledger) -> None:

@@ -60,6 +60,20 @@ def test_the_last_part_of_a_budget_can_be_spent_and_no_more(ledger: Ledger) -> N
     assert rows(ledger.path) == before
 
 
+def test_the_delta_of_a_budget_is_spent_like_its_epsilon_and_comes_back_with_a_void(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path / "delta.ledger", 10, definition="approximate", delta="1e-6")
+    for number in range(3):
+        reserve(ledger, f"third-{number}", 1, delta=Fraction(1, 3 * 10**6))
+    assert (ledger.account().left, ledger.account().left_delta) == (7, 0)
+    before = rows(ledger.path)
+    with pytest.raises(BudgetExceededError):
+        reserve(ledger, "tiny", 1, delta="1e-300")
+    assert rows(ledger.path) == before
+    assert reserve(ledger, "without", 1).delta == 0
+    ledger.void("third-0", "the frame was wrong")
+    assert ledger.account().left_delta == Fraction(1, 3 * 10**6)
+
+
 def test_budget_exceeded_says_asked_left_spent_and_total(ledger: Ledger) -> None:
     reserve(ledger, "one", "2/3")
     before = rows(ledger.path)

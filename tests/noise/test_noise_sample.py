@@ -142,6 +142,13 @@ def test_wide_laws_use_the_reference_sampler() -> None:
     assert noise.std() == pytest.approx(10**6, rel=0.07)
 
 
+def test_wide_noise_does_not_begin_anew_after_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confide.noise.sample._REFERENCE_CHUNK", 16)
+    noise = draw(WIDE, STREAM, 5, 100)
+    assert noise.tolist() == draw_at(WIDE, STREAM, np.arange(5, 105)).tolist()
+    assert noise.tolist() == [int(draw(WIDE, STREAM, place, 1)[0]) for place in range(5, 105)]
+
+
 def test_the_tally_agrees_with_its_expectation() -> None:
     tally = Tally()
     law = DiscreteGaussian(3600)

@@ -124,6 +124,18 @@ def test_system_keys_are_new_and_not_chosen() -> None:
     assert KEY.chosen
 
 
+def test_every_byte_of_a_key_comes_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def given(count: int) -> bytes:
+        asked.append(count)
+        return bytes(range(len(asked), len(asked) + count))
+
+    monkeypatch.setattr("secrets.token_bytes", given)
+    assert ReleaseKey.from_system().secret == bytes(range(1, 33))
+    assert (NoiseStream.fresh().word_key, asked) == (bytes(range(2, 34)), [32, 32, 32])
+
+
 @pytest.mark.parametrize("text", ["", "00", "zz" * 32, "00" * 33])
 def test_a_chosen_key_has_64_digits(text: str) -> None:
     with pytest.raises(ParameterError) as refusal:

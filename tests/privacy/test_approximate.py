@@ -159,6 +159,21 @@ def test_a_bound_that_nobody_reaches_costs_what_no_bound_costs() -> None:
     assert bounded >= plain
 
 
+@pytest.mark.parametrize(("outside", "beyond"), [("1/100", "1/2"), ("1/1000", "9/10"), ("1/50", "1/1000")])
+def test_what_is_left_of_delta_shrinks_with_the_mass_beyond_the_bound(outside: str, beyond: str) -> None:
+    """δ' = (δ − outside)(1 − beyond): two counts change, so both masses are doubled."""
+    event = TruncatedMeasurement(Measurement.discrete_gaussian(4, label=""), 3, outside, Fraction(beyond) / 2)
+    loss = price(event, CHANGE, APPROXIMATE, "1/10")
+    spare = (Fraction(1, 10) - 2 * Fraction(outside)) * (1 - Fraction(beyond))
+    assert loss == ApproxDP(rounded_up(Fraction(cks_epsilon("1/4", spare))), "1/10")
+
+
+def test_noise_that_would_always_pass_its_bound_has_no_gaussian_price() -> None:
+    event = TruncatedMeasurement(Measurement.discrete_gaussian(4), 3, "1/100", "1/2")
+    with pytest.raises(ParameterError, match="the bound of the noise gives away more than delta"):
+        price(event, CHANGE, APPROXIMATE, "1/10")
+
+
 def test_many_geometric_counts_cost_less_than_their_sum() -> None:
     event = Sequential([Measurement.geometric("1/100")] * 400)
     assert price(event, ADD, APPROXIMATE) == ApproxDP(4, 0)

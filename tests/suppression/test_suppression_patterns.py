@@ -9,9 +9,9 @@ import pytest
 from tests.kits.suppression import is_safe, plain_interval, problem, random_table, shaped, table, two_way
 from tests.kits.times import mostly_slow
 
-from confide.errors import ParameterError
+from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression import heuristic, modular, optimal, suppress_tables
-from confide.mechanisms.suppression.heuristic import protect
+from confide.mechanisms.suppression.heuristic import Protection, protect
 from confide.mechanisms.suppression.problem import Levels
 from confide.mechanisms.suppression.structure import TableDimensions, flat, link, tree
 from confide.mechanisms.suppression.suppress import joined, pose, solve, with_totals
@@ -160,6 +160,26 @@ def test_a_lone_contributor_does_not_undo_a_pair() -> None:
     assert not known(heuristic(thought_of).suppressed)
     assert safe.cost > plain.cost
     assert safe.cost <= heuristic(thought_of).cost
+
+
+def test_who_is_alone_in_a_cell_is_thought_of_unless_one_says_not_to() -> None:
+    dimensions = [flat("area", ["n", "s", "w"]), flat("job", ["yes", "no", "none"])]
+    tables = {"jobs": (dimensions, with_totals(dimensions, [[1, 3, 30], [9, 8, 40], [60, 50, 70]]))}
+    thought_of, not_thought_of = (
+        suppress_tables(tables, weight="constant", singletons=singletons).suppressed for singletons in (True, False)
+    )
+    assert suppress_tables(tables, weight="constant").suppressed == thought_of > not_thought_of
+
+
+def test_a_pattern_that_nobody_proved_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a method comes up with is proved before it is handed out; this one hides the primary cells alone."""
+    dimensions = [flat("area", ["n", "s"]), flat("job", ["yes", "no"])]
+    tables = {"jobs": (dimensions, with_totals(dimensions, [[2, 9], [8, 7]]))}
+    monkeypatch.setattr(
+        "confide.mechanisms.suppression.suppress.protect", lambda problem, advance=None: Protection(problem)
+    )
+    with pytest.raises(ConfideError, match="could not be proved safe"):
+        suppress_tables(tables, method="heuristic")
 
 
 def linked_example():

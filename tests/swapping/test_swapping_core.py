@@ -27,12 +27,13 @@ from tests.kits.swapping import (
 )
 
 from confide.documents import parse_schema
-from confide.errors import ConfideError, InputError, ParameterError
-from confide.mechanisms.swapping import Columns, load_settings, swap_records, swap_settings
+from confide.errors import ConfideError, InputError, ParameterError, RunError
+from confide.mechanisms.swapping import Columns, load_settings, swap_records, swap_settings, targeted
 from confide.mechanisms.swapping.core import spine_of
-from confide.mechanisms.swapping.people import arrange
+from confide.mechanisms.swapping.people import People, arrange
+from confide.mechanisms.swapping.swap import Swap
 from confide.mechanisms.swapping.targeted import NOBODY, Donors, first_level, smallest_shared
-from confide.noise import ReleaseKey
+from confide.noise import ReleaseKey, derive_stream
 
 ADULT = 18
 
@@ -178,6 +179,71 @@ def test_risk_by_brute_force() -> None:
                 expected[number] = min(expected.get(number, 10**9), shared[row["geocode"][:digits], row["race"]])
         found = dict(zip(ids.to_pylist(), smallest_shared(people, people.codes["race"], level).tolist(), strict=True))
         assert found == expected
+
+
+def test_the_risk_of_a_household_is_that_of_its_member_who_stands_out() -> None:
+    code = block_table().column("geocode").to_pylist()[0]
+    records = people_of([(code, [(1, 40, "a"), (2, 38, "c")], "own"), *[(code, [(1, 40, "a")], "own")] * 4])
+    spine = spine_of(block_table(), Columns())
+    race = np.array([{"a": 0, "c": 1}[each] for each in records.column("race").to_pylist()])
+    block = np.zeros(len(race), np.int64)
+    ids = records.column("household_id").cast(pa.string()).combine_chunks()
+    people, _, _ = arrange(spine, ids, block, {"race": race})
+    assert smallest_shared(people, people.codes["race"], "block").tolist() == [1, 5, 5, 5, 5]
+
+
+def test_in_every_area_those_who_must_be_swapped_ask_first_and_then_the_riskiest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, original = [], targeted._Swapping._asking
+
+    def noted(swapping: Any, position: int, *, everybody: bool) -> Any:
+        turns = list(original(swapping, position, everybody=everybody))
+        for area in dict.fromkeys(area for area, _ in turns):
+            of_area = [household for other, household in turns if other == area]
+            asked.append([(swapping.must[one] != position, swapping.rank[position][one]) for one in of_area])
+        return iter(turns)
+
+    monkeypatch.setattr(targeted._Swapping, "_asking", noted)
+    swap_records(town(600, seed=5), block_table(), settings_of(rate="1/2", k_anonymity=3), SECRET)
+    assert all(turns == sorted(turns) for turns in asked)
+    assert any(len({must for must, _ in turns}) == 2 for turns in asked), "some must, and some need not"
+
+
+def test_a_swap_that_changes_what_is_said_to_stay_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stays is counted again, whoever found the pairs: here two households of different size exchange places."""
+
+    def wrong(people: People, *_: object) -> Swap:
+        partner = np.arange(people.households)
+        other = int(np.flatnonzero((people.size != people.size[0]) & (people.block_of != people.block_of[0]))[0])
+        partner[[0, other]] = partner[[other, 0]]
+        return Swap(partner, {}, {}, {})
+
+    monkeypatch.setattr("confide.mechanisms.swapping.core.targeted_swap", wrong)
+    with pytest.raises(RunError, match="a count that is said to stay has changed"):
+        swap_records(town(), block_table(), settings_of(), SECRET)
+
+
+@pytest.mark.parametrize("variant", ["targeted", "enhanced"])
+def test_draws_are_bound_to_the_people_so_that_a_correction_draws_anew(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same draws two releases would tell who moved, and what was corrected."""
+    seen: list[bytes] = []
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        seen.append(derive_stream(*arguments, **named).word_key)
+        return derive_stream(*arguments, **named)
+
+    monkeypatch.setattr("confide.mechanisms.swapping.swap.derive_stream", noted)
+    records = town()
+    streams = []
+    for table in (records, records.slice(1)):
+        seen.clear()
+        swap_records(table, block_table(), settings_of(variant=variant), SECRET)
+        streams.append(set(seen))
+    assert streams[0]
+    assert not streams[0] & streams[1]
 
 
 def test_a_household_must_be_swapped_at_the_first_level_where_it_stands_out() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.confidential import Confidential
+from confide.mechanisms.topdown.descent import NodeRows, RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, derive_stream, draw
 
@@ -119,6 +120,14 @@ def test_a_group_is_measured_whole_although_the_parent_keeps_a_part_of_it(monkey
     assert total.measured.tolist() == [[sum(range(12)), sum(range(12, 24))]]
     assert pairs.measured.tolist() == [[2 + 3, 14 + 15]]
     assert detailed.measured.tolist() == [[3, 15]]
+
+
+def test_an_only_child_has_its_parents_estimate_and_nothing_of_its_own() -> None:
+    kinds = [RowKind.CHILD, RowKind.TRUTH, RowKind.TRUTH, RowKind.PARENT]
+    columns = {"kind": [int(kind) for kind in kinds], "unit": [7, 7, 7, 3], "cell": [0, 2, 5, 1], "n": [0, 90, 91, 4]}
+    node = NodeRows({name: np.array(values) for name, values in columns.items()}, CELLS)
+    assert node.copied
+    assert node.copy()[0].tolist() == [[7, 1, 4]]
 
 
 def test_no_parents_no_measurements() -> None:

@@ -21,6 +21,8 @@ from tests.kits.topdown import (
 )
 
 from confide import api
+from confide.engines import LocalEngine
+from confide.mechanisms.topdown.output.publish import units_table
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94" / "ri2010_blocks_geo_units_gq.parquet"
 UNITS = "SELECT geocode, CAST(unnest(range({number})) * 0 + {h1} AS BIGINT) AS h1 FROM {rows}"
@@ -92,6 +94,20 @@ def test_vacant_and_occupied_add_up_to_the_units_of_every_block(tmp_path: Path, 
     assert "occupied_units" not in names
     assert same_rows(told, f"SELECT {columns} FROM {blocks}")
     assert charges(tmp_path) == ["open", "reserve", "measured", "sealed"]
+
+
+def test_presence_says_where_somebody_is_and_never_how_many(tmp_path: Path, state: Path) -> None:
+    """Columns that count persons in group quarters are confidential; that there are any is not."""
+    crowded = ", ".join(f"{name} * 37 AS {name}" for name in QUARTERS)
+    sql(f"COPY (SELECT * REPLACE ({crowded}) FROM {rows_of(state / 'blocks.parquet')}) TO '{tmp_path}/blocks.parquet'")
+    shutil.copy(state / "persons.parquet", tmp_path / "persons.parquet")
+    named = ", ".join(f'"{name}"' for name in QUARTERS)
+    loaded = api.load(write_spec(tmp_path, data=f"presence = [{named}]", spine="plain"))
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        problem = api.MECHANISMS["topdown"].prepare(loaded, engine)
+    counts = {name: set(problem.columns[name].tolist()) for name in QUARTERS}
+    assert set().union(*counts.values()) == {0, 1}
+    assert any((units_table(problem).column(name).to_numpy() == 1).any() for name in QUARTERS)
 
 
 @pytest.mark.process
