@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, lgamma, log, log2, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ from confide.noise import (
 )
 from confide.releases.mechanism import Check, OutcomeLaw, ResidualLaw, Residuals
 from confide.releases.plan import Plan
+from confide.report import charts
+from confide.report.dossier import BANNER
+from confide.report.render import render
 
 ALARM = 1e-6
 """The probability that noise as planned fails an audit."""
@@ -619,6 +623,8 @@ class NoiseAudit(TypedAnswer):
     checks: tuple[Check, ...]
     measurements: tuple[MeasurementAudit, ...]
     notes: tuple[str, ...]
+    page: Path | None = None
+    """The page that shows it."""
 
     @property
     def ok(self) -> bool:
@@ -644,7 +650,7 @@ class NoiseAudit(TypedAnswer):
             "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.checks],
             "measurements": [measurement.as_dict() for measurement in self.measurements],
             "notes": list(self.notes),
-        }
+        } | ({} if self.page is None else {"page": str(self.page)})
 
 
 def audit(runs: Mapping[str, tuple[Plan, Iterable[Residuals]]]) -> NoiseAudit:
@@ -1035,3 +1041,43 @@ class _Comparison:
         if not symbols:
             return np.zeros(0, np.int64), np.zeros(0, np.bool_), []
         return np.concatenate(symbols), np.concatenate(usables), starts
+
+
+# The page.
+
+
+def noise_audit_page(answer: NoiseAudit, title: str) -> str:
+    """The audit as a page for the curator, marked as confidential.
+
+    Args:
+        answer: The audit.
+        title: What the release is called.
+
+    Returns:
+        HTML.
+    """
+    rows = [
+        row.as_dict() | {"name": f"{row.run}: {row.level} {row.query}".removeprefix(": ")}
+        for row in answer.measurements
+    ]
+    drawn = [row for row in rows if row["standardised_variance"] is not None][:MOST_DRAWN]
+    figures = []
+    if drawn and charts.available():
+        picture = charts.chart("noise-audit-variance", drawn, height=max(80, 22 * len(drawn)))
+        figures.append({"svg": picture.svg(), "caption": CAPTION})
+    return render(
+        "noise_audit.html.j2",
+        title=title,
+        banner=BANNER,
+        answer=answer,
+        rows=rows,
+        figures=figures,
+        shown=len(drawn),
+    )
+
+
+MOST_DRAWN = 60
+CAPTION = (
+    "Mean squared noise by the variance of its law (dots), and where it lies in 999,999 of a million cases if the "
+    "noise is as planned (bars)."
+)
