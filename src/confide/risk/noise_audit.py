@@ -398,7 +398,7 @@ def look_at(residuals: Residuals, numbers: LawNumbers, run: str = "") -> SeenMea
         shape += shape_evidence(*parts) @ times[possible]
         if above is None:
             mean, variance, excess = _moments(distribution)
-            if variance > 0:
+            if variance > 0 and not isinstance(distribution, OutcomeLaw):
                 squares += float((x - mean) ** 2 @ times) / variance
                 squared += int(times.sum())
                 scatter += excess * int(times.sum())
@@ -955,7 +955,13 @@ class _Comparison:
             (peak for peak, _ in listed if peak is not None and peak.log_chance < limit),
             key=lambda peak: peak.log_chance,
         )
-        detail = _listed([peak.words for peak in wrong], 3) if wrong else f"nothing in common at {tests:,} {unit}"
+        detail = (
+            _listed([peak.words for peak in wrong], 3)
+            if wrong
+            else f"nothing in common at {tests:,} {unit}"
+            if tests
+            else "none to compare"
+        )
         return Check(name, not wrong, detail)
 
     def _within(self) -> Iterator[tuple[Peak | None, int]]:
