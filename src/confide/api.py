@@ -255,7 +255,7 @@ def audit_noise(
     with evaluating.held(workspaces), shown.stage("Reading noise", len(given)) as advance:
         runs: dict[str, tuple[Plan, list[Residuals]]] = {}
         for name, loaded, workspace in zip(names, given, workspaces, strict=True):
-            runs[name] = _residuals(loaded, workspace, _local(processes, memory), shown)
+            runs[name] = run_residuals(loaded, workspace, _local(processes, memory), shown)
             advance(1)
     with shown.stage("Auditing noise", 1) as advance:
         answer = audit(runs)
@@ -265,10 +265,20 @@ def audit_noise(
     return replace(answer, page=page)
 
 
-def _residuals(
+def run_residuals(
     loaded: LoadedSpec, workspace: Workspace, open_engine: OpenEngine, progress: Progress
 ) -> tuple[Plan, list[Residuals]]:
-    """The plan of a sealed run, and what it added to the truth."""
+    """What a sealed run added to the truth, as its mechanism declares it.
+
+    Args:
+        loaded: The spec of the run.
+        workspace: Its folders.
+        open_engine: Opens the engine that reads.
+        progress: Is told of stages.
+
+    Returns:
+        The plan, and the arrays of noise. Confidential.
+    """
     mechanism, identity = MECHANISMS[loaded.spec.release.mechanism], replaying.begun(workspace)
     if not mechanism.has_truth:
         raise replaying.no_records(loaded, mechanism.without_key)

@@ -76,6 +76,7 @@ MOST_POINTS = 100_000_000
 """Points of Fourier transforms between measurements: some ten seconds."""
 MOST_PRODUCTS = 20_000_000_000
 MOST_IN_RUNS = 1 << 24
+COLUMNS_AT_ONCE = 512
 POWER = 2.33
 """Standard errors for a probability of 0.99."""
 
@@ -523,22 +524,26 @@ def within_units(measurements: Sequence[SeenMeasurement]) -> tuple[Peak | None, 
             names.append(f"the sums of {seen.name}")
             blocks.append((number, 0))
     matrix = np.concatenate(columns, axis=1)
-    products = matrix.T @ matrix
-    energy = np.diag(products).copy()
+    energy = np.einsum("uc,uc->c", matrix, matrix)
     of, single = np.array(blocks).T
-    # A sum of cells has each of its own cells in it.
-    dependent = (of[:, None] == of[None, :]) & ((single[:, None] * single[None, :]) == 0)
-    np.fill_diagonal(dependent, True)
-    smaller = np.minimum(energy[:, None], energy[None, :])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponent = np.where(dependent | (smaller == 0), 0.0, 1.5 * products**2 / smaller)
-    one, other = divmod(int(exponent.argmax()), len(names))
+    numbers = np.arange(len(names))
+    largest, pair = 0.0, (0, 0)
+    for first in range(0, len(names), COLUMNS_AT_ONCE):
+        rows = slice(first, first + COLUMNS_AT_ONCE)
+        products = matrix[:, rows].T @ matrix
+        # A sum of cells has each of its own cells in it.
+        dependent = (of[rows, None] == of[None, :]) & ((single[rows, None] * single[None, :]) == 0)
+        dependent |= numbers[rows, None] == numbers[None, :]
+        smaller = np.minimum(energy[rows, None], energy[None, :])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.where(dependent | (smaller == 0), 0.0, 1.5 * products**2 / smaller)
+        one, other = divmod(int(exponent.argmax()), len(names))
+        if exponent[one, other] > largest:
+            largest, pair = float(exponent[one, other]), (first + one, other)
     pairs = len(names) * (len(names) - 1) // 2
-    if not exponent[one, other]:
+    if not largest:
         return None, pairs
-    return Peak(
-        log(2) - float(exponent[one, other]), f"{names[one]} and {names[other]} go together, unit by unit"
-    ), pairs
+    return Peak(log(2) - largest, f"{names[pair[0]]} and {names[pair[1]]} go together, unit by unit"), pairs
 
 
 def equal_runs(symbols: Integers, usable: Booleans, length: int) -> tuple[int, int] | None:
