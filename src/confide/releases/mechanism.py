@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from confide.arrays import Integers
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
-from confide.noise import CountNoise, NoiseStream, ReleaseKey, derive_stream
+from confide.noise import BoundedDistribution, NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
 from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter, formal_guarantee
 from confide.releases.plan import Plan, Summary, summary_of_levels
@@ -97,7 +97,7 @@ class OutcomeLaw:
     probabilities: tuple[float, ...]
 
 
-ResidualLaw: TypeAlias = CountNoise | OutcomeLaw
+ResidualLaw: TypeAlias = NoiseDistribution | BoundedDistribution | OutcomeLaw
 """What a residual is promised to be drawn from."""
 
 

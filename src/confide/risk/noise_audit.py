@@ -60,7 +60,7 @@ SMALL_ERROR = Fraction(3, 100)
 """The error of a scale that an audit is measured by."""
 SCALES = (0.97, 1.03, 0.94, 1.06, 0.85, 1.18, 0.6, 1.7, 0.2, 5.0)
 """The wrong scales that evidence is gathered for."""
-TILTS = tuple(sign * size for size in (0.02, 0.06, 0.2, 0.6) for sign in (-1, 1))
+TILTS = tuple(sign * size for size in (0.02, 0.06, 0.2, 0.6, 0.95) for sign in (-1, 1))
 DEGREES = range(1, 9)
 CONCENTRATIONS = (30.0, 300.0, 3e3, 3e4, 3e5)
 MOST_VALUES = 64
@@ -248,7 +248,7 @@ def scale_evidence(below: Floats, at: Floats, over: Floats) -> Floats:
         laplace = _laplace(end, scale) - _laplace(near, scale)
         rows += [gaussian / at, laplace / at]
     with np.errstate(divide="ignore"):
-        return np.log(np.maximum(np.stack(rows), 0.0))
+        return np.asarray(np.log(np.maximum(np.stack(rows), 0.0)))
 
 
 def _laplace(u: Floats, scale: float) -> Floats:
@@ -709,8 +709,15 @@ def audit(runs: Mapping[str, tuple[Plan, Iterable[Residuals]]]) -> NoiseAudit:
         laws.smallest_error,
         tuple(checks),
         tuple(laws.row(one) for one in seen),
-        (*laws.notes(), *compared.notes),
+        (*laws.notes(), *_partial(seen), *compared.notes),
     )
+
+
+def _partial(seen: Sequence[SeenMeasurement]) -> Iterator[str]:
+    """Which measurements are not seen as a whole, in a sentence."""
+    names = [one.name for one in seen if not one.residuals.complete]
+    if names:
+        yield f"Not every draw is seen of {_listed(names)}."
 
 
 def _distinct(declared: list[Residuals], plan: Plan, run: str) -> tuple[list[Residuals], list[str]]:
@@ -867,9 +874,8 @@ class _Laws:
 
     def _sees(self, tally: Mapping[ResidualLaw, int], by: Fraction) -> bool:
         needed = log(KINDS * max(1, len(self._families)) / ALARM) + log(2 * len(SCALES))
-        means, variances = (
-            sum(often * parts[k] for often, parts in ((n, _gain(law, by)) for law, n in tally.items())) for k in (0, 1)
-        )
+        gains = [(often, _gain(law, by)) for law, often in tally.items()]
+        means, variances = (np.sum([often * gain[k] for often, gain in gains], axis=0) for k in (0, 1))
         return bool((means - POWER * np.sqrt(variances) >= needed).any())
 
     def row(self, one: SeenMeasurement) -> MeasurementAudit:
