@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from confide.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from confide.api import audit_noise as audit_noise
     from confide.api import check as check
     from confide.api import destroy_key as destroy_key
     from confide.api import evaluate as evaluate
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
 VERBS = {
     "account_release": "releases.loss_account",
     "account_strategy": "mechanisms.topdown.strategy_file",
+    "audit_noise": "api",
     "audit_suppression": "attacks",
     "check": "api",
     "compare": "comparison",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ from confide.releases.check import Checked
 from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, write_spec
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
+from confide.releases.mechanism import Job, NoiseSource, Residuals
+from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
@@ -37,10 +39,11 @@ from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import Workspace, changed, no_room_is_an_error, recall_key
-from confide.report.dossier import Evaluated, EvaluatedRun, Evaluating
+from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
     from confide.population import OfficialFiles, PopulationFiles
+    from confide.risk.noise_audit import NoiseAudit
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,83 @@ def evaluate(
     files = {name: Path(file) for name, file in (geometry or {}).items()}
     with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:
         return mechanism.evaluate(Evaluating(problem, plan, runs, opened, shown, files))
+
+
+def audit_noise(
+    run_folder: str | Path,
+    *more: str | Path,
+    processes: int | None = None,
+    memory: str = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> NoiseAudit:
+    """Holds what a sealed run added to the truth against its plan: laws, independence, and no draw but the planned.
+
+    Args:
+        run_folder: The spec file, or the folder of its run with its confidential zone.
+        more: Further runs, of any question and records: more draws show smaller errors, and no two runs may have noise
+            in common.
+        processes: How many processes to use; by default one for each core.
+        memory: The most memory to use, such as ``4GiB``.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        Every check, which measurement has which noise, and where the page is. Confidential.
+    """
+    from confide.risk.noise_audit import audit, noise_audit_page
+
+    shown = progress or Silent()
+    given = [load(folder) for folder in (run_folder, *more)]
+    names = _distinct_names([loaded.spec.release.name for loaded in given])
+    workspaces = [Workspace(loaded.folder) for loaded in given]
+    evaluating.check_different_runs([(space.root, replaying.begun(space)) for space in workspaces])
+    with evaluating.held(workspaces), shown.stage("Reading noise", len(given)) as advance:
+        runs: dict[str, tuple[Plan, list[Residuals]]] = {}
+        for name, loaded, workspace in zip(names, given, workspaces, strict=True):
+            runs[name] = run_residuals(loaded, workspace, _local(processes, memory), shown)
+            advance(1)
+    with shown.stage("Auditing noise", 1) as advance:
+        answer = audit(runs)
+        advance(1)
+    title = given[0].spec.release.title or given[0].spec.release.name
+    page = write_page(workspaces[0].dossier, NOISE_AUDIT, answer.as_dict(), noise_audit_page(answer, title))
+    return replace(answer, page=page)
+
+
+def run_residuals(
+    loaded: LoadedSpec, workspace: Workspace, open_engine: OpenEngine, progress: Progress
+) -> tuple[Plan, list[Residuals]]:
+    """What a sealed run added to the truth, as its mechanism declares it.
+
+    Args:
+        loaded: The spec of the run.
+        workspace: Its folders.
+        open_engine: Opens the engine that reads.
+        progress: Is told of stages.
+
+    Returns:
+        The plan, and the arrays of noise. Confidential.
+    """
+    mechanism, identity = MECHANISMS[loaded.spec.release.mechanism], replaying.begun(workspace)
+    if not mechanism.has_truth:
+        raise replaying.no_records(loaded, mechanism.without_key)
+    evaluating.require_sealed(workspace)
+    with open_engine(workspace.scratch) as engine:
+        problem = mechanism.prepare(loaded, engine)
+        plan = mechanism.plan(problem)
+        if plan.hash != identity.plan_hash:
+            raise changed("the plan is not the one of the release", workspace, f"plan {plan.hash[:16]}…")
+        noise = None
+        if mechanism.keyed and workspace.key_file.exists():
+            noise = NoiseSource(recall_key(workspace.key_file), identity.records_fingerprint, plan.hash, mechanism.name)
+        return plan, list(mechanism.residuals(problem, Job(loaded, plan, engine, workspace, progress), noise))
+
+
+def _distinct_names(names: list[str]) -> list[str]:
+    """Names of runs, numbered where several have the same."""
+    return [
+        name if names.count(name) == 1 else f"{name} ({1 + names[:place].count(name)})"
+        for place, name in enumerate(names)
+    ]
 
 
 def replay(

@@ -54,6 +54,7 @@ TWINS = {
     "attack reconstruct": "confide:reconstruct",
     "attack tabulate": "confide.attacks:tabulate_sf1",
     "attack reidentify": "confide:reidentify_files",
+    "audit noise": "confide:audit_noise",
     "audit suppression": "confide:audit_suppression",
     "safetab validate": "confide.official_safetab:validate",
     "safetab execute": "confide.official_safetab:execute",

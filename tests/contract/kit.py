@@ -15,13 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import confide
+from confide import api
 from confide.attacks.reconstruction import read_source as read_source
 from confide.attacks.reconstruction import reconstruct as reconstruct
 from confide.errors import ConfideError as ConfideError
 from confide.errors import Finding as Finding
 from confide.mechanisms import MECHANISMS
+from confide.noise import NoiseStream as NoiseStream
 from confide.releases.ledger import Ledger
-from confide.releases.mechanism import Mechanism
+from confide.releases.mechanism import Mechanism as Mechanism
+from confide.releases.mechanism import NoiseSource as NoiseSource
+from confide.releases.mechanism import Residuals as Residuals
+from confide.releases.plan import Plan as Plan
+from confide.releases.progress import Silent
+from confide.releases.run import choose_engine
+from confide.releases.workspace import Workspace
+from confide.risk.noise_audit import audit as audit
 from confide.version import __version__
 
 KEY = "c0ffee1e" * 8
@@ -60,6 +69,17 @@ def evaluable(name: str) -> bool:
 def verify_of(name: str) -> Callable[[Path, dict[str, Any]], Any]:
     """What ``verify`` asks of this mechanism's releases alone."""
     return MECHANISMS[name].verify
+
+
+def declares_noise(name: str) -> bool:
+    """Whether it says what it drew, for the noise audit."""
+    mechanism = MECHANISMS[name]
+    return mechanism.has_truth and type(mechanism).residuals is not Mechanism.residuals
+
+
+def mechanism_of(name: str) -> Mechanism[Any]:
+    """The mechanism itself."""
+    return MECHANISMS[name]
 
 
 # Examples
@@ -125,6 +145,17 @@ class Project:
         """The release, in one process unless told, with the key of the tests where it has one."""
         named = {"processes": 1, "insecure_key": KEY if keyed(self.name) else None}
         return confide.run(self.spec, **named | options)
+
+
+def noise_of(project: Project) -> tuple[Plan, list[Residuals]]:
+    """What a sealed run has added to the truth, with its plan."""
+    loaded, workspace = api.load(project.spec), Workspace(project.run_folder)
+    engine = choose_engine("local", MECHANISMS[project.name], processes=1, memory="1GiB")
+    with workspace.locked():
+        try:
+            return api.run_residuals(loaded, workspace, engine, Silent())
+        finally:
+            workspace.tidy()
 
 
 def lay_out(name: str, folder: Path) -> Project:

@@ -1,4 +1,4 @@
-"""``confide audit``: tables that somebody else has protected, judged by what an attacker can work out."""
+"""``confide audit``: tables judged by what an attacker can work out, and noise by what its plan promises."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+import confide
 from confide.attacks.suppression.audit_subject import read_subject
 from confide.attacks.suppression.suppression_audit import Audit
-from confide.cli.show import Json, err, out, print_json, table
+from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, table
+from confide.risk.noise_audit import NoiseAudit
 
 DONE, REFUSED = 0, 1
 MOST_ROWS = 25
 
-app = typer.Typer(help="Judge tables by what an attacker can work out from them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Judge tables by what an attacker can work out from them, and noise by its plan.", no_args_is_help=True
+)
 
 
 @app.callback()
 def group() -> None:
-    """Judge tables by what an attacker can work out from them."""
+    """Judge tables by what an attacker can work out from them, and noise by its plan."""
 
 
 @app.command()
@@ -89,6 +93,39 @@ def _show(audit: Audit) -> None:
     out.print("This is what follows from these tables alone; other tables of the same people can tell more.")
     if audit.judged:
         err.print("[bold red]CONFIDENTIAL[/]: this judgement used true figures")
+
+
+@app.command()
+def noise(
+    run_folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="The spec file or the folder of a sealed run, or several."),
+    ],
+    as_json: Json = False,
+    processes: Processes = None,
+    memory: Memory = "4GiB",
+) -> None:
+    """Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.
+
+    It uses the truth in the confidential zone of the run and leaves a page there. Several runs show smaller errors, and
+    noise that two of them have in common. Exit code 1: the noise is not as planned.
+    """
+    answer = confide.audit_noise(*run_folders, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    if as_json:
+        print_json(answer.as_dict())
+    else:
+        _show_noise(answer)
+    raise typer.Exit(DONE if answer.ok else REFUSED)
+
+
+def _show_noise(answer: NoiseAudit) -> None:
+    table(["", "what", "detail"], [("ok" if c.ok else "WRONG", c.name, c.detail) for c in answer.checks])
+    for note in answer.notes:
+        out.print(f"[yellow]note[/] {escape(note)}")
+    verdict = "[bold green]as planned[/]" if answer.ok else "[bold red]not as planned[/]"
+    out.print(f"\n{answer.draws:,} draws: the noise is {verdict}.")
+    out.print(f"Page (confidential): {escape(str(answer.page))}")
+    err.print("[bold red]CONFIDENTIAL[/]: this audit used true figures")
 
 
 def _number(number: int, one: str, more: str, what: str) -> str:

@@ -128,7 +128,11 @@ class Commands(LazyGroup):
         Later(
             "attack", "confide.cli.attack:app", "What someone can do with published tables who wants the records back."
         ),
-        Later("audit", "confide.cli.audit:app", "Judge tables by what an attacker can work out from them."),
+        Later(
+            "audit",
+            "confide.cli.audit:app",
+            "Judge tables by what an attacker can work out from them, and noise by its plan.",
+        ),
         Later(
             "safetab",
             "confide.cli.safetab:app",

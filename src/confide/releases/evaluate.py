@@ -31,6 +31,15 @@ def check_same_question(runs: Sequence[tuple[Path, RunIdentity]]) -> None:
         raise RunError(findings)
 
 
+def check_different_runs(runs: Sequence[tuple[Path, RunIdentity]]) -> None:
+    """Raises if a run is given twice: held against itself, its noise would be the same."""
+    seen: set[str] = set()
+    for folder, run in runs:
+        if run.run_id in seen:
+            raise RunError(_unlike(folder, "repeated-run", "this run is given twice", "the same run", "each run once"))
+        seen.add(run.run_id)
+
+
 def _unlike(folder: Path, code: str, what: str, found: str, expected: str) -> Finding:
     remedy = "give runs that differ in nothing but their key: the same spec under other names"
     return Finding(code, what, Place(file=str(folder)), found, expected, remedy)

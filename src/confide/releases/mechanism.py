@@ -9,7 +9,7 @@ before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
 from the written files  ``restated`` ``verify`` ``published``
-for a person            ``draft`` ``summary`` ``evaluate``
+for a person            ``draft`` ``summary`` ``evaluate`` ``residuals``
 ======================  ==================================================================================
 """
 
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
+from confide.arrays import Integers
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
-from confide.noise import NoiseStream, ReleaseKey, derive_stream
+from confide.noise import BoundedDistribution, NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
 from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
 from confide.releases.plan import Plan, Summary, summary_of_levels
@@ -85,6 +86,47 @@ class Check:
     name: str
     ok: bool
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeLaw:
+    """The probabilities of some whole numbers, in ascending order: the law of what a draw leads to, such as the choice
+    of a table, where the draw itself is kept nowhere."""
+
+    values: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+ResidualLaw: TypeAlias = NoiseDistribution | BoundedDistribution | OutcomeLaw
+"""What a residual is promised to be drawn from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """What a run added to the truth in one measurement: released, or measured, minus true. Confidential.
+
+    An array has a row for each measured unit and a column for each cell. ``law_of`` and ``above`` are broadcast to it.
+    """
+
+    level: str
+    query: str
+    noise: Integers = field(repr=False)
+    """Rows x cells: measured minus true; or, with an :class:`OutcomeLaw`, what came out."""
+    laws: tuple[ResidualLaw, ...]
+    source: str
+    """Where the figures come from: ``released``, ``measured``, or ``drawn again`` with the key of the run."""
+    law_of: Integers | None = field(default=None, repr=False)
+    """For each draw the number of its law, -1 where nothing was drawn; by default the first law everywhere."""
+    units: Integers | None = field(default=None, repr=False)
+    """For each row the number of its unit, ascending; by default they are numbered through."""
+    above: Integers | None = field(default=None, repr=False)
+    """For each draw the number above which it had to be in order to be seen; none: all are seen."""
+    planned: str = ""
+    """The query as the plan has it, where several arrays are of one measurement; by default ``query``."""
+    complete: bool = True
+    """Whether every draw that the plan has priced is here."""
+    family: str = ""
+    """Draws of different families are not promised to be independent, and are not compared."""
 
 
 class Mechanism(ABC, Generic[P]):
@@ -216,4 +258,17 @@ class Mechanism(ABC, Generic[P]):
             found=f"the mechanism {asked.plan.mechanism}",
             expected="a mechanism with an evaluation of its own",
             remedy="compare the released tables with the records yourself, in the confidential zone",
+        )
+
+    def residuals(self, problem: P, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
+        """What a sealed run added to the truth, measurement by measurement, for ``confide audit noise``. It is taken
+        from the released files where figures are published as they were measured, and from the confidential folder
+        where not. ``noise`` is there while the key is kept, for measurements that are kept nowhere."""
+        raise RunError(
+            "no-noise",
+            "releases of this mechanism have no noise of their own that could be audited",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {job.plan.mechanism}",
+            expected="a mechanism that declares what it drew",
+            remedy="audit the run that drew the noise; where nothing is drawn there is nothing to audit",
         )

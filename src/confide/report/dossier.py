@@ -22,6 +22,7 @@ from confide.releases.workspace import Workspace
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
 PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"
 PAGE_OVER_KEYS = "over-keys-confidential.html"
+NOISE_AUDIT = "noise-audit-confidential"
 T = TypeVar("T")
 
 
@@ -115,6 +116,14 @@ def write(folder: Path, numbers: Mapping[str, Any], page: str) -> Path:
     write_numbers(folder / NUMBERS, numbers)
     write_text(folder / PAGE, page)
     return folder / PAGE
+
+
+def write_page(folder: Path, name: str, numbers: Mapping[str, Any], page: str) -> Path:
+    """Writes a further page of the curator's, ``NAME.html``, and its numbers beside it, ``NAME.json``."""
+    private_folder(folder)
+    write_numbers(folder / f"{name}.json", numbers)
+    write_text(folder / f"{name}.html", page)
+    return folder / f"{name}.html"
 
 
 def write_over_keys(asked: Evaluating, numbers: dict[str, Any], page: str | None = None) -> Evaluated:

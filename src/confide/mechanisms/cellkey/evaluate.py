@@ -6,24 +6,27 @@ release, as anybody has them. What noise leads one to expect follows from the lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.groups import private_folder
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.cellkey.counting import count_cells, write_coded
+from confide.mechanisms.cellkey.counting import KEY, count_cells, write_coded
 from confide.mechanisms.cellkey.lookups import expected_errors
 from confide.mechanisms.cellkey.output import read_table
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.releases.evaluate import require_records
+from confide.releases.mechanism import OutcomeLaw, Residuals
 from confide.releases.progress import Progress
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
@@ -218,6 +221,77 @@ def evaluate(
             "sizes": list(_by_size(problem, programme, threshold)),
         }
     )
+
+
+KEY_CLASSES = 256
+"""Record keys are looked at in so many classes."""
+
+
+def residuals(problem: CellKeyProblem, workspace: Workspace, engine: Engine) -> Iterator[Residuals]:
+    """The record keys, drawn evenly from all there are; and released minus true in every cell with somebody in it. Its
+    law is the row of the perturbation table for the true count.
+
+    The same members have the same noise in every table, by design. So the cells of one cross-classification, which have
+    no member in common, are one family, and two cross-classifications are not compared.
+    """
+    require_records(workspace, records_fingerprint(problem.records.path), "the records are not those of the release")
+    coded = private_folder(workspace.scratch) / "coded.parquet"
+    write_coded(engine, problem, coded)
+    yield _record_keys(problem, pq.read_table(coded, columns=[KEY]).column(0).to_numpy())
+    truth = {query.name: _sparse(sums.count) for query, sums in count_cells(problem, coded)}
+    laws: dict[tuple[int, int], tuple[int, OutcomeLaw]] = {}
+    for table, published in _released(problem, workspace.release):
+        for margin in table.margins:
+            true = _dense(truth[margin.name], margin.cells)
+            noise = -true
+            rows = published[margin.name]
+            noise[rows.cell] += rows.count
+            law_of = _law_numbers(problem, true, laws)
+            yield Residuals(
+                "all records",
+                margin.name,
+                noise[:, None],
+                tuple(law for _, law in laws.values()),
+                "released",
+                law_of=law_of[:, None],
+                family=margin.name,
+            )
+
+
+def _record_keys(problem: CellKeyProblem, keys: Integers) -> Residuals:
+    """The class of each record's key. Classes have as many keys as whole numbers allow."""
+    number = len(problem.record_keys)
+    classes = min(KEY_CLASSES, number)
+    bounds = [-(-number * k // classes) for k in range(classes + 1)]
+    shares = tuple((last - first) / number for first, last in pairwise(bounds))
+    drawn = (keys.astype(np.int64) - problem.record_keys[0]) * classes // number
+    return Residuals(
+        "records", KEY, drawn[:, None], (OutcomeLaw(tuple(range(classes)), shares),), "released", family=KEY
+    )
+
+
+def _law_numbers(
+    problem: CellKeyProblem, true: Integers, laws: dict[tuple[int, int], tuple[int, OutcomeLaw]]
+) -> Integers:
+    """For each count the number of its law, -1 for an empty cell. What is below the threshold is published as zero, so
+    that the law of a count near it is its own; that of others is the row of the perturbation table."""
+    threshold = problem.spec.cellkey.threshold or 0
+    near = threshold + int(problem.lookup.largest_noise)
+    counts, back = np.unique(true, return_inverse=True)
+    places = problem.lookup.row_of(counts)
+    numbers = np.full(len(counts), -1, np.int64)
+    for position, (count, place) in enumerate(zip(counts.tolist(), places.tolist(), strict=True)):
+        if count:
+            key = place, count if count < near else 0
+            if key not in laws:
+                outcomes: dict[int, float] = {}
+                for noise, probability in problem.lookup.probabilities(place).items():
+                    shown = int(noise) if not key[1] or count + int(noise) >= threshold else -count
+                    outcomes[shown] = outcomes.get(shown, 0.0) + float(probability)
+                listed = sorted(outcomes.items())
+                laws[key] = len(laws), OutcomeLaw(tuple(v for v, _ in listed), tuple(p for _, p in listed))
+            numbers[position] = laws[key][0]
+    return np.asarray(numbers[back.reshape(-1)])
 
 
 def _accuracy(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> dict[str, Any]:

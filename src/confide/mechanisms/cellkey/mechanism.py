@@ -31,7 +31,7 @@ from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import cellkey_statement, in_words, noise_facts, single_count, sizes
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -141,6 +141,12 @@ class CellKey(Mechanism[CellKeyProblem]):
         from confide.mechanisms.cellkey.verify import read_published
 
         return read_published(folder, manifest, *choice)
+
+    def residuals(self, problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
+        """The record keys, and the noise that they find, each beside the law of its true count."""
+        from confide.mechanisms.cellkey.evaluate import residuals
+
+        return residuals(problem, job.workspace, job.engine)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

@@ -37,7 +37,7 @@ from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.plan import Plan, Summary
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -124,6 +124,12 @@ class SafeTab(Mechanism[SafeTabProblem]):
         from confide.mechanisms.safetab.published import read_published
 
         return read_published(folder, manifest, *choice)
+
+    def residuals(self, problem: SafeTabProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
+        """From the measurements: what is published may have been set to zero or copied from an area of one extent."""
+        from confide.mechanisms.safetab.evaluate import residuals
+
+        return residuals(problem, job.workspace)
 
 
 def _queries(level: GroupLevel) -> Iterator[str]:

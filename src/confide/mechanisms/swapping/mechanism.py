@@ -41,7 +41,7 @@ from confide.mechanisms.swapping.statement import in_words, noise_facts, sizes, 
 from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -154,6 +154,12 @@ class Swapping(Mechanism[SwappingProblem]):
         from confide.mechanisms.swapping.verify import read_published
 
         return read_published(folder, manifest, *choice)
+
+    def residuals(self, problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
+        """What the swap drew, drawn again with the key, and whether it led to the exchanges that were kept."""
+        from confide.mechanisms.swapping.evaluate import residuals
+
+        return residuals(problem, job, noise)
 
 
 TALLY = "swap-confidential.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,7 @@ from confide.mechanisms.tables.mechanism import counts_file, dense_counts, margi
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
 from confide.releases.evaluate import no_truth, require_sealed
+from confide.releases.mechanism import Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
@@ -109,6 +110,29 @@ def _evaluate_level(
         )
         for (query, size_class), total in sums.items()
     ]
+
+
+def residuals(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Iterator[Residuals]:
+    """Released minus true of every measurement. Pooled, one that several tables publish comes once for each of them."""
+    require_sealed(workspace)
+    for table in programme.tables:
+        released = _released(workspace.release, table.name)
+        position = 0
+        for level in table.levels:
+            length = level.units * table.rows_per_unit
+            noise = released[position : position + length].reshape(level.units, table.rows_per_unit).copy()
+            position += length
+            file = counts_file(workspace, table, level)
+            for first in table.parts(level):
+                units = min(table.units_per_part, level.units - first)
+                truth = dense_counts(_true_rows(file, first), first, units, table.query.shape)
+                true = [margin_counts(truth, summed_axes(table.query, margin), units) for margin in table.margins]
+                noise[first : first + units] -= np.concatenate([part.reshape(units, -1) for part in true], axis=1)
+            starts = np.cumsum([0, *(margin.cells for margin in table.margins)])
+            for margin, start in zip(table.margins, starts[:-1].tolist(), strict=True):
+                query = programme.query_key(table, margin)
+                law = plan.measure(level.name, query).law
+                yield Residuals(level.name, query, noise[:, start : start + margin.cells], (law,), "released")
 
 
 def _true_rows(file: Path, first: int) -> pa.Table:

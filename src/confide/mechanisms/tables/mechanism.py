@@ -40,7 +40,7 @@ from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
@@ -238,6 +238,11 @@ class Tables(Mechanism[TablesProblem]):
         from confide.mechanisms.tables.evaluate import evaluate_tables
 
         return evaluate_tables(asked)
+
+    def residuals(self, problem: TablesProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
+        from confide.mechanisms.tables.evaluate import residuals
+
+        return residuals(problem, job.plan, job.workspace)
 
 
 def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:

@@ -51,7 +51,7 @@ from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, to
 from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -167,6 +167,13 @@ class TopDown(Mechanism[TopDownProblem]):
         from confide.mechanisms.topdown.output.publish import read_published
 
         return read_published(folder, manifest, *choice)
+
+    def residuals(self, problem: TopDownProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
+        """From the published measurements; without them, from measurements drawn again with the key."""
+        from confide.mechanisms.topdown.evaluate import residuals
+
+        drawn = None if noise is None else DrawnEvidence(problem, job.plan, noise, job.workspace)
+        return residuals(problem, job, None if drawn is None else drawn.level_queries)
 
 
 def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
