@@ -180,6 +180,8 @@ def test_equality_reaches_what_a_bound_does_not() -> None:
         ),
         ({"bound": 3, "variance": 3, "js": 3}, "bad-ptable-setting", ("js + 1", "D of at least 4")),
         ({"bound": 3, "variance": 0}, "bad-ptable-setting", ("positive",)),
+        ({"bound": 3, "variance": "1e400"}, "bad-ptable-setting", ("out of all proportion", "1e-300 to 1e+15")),
+        ({"bound": 3, "variance": "1e-400"}, "bad-ptable-setting", ("out of all proportion", "1e-300 to 1e+15")),
         ({"bound": 0, "variance": 1}, "bad-ptable-setting", ("-D",)),
         ({"bound": 3, "variance": 1, "p_stay": "1"}, "bad-ptable-setting", ("less than one",)),
         ({"bound": 3, "variance": 1, "p_stay": ["0.5", "0.5"]}, "bad-ptable-setting", ("each of the 3 rows",)),

@@ -4,6 +4,7 @@ import itertools
 import time
 import tracemalloc
 from fractions import Fraction
+from pathlib import Path
 
 import mpmath
 import pytest
@@ -26,6 +27,7 @@ from confide.privacy import (
     gaussian_limit_epsilon,
     noisy_cells,
 )
+from confide.report.render import up
 from tests.kits.times import mostly_slow
 
 RHO, DELTA = Fraction("2.56"), Fraction(1, 10**10)
@@ -269,6 +271,16 @@ def test_a_move_between_unlike_paths_can_be_worse_than_any_within_one() -> None:
         found = event_epsilon_bracket(event, Neighbours.CHANGE_ONE, delta)
         assert mixed.optimistic <= found.pessimistic <= mixed.pessimistic
         assert found.optimistic == pytest.approx(mixed.optimistic, abs=1e-9)
+
+
+def test_the_page_says_what_the_moves_need() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "proofs" / "accounting.md").read_text(encoding="utf-8")
+    fine = [
+        epsilon_bracket([NoisyCells(sigma2, 1) for sigma2 in cells], Fraction(1, 10**4), "1e-5").pessimistic
+        for cells in ([*ONE, *THREE], [*ONE, *ONE], [*THREE, *THREE])
+    ]
+    mixed, first, second = (up(value, 4) for value in fine)
+    assert f"the mixed pair needs ε = {mixed} and the others {first} and {second}, each rounded up" in page
 
 
 def test_a_record_that_comes_or_goes_is_on_one_path() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,10 @@ from tests.kits import commands
 from confide.errors import ParameterError
 from confide.mechanisms.topdown.strategy import plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.privacy import Definition, Neighbours
+from confide.privacy import ZCDP, Definition, Neighbours
 from confide.releases.plan import Plan
 from confide.report import charts
-from confide.risk.testing import DifferenceKind, LossTest, epsilon_curve, parts_of, power_curve
+from confide.risk.testing import DifferenceKind, LossTest, epsilon_curve, parts_of, posterior_factor, power_curve
 
 run = partial(commands.run, "risk", "curve")
 run_json = partial(commands.run_json, "risk", "curve")
@@ -226,3 +227,12 @@ def test_against_dp_accounting() -> None:
     theirs = peers.from_discrete_gaussian_mechanism(sigma=2.0).self_compose(10)
     ours = LossTest([NoisyCells("4", 1, 10)]).advantage
     assert theirs.get_delta_for_epsilon(0.0) == pytest.approx(ours.pessimistic, abs=1e-3)
+
+
+def test_the_command_states_how_often_a_posterior_is_multiplied_by_more() -> None:
+    """(1 + exp(−ε))δ, rounded up: what the API gives, and not twice that."""
+    printed = run("--rho", "2.56")
+    stated = re.search(r"but for a probability of at most ([0-9.e-]+[0-9])\.", " ".join(printed.split()))
+    assert stated is not None
+    exceeded = Fraction(posterior_factor(ZCDP("2.56"), "1e-10").exceeded)
+    assert exceeded <= Fraction(stated[1]) <= exceeded * Fraction("1.011")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from confide.cli.show import Json, out, show_answer, table
 from confide.noise import CountNoise, EpsilonDelta, FiniteDistribution, epsilon_delta
 from confide.noise.fitting import NoiseKind, noise_law, noise_margin, noise_probabilities, noise_quantile
 from confide.privacy import Neighbours
+from confide.report.render import shortened_up
 from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
 
 app = typer.Typer(help="The noise laws: probabilities, quantiles, noise margins, promises.", no_args_is_help=True)
@@ -159,13 +159,3 @@ def _row(setting: NoiseSetting) -> tuple[str, ...]:
 
 def _shown(pair: EpsilonDelta | None) -> str:
     return "none" if pair is None else f"{shortened_up(pair.epsilon, 4)}, {shortened_up(pair.delta, 3)}"
-
-
-def shortened_up(value: Fraction, digits: int) -> str:
-    """A number to some significant digits, never below it.
-
-    >>> shortened_up(Fraction("4.50606"), 4)
-    '4.507'
-    """
-    up = Context(prec=digits, rounding=ROUND_CEILING).divide(Decimal(value.numerator), Decimal(value.denominator))
-    return f"{float(up):.{digits}g}"

@@ -12,7 +12,7 @@ import typer
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.privacy import Bracket
 from confide.report.charts import Chart, chart
-from confide.report.render import exact_text, fraction_up, up
+from confide.report.render import exact_text, fraction_up, shortened_up, up
 from confide.risk import CurveAnswer, EpsilonCurveAnswer, curve_of_epsilon
 from confide.risk import curve as answer_curve
 from confide.risk.testing import curve as curves
@@ -94,7 +94,7 @@ def show_curve(answer: CurveAnswer) -> None:
     out.print(f"{text}, {up(answer.advantage.gaussian, 4)} for Gaussian noise.")
     out.print(
         f"One record multiplies no posterior probability by more than {answer.posterior.words}, "
-        f"but for a probability of at most {2 * float(DELTA):g}."
+        f"but for a probability of at most {shortened_up(Fraction(answer.posterior.exceeded), 3)}."
     )
     if answer.parts:
         _show_parts(answer)

@@ -85,7 +85,7 @@ def _show_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Non
             )
         )
     columns = ["level", f"{question.unit} ", "noise margin ", "⌊1.96σ⌋ ", "target ", "suppressed "]
-    table(columns, rows, title="A released count is within its noise margin of the truth in 95 of 100 cases")
+    table(columns, rows, title="Noise is within its margin in 95 of 100 cases, less often in what passed a suppression")
     out.print()
 
 

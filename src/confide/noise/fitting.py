@@ -19,7 +19,7 @@ from typing import Any
 
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError
-from confide.exact import Exact, exact, positive
+from confide.exact import LARGEST, Exact, exact, positive
 from confide.noise.bounded import LARGEST_BOUND, TruncatedGaussian, TruncatedGeometric
 from confide.noise.distributions import Bounds, DiscreteGaussian, TwoSidedGeometric
 from confide.noise.max_entropy import LARGEST_BOUND as LARGEST_ROW
@@ -90,6 +90,9 @@ def of_variance(kind: NoiseKind, variance: Exact, bound: int | None = None) -> C
     TruncatedGaussian('25031571/12500000', 5)
     """
     limit = positive(variance, "the variance")
+    if limit > LARGEST:
+        found, most = "a number with more digits than anybody could have meant", f"at most {float(LARGEST):g}"
+        raise _refused("the variance is out of all proportion", found, most)
     if bound is not None and limit >= uniform_variance(bound):
         raise _refused(
             "noise of this bound cannot have this variance",

@@ -40,7 +40,7 @@ import numpy as np
 
 from confide.arrays import Floats
 from confide.errors import Finding, ParameterError, Place
-from confide.exact import Exact, exact
+from confide.exact import LARGEST, SMALLEST, Exact, exact
 from confide.noise.bounded import TruncatedGaussian
 
 LARGEST_BOUND = 100
@@ -271,6 +271,10 @@ def row_findings(bound: int, variance: Fraction) -> Iterator[Finding]:
         yield _finding("-D", "the largest noise D is out of range", bound, f"a whole number from 1 to {LARGEST_BOUND}")
     elif variance <= 0:
         yield _finding("-V", "the variance V must be greater than zero", variance, "a positive number")
+    elif not SMALLEST <= variance <= LARGEST:
+        found = "a number with more digits than anybody could have meant"
+        expected = f"a number from {float(SMALLEST):g} to {float(LARGEST):g}"
+        yield _finding("-V", "the variance V is out of all proportion", found, expected)
 
 
 def _finding(option: str, what: str, found: object, expected: str) -> Finding:

@@ -53,6 +53,16 @@ def down(value: float, digits: int) -> str:
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR, Context(prec=400)))
 
 
+def shortened_up(value: Fraction, digits: int) -> str:
+    """A number to some significant digits, never below it.
+
+    >>> shortened_up(Fraction("4.50606"), 4)
+    '4.507'
+    """
+    up = Context(prec=digits, rounding=ROUND_CEILING).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{float(up):.{digits}g}"
+
+
 def fraction_up(value: Fraction, digits: int = 6) -> str:
     """An exact number as a short decimal, rounded up if it must be shortened."""
     scaled = math.ceil(value * 10**digits)
