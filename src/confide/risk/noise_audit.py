@@ -879,9 +879,7 @@ class _Laws:
         return bool((means - POWER * np.sqrt(variances) >= needed).any())
 
     def row(self, one: SeenMeasurement) -> MeasurementAudit:
-        ratio, half = one.ratio, None
-        if ratio is not None and one.squared:
-            half = 4.9 * sqrt(one.scatter) / one.squared
+        low, high = _range(one.squared, one.scatter)
         words = dict.fromkeys(_law_words(law) for law in one.residuals.laws)
         return MeasurementAudit(
             one.run,
@@ -890,9 +888,9 @@ class _Laws:
             one.residuals.source,
             one.draws,
             ", ".join(list(words)[:2]) + (f" and {len(words) - 2:,} more" if len(words) > 2 else ""),
-            ratio,
-            None if half is None else max(0.0, 1 - half),
-            None if half is None else 1 + half,
+            one.ratio,
+            low,
+            high,
             self.ok(one),
         )
 
@@ -921,6 +919,15 @@ def _gain(law: ResidualLaw, by: Fraction) -> tuple[Floats, Floats]:
     evidence = np.where(np.isfinite(evidence), evidence, -50.0)
     mean = evidence @ at[usable]
     return mean, np.maximum(0.0, evidence**2 @ at[usable] - mean**2)
+
+
+def _range(draws: int, scatter: float) -> tuple[float | None, float | None]:
+    """Where the mean of standardised squares lies in 999,999 of a million cases, about: where a chi-squared variable by
+    its degrees of freedom lies, of the same variance (Wilson and Hilferty 1931)."""
+    if not draws or not scatter:
+        return None, None
+    step = 2 / (9 * 2 * draws**2 / scatter)
+    return max(0.0, 1 - step - 4.9 * sqrt(step)) ** 3, (1 - step + 4.9 * sqrt(step)) ** 3
 
 
 def _mixed(logs: Floats) -> float:
@@ -1080,7 +1087,8 @@ def noise_audit_page(answer: NoiseAudit, title: str) -> str:
     drawn = [row for row in rows if row["standardised_variance"] is not None][:MOST_DRAWN]
     figures = []
     if drawn and charts.available():
-        picture = charts.chart("noise-audit-variance", drawn, height=max(80, 22 * len(drawn)))
+        most = max(min(3.0, max(row["high"] for row in drawn)), *(row["standardised_variance"] for row in drawn))
+        picture = charts.chart("noise-audit-variance", drawn, most=most, height=max(80, 22 * len(drawn)))
         figures.append({"svg": picture.svg(), "caption": CAPTION})
     return render(
         "noise_audit.html.j2",
