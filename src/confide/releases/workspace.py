@@ -41,6 +41,15 @@ class RunIdentity:
     records_fingerprint: str
     key_is_chosen: bool
     reservation_hash: str | None = None
+    measured_hash: str | None = None
+    """The hash of what the plan measures: what else the plan has may still be changed, until the run is sealed."""
+    published_hash: str | None = None
+    """The hash of the plan that is published, where it was changed in this way."""
+
+    @property
+    def final_hash(self) -> str:
+        """The hash of the plan in the manifest. Noise and charge stay bound to ``plan_hash``."""
+        return self.published_hash or self.plan_hash
 
 
 @contextmanager
@@ -120,6 +129,14 @@ class Workspace:
             self._save(noted)
         return noted
 
+    def note_published(self, record: RunIdentity, plan_hash: str) -> RunIdentity:
+        """Begins anew with what is made of the measurements: these are drawn again, the same as they were."""
+        self.discard(self.measured)
+        self.discard(self.counts)
+        noted = replace(record, published_hash=plan_hash)
+        self._save(noted)
+        return noted
+
     def forget(self) -> None:
         """Takes back :meth:`begin`, of a run that was never charged."""
         self._record_file.unlink(missing_ok=True)
@@ -164,7 +181,8 @@ def _identity(values: dict[str, Any]) -> RunIdentity:
     """Checked, because the file may be an old copy or somebody's own."""
     identity = RunIdentity(**values)
     texts: list[Any] = [identity.run_id, identity.spec, identity.release, identity.mechanism]
-    hashes = [identity.plan_hash, identity.records_fingerprint, identity.reservation_hash or "00" * 32]
+    hashes = [identity.plan_hash, identity.records_fingerprint]
+    hashes += filter(None, (identity.reservation_hash, identity.measured_hash, identity.published_hash))
     if not all(isinstance(text, str) and text for text in texts) or values["key_is_chosen"] not in (True, False):
         raise ValueError
     if any(len(bytes.fromhex(digits)) != 32 for digits in hashes):
