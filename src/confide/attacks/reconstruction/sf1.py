@@ -22,8 +22,8 @@ from confide.engines.groups import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.inputs.table_files import read_records, write_file
 from confide.releases.published import Integers
-from confide.releases.published_rows import ALL, query_of
-from confide.schema import NO_GROUP, Attribute, Query, Schema
+from confide.releases.published_rows import query_of
+from confide.schema import ALL, NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"
 

@@ -22,7 +22,6 @@ from confide.exact import Exact, positive_within
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
     DELTA,
-    DETAILED,
     Estimation,
     LevelStrategy,
     Pass,
@@ -40,7 +39,7 @@ from confide.privacy import Definition, Neighbours
 from confide.releases.draft import LEDGER
 from confide.releases.spec import ExactNumber, KeyPath, Name, Part, Problem
 from confide.report.render import render
-from confide.schema import Query, Recode, Schema
+from confide.schema import DETAILED, Query, Recode, Schema
 
 # The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``build``.
 #

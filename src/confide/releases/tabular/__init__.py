@@ -22,14 +22,12 @@ from confide.releases.tabular.checks import (
     unlike_plan,
 )
 from confide.releases.tabular.table import (
-    ALL,
     AREA,
     COUNT,
     DATAFLOW,
     LEVEL,
     OBSERVATION,
     SDMX,
-    TOTAL_CODE,
     Margin,
     QueryTable,
     RowsInOrder,
@@ -55,6 +53,7 @@ from confide.releases.tabular.table import (
     text_column,
     too_large,
 )
+from confide.schema import ALL, TOTAL_CODE
 
 __all__ = [
     "ALL",
