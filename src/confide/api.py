@@ -246,7 +246,7 @@ def evaluate(
         for loaded, spec in ((loaded, loaded.spec.release) for loaded in given)
     )
     first = runs[0].workspace
-    if plan.hash != identities[0].plan_hash:
+    if plan.hash != identities[0].final_hash:
         raise changed("the plan is not the one of the release", first, f"plan {plan.hash[:16]}…")
     files = {name: Path(file) for name, file in (geometry or {}).items()}
     with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:

@@ -119,8 +119,8 @@ def build_schema(file: SchemaFile) -> tuple[Schema, list[Problem]]:
     parts = (tuple(attributes), tuple(recodes))
     folded = [attribute.name.lower() for attribute in attributes]
     again = next((at for at, name in enumerate(folded) if name in folded[:at]), -1)
-    twice: tuple[str, ...] = ("attributes", *(attribute.name for attribute in attributes[again:][:1]))
-    schema = _gathered(problems, twice, "names that differ", Schema, file.id, file.provenance, *parts)
+    repeated = ("attributes", *(attribute.name for attribute in attributes[again:][:1]))
+    schema = _gathered(problems, repeated, "names that differ", Schema, file.id, file.provenance, *parts)
     return schema or Schema(file.id, file.provenance, (), ()), problems
 
 

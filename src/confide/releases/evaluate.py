@@ -19,9 +19,9 @@ def check_same_question(runs: Sequence[tuple[Path, RunIdentity]]) -> None:
     for folder, run in others:
         if run.run_id in seen:
             findings.append(_unlike(folder, "repeated-run", "this run is given twice", "the same run", "each run once"))
-        elif (run.mechanism, run.plan_hash) != (first.mechanism, first.plan_hash):
-            found = f"plan {run.plan_hash[:16]}…"
-            expected = f"the plan of the first run, {first.plan_hash[:16]}…"
+        elif (run.mechanism, run.final_hash) != (first.mechanism, first.final_hash):
+            found = f"plan {run.final_hash[:16]}…"
+            expected = f"the plan of the first run, {first.final_hash[:16]}…"
             findings.append(_unlike(folder, "other-plan", "this run asks another question", found, expected))
         elif run.records_fingerprint != first.records_fingerprint:
             what, found = "this run is on other records", "another fingerprint"

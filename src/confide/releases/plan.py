@@ -127,6 +127,9 @@ class Plan:
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None
     """In approximate differential privacy: the largest delta, at which epsilon is found."""
+    free: tuple[str, ...] = ()
+    """Parts of the question, as paths with dots, ``*`` for any number, that decide what is made of the measurements
+    and nothing else: neither noise nor price is bound to them."""
 
     def __post_init__(self) -> None:
         """Refuses a plan two of whose measurements would have one noise stream for the same records.
@@ -249,6 +252,25 @@ class Plan:
     def hash(self) -> str:
         """SHA-256 of the plan's canonical JSON."""
         return hash_of_plan(self.as_dict())
+
+    @cached_property
+    def measured_hash(self) -> str:
+        """SHA-256 of the same without what is :attr:`free`: equal for two plans that measure the same with the same
+        noise, at the same price."""
+        values = json.loads(json.dumps(self.as_dict()))
+        for path in self.free:
+            _drop(values["question"], path.split("."))
+        return hash_of_plan(values)
+
+
+def _drop(values: Any, path: list[str]) -> None:
+    """Takes what stands at a path out of plain values, wherever it stands."""
+    name, *rest = path
+    parts = values if name == "*" else [values[name]] if name in values else []
+    if not rest:
+        values.pop(name, None)
+    for part in parts if rest else ():
+        _drop(part, rest)
 
 
 def hash_of_plan(values: Mapping[str, Any]) -> str:

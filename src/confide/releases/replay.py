@@ -59,7 +59,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
             try:
                 checked = check(loaded, mechanism, engine, original, progress, ask_witnesses=False)
                 plan = checked.ready()
-                if plan.hash != identity.plan_hash:
+                if plan.hash != identity.final_hash:
                     raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
                 if checked.fingerprint != identity.records_fingerprint:
                     raise changed("the records are not those of the release", original)

@@ -165,7 +165,8 @@ def produce(
 ) -> None:
     """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
     plan, fingerprint = job.plan, identity.records_fingerprint
-    noise = None if key is None else NoiseSource(key, fingerprint, plan.hash, mechanism.name)
+    # The plan of the run's beginning, to which the charge is bound: see _may_change.
+    noise = None if key is None else NoiseSource(key, fingerprint, identity.plan_hash, mechanism.name)
     _read_records(mechanism, problem, job, identity, job.workspace.counts, lambda: mechanism.count(problem, job))
     before_drawing()
     if mechanism.measures_counts:
@@ -228,16 +229,28 @@ def _identify(
                 plan_hash=plan.hash,
                 records_fingerprint=fingerprint,
                 key_is_chosen=chosen_key is not None,
+                measured_hash=plan.measured_hash,
             )
         )
-    if known.plan_hash != plan.hash:
+    if known.final_hash != plan.hash and not _may_change(known, plan, account, workspace):
         raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
         raise changed("the records are not those this run was begun with", workspace)
     if known.key_is_chosen != (chosen_key is not None):
         found = "a key from the operating system" if chosen_key is None else "a chosen key"
         raise changed("this run was begun with another kind of key", workspace, found)
-    return known
+    return known if known.final_hash == plan.hash else workspace.note_published(known, plan.hash)
+
+
+def _may_change(known: RunIdentity, plan: Plan, account: Account | None, workspace: Workspace) -> bool:
+    """Whether a run may go on with this plan: it measures what was charged, and nothing is published yet.
+
+    Whatever is made of the same measurements is post-processing. The noise stays bound to the plan that the run was
+    begun with, so that the measurements are the same to the last bit.
+    """
+    held = None if account is None else account.runs.get(known.run_id)
+    published = workspace.release.exists() or (held is not None and held.state == "sealed")
+    return known.measured_hash == plan.measured_hash and not published
 
 
 def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
@@ -291,13 +304,13 @@ class _Charged:
 
     def reserve(self, identity: RunIdentity) -> tuple[RunIdentity, Reservation]:
         """Charges the run, once for ever. If the ledger refuses, the run was never begun."""
-        cost, plan = self.checked.cost, self.checked.ready()
+        cost = self.checked.cost
         assert cost is not None
         try:
             reservation = self.ledger.reserve(
                 identity.run_id,
                 release=self.loaded.spec.release.name,
-                plan_hash=plan.hash,
+                plan_hash=identity.plan_hash,
                 records_fingerprint=identity.records_fingerprint,
                 cost=cost.amount,
                 delta=cost.delta,

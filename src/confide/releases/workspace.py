@@ -47,11 +47,20 @@ class RunIdentity:
     """Which ledger it was charged to."""
     manifest_sha256: str | None = None
     """Of the release that the run has made, noted before the release gets its name."""
+    measured_hash: str | None = None
+    """The hash of what the plan measures: what else the plan has may still be changed, until the run is sealed."""
+    published_hash: str | None = None
+    """The hash of the plan that is published, where it was changed in this way."""
 
     @property
     def imprint(self) -> str:
         """What counts and measurements of this run are marked with: run, question, records and key."""
         return " ".join((self.run_id, self.plan_hash, self.records_fingerprint, self.key_commitment or "-"))
+
+    @property
+    def final_hash(self) -> str:
+        """The hash of the plan in the manifest. Noise and charge stay bound to ``plan_hash``."""
+        return self.published_hash or self.plan_hash
 
 
 @contextmanager
@@ -160,6 +169,14 @@ class Workspace:
         present = [path for path in (self.key_file, *folders) if path.exists()]
         return [str(path.relative_to(self.root)) + ("/" if path.is_dir() else "") for path in present]
 
+    def note_published(self, record: RunIdentity, plan_hash: str) -> RunIdentity:
+        """Begins anew with what is made of the measurements: these are drawn again, the same as they were."""
+        self.discard(self.measured)
+        self.discard(self.counts)
+        noted = replace(record, published_hash=plan_hash, manifest_sha256=None)
+        self._save(noted)
+        return noted
+
     def forget(self) -> None:
         """Takes back :meth:`begin`, of a run that was never charged."""
         self._record_file.unlink(missing_ok=True)
@@ -234,6 +251,7 @@ def _identity(values: dict[str, Any]) -> RunIdentity:
     identity = RunIdentity(**values)
     texts: list[Any] = [identity.run_id, identity.spec, identity.release, identity.mechanism]
     noted = [identity.reservation_hash, identity.key_commitment, identity.ledger_id, identity.manifest_sha256]
+    noted += [identity.measured_hash, identity.published_hash]
     hashes = [identity.plan_hash, identity.records_fingerprint, *(digits for digits in noted if digits is not None)]
     if not all(isinstance(text, str) and text for text in texts) or values["key_is_chosen"] not in (True, False):
         raise ValueError

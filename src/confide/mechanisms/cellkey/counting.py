@@ -41,7 +41,8 @@ Integers = npt.NDArray[np.int64]
 BATCH = 1 << 20
 """Records at a time: key sums of a batch stay below 2**53, where floating-point sums of whole numbers are exact."""
 
-KEY, WEIGHT = "record key", "record weight"
+KEY, WEIGHT = "record/key", "record/weight"
+"""Columns of ours: no attribute has a name with such a sign."""
 WEIGHT_UNIT = 10**6
 """Weights are whole numbers of millionths."""
 

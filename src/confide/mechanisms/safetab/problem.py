@@ -282,6 +282,7 @@ def plan_safetab(name: str, problem: SafeTabProblem) -> Plan:
         question=_facts(problem),
         paths=tuple(tuple(path) for path in paths.values()) if len(paths) > 1 else (),
         families=tuple(families),
+        free=("noise_margin", "tabulation_suppression"),
     )
 
 

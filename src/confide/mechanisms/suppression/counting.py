@@ -32,9 +32,11 @@ from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, 
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
+from confide.releases.tabular import AREA
 
 BLOCK, NUMBER, VALUE = "block code", "n", "record value"
 EVERYBODY = "everybody"
+OF_ATTRIBUTE = "attribute "
 LARGEST_VALUE = 1 << 32
 
 
@@ -85,7 +87,7 @@ def read_truth(problem: SuppressionProblem, grouped: Path) -> Truth:
     programme = problem.programme
     value = columns[VALUE].to_numpy().astype(np.int64) if VALUE in columns else None
     number = np.ones(len(row), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
-    levels = {name: column.to_numpy() for name, column in columns.items() if name not in (BLOCK, NUMBER, VALUE)}
+    levels = {name: columns[OF_ATTRIBUTE + name].to_numpy() for name in programme.variables if name != AREA}
     units = _blocks(problem, columns[BLOCK].to_pylist()) if BLOCK in columns else None
     numbers, values, tops, sums = [], [], [], []
     top = max(2, problem.spec.suppression.dominance.n if problem.spec.suppression.dominance else 2)
@@ -216,7 +218,8 @@ def _blocks(problem: SuppressionProblem, codes: list[str]) -> Integers:
 
 def _expressions(engine: Engine, problem: SuppressionProblem) -> dict[str, str]:
     source, block = problem.records, problem.spec.geography.block
-    keys = code_expressions(engine, source, problem.attributes)
+    # An attribute may have any name, also that of a column of ours.
+    keys = {OF_ATTRIBUTE + name: code for name, code in code_expressions(engine, source, problem.attributes).items()}
     return keys if problem.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
 
 

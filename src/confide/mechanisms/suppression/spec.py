@@ -99,6 +99,14 @@ class SuppressionSpec(Spec):
                     what = f"there is no level {level!r} on the spine"
                     expected = "one of " + ", ".join(known) + "; areas beside the spine do not nest"
                     problems.append(Problem(("tables", position, "levels"), "unknown-level", what, expected, level))
+            problems += [
+                Problem(("tables", position, key), code, f"{twice!r} stands twice", "each once", twice)
+                for key, code, names in (
+                    ("levels", "repeated-level", table.levels),
+                    ("variables", "repeated-variable", table.variables),
+                )
+                for twice in dict.fromkeys(name for name in names if names.count(name) > 1)
+            ]
         if any(table.levels for table in self.tables) and self.data.blocks == NOTHING:
             what = "tables with levels need the block table of the frame"
             problems.append(Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing"))

@@ -215,7 +215,7 @@ def link(tables: Sequence[TableDimensions]) -> LinkedTables:
     strides, stride = {}, 1
     for name, known in codes.items():
         strides[name] = stride
-        stride *= len(known)
+        stride *= len(known) + 1
     if stride >= 1 << 62:
         raise ParameterError(
             "too-many-variables", "the tables have too many variables in all", expected="fewer variables"
@@ -247,13 +247,13 @@ def _assembled(cells: int, rows: Mapping[tuple[int, int], Integers]) -> Structur
 
 
 def _all_codes(tables: Sequence[TableDimensions]) -> dict[str, dict[str, int]]:
-    """For each dimension of any table a number for every code; totals, however called, have none of their own."""
+    """For each dimension of any table a number for every code, from one on; totals, however called, are zero."""
     codes: dict[str, dict[str, int]] = {}
     for table in tables:
         for dimension in table.dimensions:
-            numbers = codes.setdefault(dimension.name, {"": 0})
+            numbers = codes.setdefault(dimension.name, {})
             for code in dimension.codes[1:]:
-                numbers.setdefault(code, len(numbers))
+                numbers.setdefault(code, len(numbers) + 1)
     return codes
 
 
@@ -352,6 +352,8 @@ def minimise(
     """The cheapest values between ``low`` and ``high`` with matrix · values = rhs (or between two sides); None if there
     are none, or if none were found in time. A problem without a least cost is the caller's mistake."""
     lower, upper = rhs if isinstance(rhs, tuple) else (rhs, rhs)
+    if not len(cost):  # the solver takes no programme without variables
+        return Solution(np.zeros(0), 0.0, 0.0) if ((lower <= 0) & (upper >= 0)).all() else None
     rows = [optimize.LinearConstraint(matrix, lower, upper)] if matrix.shape[0] else []
     # The solver's own default would call a solution the best that is within 0.01 % of it.
     options = {"disp": False, "mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds})

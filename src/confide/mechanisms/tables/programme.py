@@ -183,7 +183,8 @@ def plan_programme(programme: TablesProblem) -> Plan:
         )
     spine = tuple(level.name for level in programme.spine.levels)
     neighbours, definition = choice.neighbours, choice.definition
-    plan = Plan("tables", neighbours, definition, tuple(measures), spine, _question(programme), delta=choice.delta)
+    question, free = _question(programme), ("noise_margin",)
+    plan = Plan("tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, free=free)
     choice.check(plan.loss)
     return plan
 

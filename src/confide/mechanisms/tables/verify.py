@@ -185,6 +185,9 @@ def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[An
         difference = counts[:, end - margin.cells : end] - inner.sum(axis=axes).reshape(len(counts), -1)
         law = laws[level, margin.name]
         variance = law.variance() + of_inner * (own.cells // margin.cells)
+        if not variance and not difference.any():
+            continue  # a budget so large that no noise is as good as certain
+        variance = variance or math.ulp(0.0)
         before = scan.disagreement.get(margin.name, Disagreement())
         scan.disagreement[margin.name] = Disagreement(
             before.squares + float((difference.astype(float) ** 2).sum() / variance),

@@ -292,8 +292,7 @@ def _parts(slack: Integers, room: Integers) -> Integers:
     wanted = np.maximum(slack.sum(axis=1), 1)
     # Whole numbers of any size: both factors may be large.
     parts = slack.astype(object) * np.minimum(room, wanted).astype(object)[:, None] // wanted.astype(object)[:, None]
-    result: Integers = parts.astype(np.int64)
-    return result
+    return np.asarray(parts, np.int64)
 
 
 def check_invariant_level(strategy: Strategy, spine: TopDownSpine, where: Place) -> list[Finding]:

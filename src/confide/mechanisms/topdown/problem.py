@@ -130,7 +130,21 @@ def plan_problem(problem: TopDownProblem) -> Plan:
     )
     spine = tuple(problem.spine.names)
     facts = facts_of(problem)
-    return Plan("topdown", strategy.neighbours, strategy.definition, tuple(measures), spine, facts, paths)
+    definition, neighbours = strategy.definition, strategy.neighbours
+    return Plan("topdown", neighbours, definition, tuple(measures), spine, facts, paths, free=FREE)
+
+
+FREE = (
+    "strategy.levels.*.estimation",
+    "strategy.constraints.bounds",
+    "strategy.constraints.zeros",
+    "bounds",
+    "frame_columns",
+    "output",
+    "measurements",
+)
+"""What is made of the measurements: how they are estimated, what public knowledge bounds them, what is written.
+Invariants are not among it: they are published as they are."""
 
 
 def facts_of(problem: TopDownProblem) -> dict[str, Any]:

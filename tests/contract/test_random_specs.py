@@ -1,0 +1,80 @@
+"""Random specs of each mechanism: refused with findings, or sealed and verified; never charged without a release."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import confide
+from confide.errors import ConfideError
+from confide.releases.ledger import Ledger
+from tests.contract.kit import accounted, charged_once
+from tests.kits.random_specs import LEDGER, MAKERS
+
+FEW, MANY = {"topdown": 25, "safetab": 12}, 300
+"""How many are tried in ``make test``, 30 unless said, and in ``make test-all``."""
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+fuzzed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None, phases=PHASES)
+
+
+def ends_well(mechanism: str, data: st.DataObject) -> str:
+    """What a random spec comes to: ``sealed``, or the code of the first finding that it is refused with."""
+    folder = Path(mkdtemp())
+    try:
+        spec = MAKERS[mechanism](data.draw, folder / "project")
+        try:
+            result = confide.run(spec, processes=1)
+        except ConfideError as error:
+            return refused(mechanism, spec.parent, error)
+        ledger = spec.parent / LEDGER if accounted(mechanism) else None
+        verified = confide.verify(result.release, ledger=ledger)
+        assert verified.ok, [check for check in verified.checks if not check.ok]
+        if ledger is not None:
+            assert [entry.kind for entry in Ledger(ledger).history()] == charged_once(mechanism)
+        return "sealed"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def refused(mechanism: str, folder: Path, refusal: ConfideError) -> str:
+    """The code of what a spec is refused with, after nothing was charged and nothing released."""
+    errors = [finding for finding in refusal.findings if finding.severity == "error"]
+    assert errors, "an error without a finding"
+    assert all(finding.remedy for finding in errors), errors
+    if accounted(mechanism):
+        assert [entry.kind for entry in Ledger(folder / LEDGER).history()] == ["open"], refusal
+    assert not (folder / "odd/release").exists()
+    return errors[0].code
+
+
+def outcomes_of(mechanism: str, number: int) -> Counter[str]:
+    """What so many random specs come to."""
+    outcomes: Counter[str] = Counter()
+
+    @settings(fuzzed, max_examples=number)
+    @given(st.data())
+    def tried(data: Any) -> None:
+        outcomes[ends_well(mechanism, data)] += 1
+
+    tried()
+    return outcomes
+
+
+@pytest.mark.parametrize("mechanism", sorted(MAKERS))
+def test_whatever_check_lets_through_ends_in_a_release(mechanism: str) -> None:
+    number = FEW.get(mechanism, 30)
+    assert outcomes_of(mechanism, number)["sealed"] > number // 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", sorted(MAKERS))
+def test_so_do_many_more(mechanism: str) -> None:
+    outcomes = outcomes_of(mechanism, MANY)
+    assert MANY // 20 < outcomes["sealed"] < MANY

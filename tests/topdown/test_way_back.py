@@ -1,0 +1,139 @@
+"""After a failure of ours: what is made of the measurements may be changed, and these are charged once and stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kits.own_strategy import bound, lay_out
+
+import confide
+from confide.errors import ConfideError
+from confide.estimation.optimality import InfeasibleError
+from confide.mechanisms.topdown import descent, mechanism
+from confide.releases.ledger import Ledger
+from confide.releases.mechanism import NoiseSource
+
+PEOPLE = [[5, 3], [4, 2], [6, 1], [5, 3], [9, 2]]
+COLUMNS = {"beds": [9, 9, 9, 9, 9]}
+BOUNDS = bound("beds", "upper", 1, {1: "beds"})
+ONCE = ["open", "reserve", "measured", "sealed"]
+
+
+def kinds(folder: Path) -> list[str]:
+    return [entry.kind for entry in Ledger(folder / "people.ledger").history()]
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was charged and measured, and whose estimation failed below the root."""
+    spec = lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1")
+
+    def fail(*_: object) -> None:
+        raise InfeasibleError("planted", "a failure of ours", remedy="none")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(descent, "_write_nodes", fail)
+        with pytest.raises(InfeasibleError, match="a failure of ours"):
+            confide.run(spec, processes=1)
+    assert kinds(tmp_path) == ["open", "reserve", "measured"]
+    return spec
+
+
+CHANGES = {
+    "estimation": ("own.toml", 'least_squares = [{ queries = ["total", "detailed"] }]', ""),
+    "a bound": ("own.toml", "per_unit = 1", "per_unit = 2"),
+    "output": ("spec.toml", 'spine = "plain"', 'spine = "plain"\n[output]\nmeasurements = true\nformats = ["csv"]'),
+}
+PASSES = 'least_squares = [{ queries = ["total"], constrain = ["total"] }, { queries = ["detailed"] }]\nslack = "1/100"'
+
+
+def apply(folder: Path, name: str) -> None:
+    file, old, new = CHANGES[name]
+    if name == "estimation":  # that of the levels below the root
+        text = (folder / file).read_text()
+        head, tail = text.split("[estimation.below]")
+        assert old in tail
+        (folder / file).write_text(head + "[estimation.below]" + tail.replace(old, PASSES))
+    else:
+        change(folder / file, old, new)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_free_may_be_changed_without_a_second_charge(
+    failed: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder, drawn = failed.parent, []
+    streams = NoiseSource.stream
+
+    def noted(self: NoiseSource, level: str, query: str) -> Any:
+        drawn.append(self.plan_hash)
+        return streams(self, level, query)
+
+    begun = json.loads((folder / "own/confidential/run.json").read_text())
+    key = (folder / "own/confidential/key").read_text()
+    apply(folder, name)
+    with monkeypatch.context() as watched:
+        watched.setattr(NoiseSource, "stream", noted)
+        result = confide.run(failed, processes=1)
+    assert kinds(folder) == ONCE
+    # The noise is that of the plan which was charged, from the same key; the manifest has the plan that is published.
+    assert set(drawn) == {begun["plan_hash"]}
+    assert (folder / "own/confidential/key").read_text() == key
+    manifest = json.loads((result.release / "manifest.json").read_text())
+    assert manifest["plan_hash"] != begun["plan_hash"]
+    assert confide.verify(result.release, ledger=folder / "people.ledger").ok
+    assert confide.replay(failed, processes=1).ok
+    assert not confide.reconcile(folder / "people.ledger", [folder / "own"])
+    # Sealed is sealed.
+    change(folder / "own.toml", "per_unit = ", "per_unit = 1")
+    with pytest.raises(ConfideError) as caught:
+        confide.run(failed, processes=1)
+    assert caught.value.findings[0].code == "run-changed"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("spec.toml", 'budget = "1"', 'budget = "1/2"'),
+        ("own.toml", '"detailed" = ["1/2", "1/2", "1/2"]', '"detailed" = ["1/2", "1/4", "1/2"]'),
+        ("own.toml", 'shares     = ["1/3", "1/3", "1/3"]', 'shares     = ["1/2", "1/4", "1/4"]'),
+        ("own.toml", '"kind 1"', '"another"'),
+    ],
+)
+def test_what_was_charged_may_not(failed: Path, file: str, old: str, new: str) -> None:
+    change(failed.parent / file, old, new)
+    if "1/4" in new and "detailed" in new:
+        change(failed.parent / file, '"total"    = ["1/2", "1/2", "1/2"]', '"total"    = ["1/2", "3/4", "1/2"]')
+    with pytest.raises(ConfideError) as caught:
+        confide.run(failed, processes=1)
+    assert caught.value.findings[0].code == "run-changed"
+    assert kinds(failed.parent) == ["open", "reserve", "measured"]
+
+
+def test_the_measurements_are_those_of_an_undisturbed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changed, and changed back: byte by byte what the run would have released."""
+    key, releases = "3d" * 32, []
+    for name in ("straight", "disturbed"):
+        folder = tmp_path / name
+        folder.mkdir()
+        spec = lay_out(folder, PEOPLE, COLUMNS, BOUNDS, budget="1")
+        if name == "disturbed":
+            with monkeypatch.context() as planted:
+                planted.setattr(mechanism, "descend", lambda *_: (_ for _ in ()).throw(InfeasibleError("x", "ours")))
+                for per_unit in ("1", "2"):
+                    with pytest.raises(InfeasibleError):
+                        confide.run(spec, processes=1, insecure_key=key)
+                    other = "2" if per_unit == "1" else "1"
+                    change(folder / "own.toml", f"per_unit = {per_unit}", f"per_unit = {other}")
+        releases.append(confide.run(spec, processes=1, insecure_key=key).release)
+    straight, disturbed = ((release / "manifest.json").read_bytes() for release in releases)
+    assert straight == disturbed
