@@ -184,7 +184,7 @@ def _contradicted(loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *,
         beside = read_witness(records_file(loaded))
         findings = Ledger(ledger_path(loaded)).contradicted(beside, _other_runs(workspace, fingerprint))
     except ConfideError as error:
-        return error.findings
+        return tuple(error.findings)
     return tuple(replace(finding, severity="warning") for finding in findings) if accepted else findings
 
 

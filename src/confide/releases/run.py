@@ -117,8 +117,12 @@ def run(
         key = _key(workspace, identity, chosen_key, drawn=drawn) if mechanism.keyed else None
         if key is not None:
             identity = workspace.note_key(identity, key)
-        # The ledger knows before the first draw, and knows the key: from then on the charge stands, for one noise.
-        before_drawing = (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
+
+        def before_drawing() -> None:
+            """The ledger knows before the first draw, and knows the key: from then on it has charged one noise."""
+            if charged is not None:
+                charged.mark_measured(identity)
+
         if drawn:
             before_drawing()
         if workspace.release.exists():
