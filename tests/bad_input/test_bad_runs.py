@@ -45,7 +45,7 @@ def stopped(project: Path, key: str | None = None) -> None:
     run_first(key=key)(project)
     shutil.rmtree(project / "tiny/release")
     history = Ledger(project / "people.ledger").history()
-    (project / "people.ledger").unlink()
+    remove_ledger(project)
     ledger = open_ledger(project)
     reserved = history[1].event
     run_id, plan_hash, fingerprint = (
@@ -54,7 +54,8 @@ def stopped(project: Path, key: str | None = None) -> None:
     again = ledger.reserve(run_id, release="tiny", plan_hash=plan_hash, records_fingerprint=fingerprint, cost="1/2")
     ledger.mark_measured(run_id)
     record = json.loads((project / RUN_JSON).read_text())
-    (project / RUN_JSON).write_text(json.dumps(record | {"reservation_hash": again.reservation_hash}))
+    charged = {"reservation_hash": again.reservation_hash, "ledger_id": ledger.sighting().ledger_id}
+    (project / RUN_JSON).write_text(json.dumps(record | charged))
 
 
 def changed_json(name: str, **changes: Any) -> Any:
@@ -69,8 +70,15 @@ def mode(name: str, bits: int) -> Any:
     return lambda project: (project / name).chmod(bits)
 
 
-def new_ledger(project: Path) -> None:
+def remove_ledger(project: Path) -> None:
+    """As if there had been none: also what lies beside the records to witness it."""
     (project / "people.ledger").unlink()
+    for witness in project.glob(".*.witness.json"):
+        witness.unlink()
+
+
+def new_ledger(project: Path) -> None:
+    remove_ledger(project)
     open_ledger(project)
 
 
@@ -81,7 +89,7 @@ def foreign_run(project: Path) -> None:
 
 def void(project: Path) -> None:
     stopped(project)
-    (project / "people.ledger").unlink()
+    remove_ledger(project)
     ledger = open_ledger(project)
     record = json.loads((project / RUN_JSON).read_text())
     fingerprint = record["records_fingerprint"]
@@ -488,7 +496,8 @@ def test_a_run_that_died_before_it_was_charged_binds_nobody(tmp_path: Path) -> N
     both(run_first(key=None), changed_json(RUN_JSON, reservation_hash=None))(project)
     shutil.rmtree(project / "tiny/release")
     (project / "tiny/confidential/key").unlink()
-    shutil.rmtree(project / "tiny/confidential/measured")
+    for folder in ("counts", "measured"):
+        shutil.rmtree(project / "tiny/confidential" / folder)
     new_ledger(project)
     both(spec('budget = "1/2"', 'budget = "1/3"'), records(sex=[1] * 40))(project)
     run_first(key=None)(project)

@@ -189,7 +189,7 @@ def _contradicted(loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *,
         findings = Ledger(ledger_path(loaded)).contradicted(beside, _other_runs(workspace, fingerprint))
     except ConfideError as error:
         return tuple(error.findings)
-    return tuple(replace(finding, severity="warning") if accepted else finding for finding in findings)
+    return tuple(replace(finding, severity="warning") for finding in findings) if accepted else findings
 
 
 def _other_runs(workspace: Workspace, fingerprint: str) -> Iterator[Sighting]:

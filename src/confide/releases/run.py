@@ -26,7 +26,7 @@ from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
-from confide.releases.ledger import Account, Ledger, Reservation, Sighting, leave_witness
+from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
@@ -117,10 +117,12 @@ def run(
         key = _key(workspace, identity, chosen_key, drawn=drawn) if mechanism.keyed else None
         if key is not None:
             identity = workspace.note_key(identity, key)
-        # The ledger knows before the first draw, and knows the key: from then on the charge stands, for one noise.
-        before_drawing: Callable[[], object] = (
-            (lambda: None) if charged is None else (lambda: charged.mark_measured(identity))
-        )
+
+        def before_drawing() -> None:
+            """The ledger knows before the first draw, and knows the key: from then on it has charged one noise."""
+            if charged is not None:
+                charged.mark_measured(identity)
+
         if drawn:
             before_drawing()
         if workspace.release.exists():
@@ -320,18 +322,17 @@ class _Charged:
                 if identity.run_id not in self.ledger.account().runs:
                     self.workspace.forget()
             raise
-        ledger_id = self.leave_witness().ledger_id
+        ledger_id = self.ledger.sighting().ledger_id
         return self.workspace.note_reservation(identity, reservation.reservation_hash, ledger_id), reservation
 
-    def leave_witness(self) -> Sighting:
+    def leave_witness(self) -> None:
         """Notes beside the records how far their ledger has come; a trial is no release of theirs."""
-        sighting = self.ledger.sighting()
         if not self.trial:
-            leave_witness(records_file(self.loaded), sighting)
-        return sighting
+            leave_witness(records_file(self.loaded), self.ledger.sighting())
 
     def mark_measured(self, identity: RunIdentity) -> None:
         self.ledger.mark_measured(identity.run_id, identity.key_commitment or "")
+        self.leave_witness()
 
     def mark_sealed(self, identity: RunIdentity, manifest_sha256: str) -> Account:
         self.ledger.mark_sealed(identity.run_id, manifest_sha256)

@@ -234,11 +234,9 @@ def _own_tables(folder: Path, manifest: Mapping[str, Any]) -> Check:
     """Parquet files name the release, the plan and the stamp that they were made with, their rows and their columns."""
     expected = {"release": manifest["release"], "plan_hash": manifest["plan_hash"], "stamp": manifest.get("stamp")}
     wrong: list[str] = []
-    described: dict[str, list[Any]] = {
-        file["path"].rpartition(".")[0]: [] for file in manifest["files"] if "rows" in file
-    }
+    described: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
     for file in (file for file in manifest["files"] if "rows" in file):
-        described[file["path"].rpartition(".")[0]].append((file["rows"], file["columns"]))
+        described.setdefault(file["path"].rpartition(".")[0], []).append((file["rows"], file["columns"]))
         if not file["path"].endswith(".parquet"):
             continue
         with pq.ParquetFile(folder / file["path"]) as table:

@@ -165,8 +165,10 @@ class Workspace:
 
     def left_over(self) -> list[str]:
         """What lies in the folder of a run: its release, its key, its counts and measurements."""
-        folders = [self.release, *(folder for folder in (self.counts, self.measured) if _holds_files(folder))]
-        present = [path for path in (self.key_file, *folders) if path.exists()]
+        present: list[Path] = []
+        with suppress(PermissionError):  # said of the record of the run
+            folders = [self.release, *(folder for folder in (self.counts, self.measured) if _holds_files(folder))]
+            present = [path for path in (self.key_file, *folders) if path.exists()]
         return [str(path.relative_to(self.root)) + ("/" if path.is_dir() else "") for path in present]
 
     def note_published(self, record: RunIdentity, plan_hash: str) -> RunIdentity:
