@@ -18,7 +18,9 @@ from tests.kits.reconstruction import (
 )
 
 from confide.attacks.reconstruction import Published, reconstruct, reconstructing
-from confide.attacks.reconstruction.integer_program import integer_program, program_structure, reduce
+from confide.attacks.reconstruction.highs import integer_solution
+from confide.attacks.reconstruction.integer_program import NoSolution, integer_program, program_structure, reduce
+from confide.attacks.reconstruction.unit import check_figures
 from confide.errors import InputError
 from confide.releases.published import ImpossibleCells
 
@@ -136,6 +138,18 @@ def test_tables_that_no_records_have_are_findings() -> None:
     assert finding.code == "no-solution"
     assert "block 000" in finding.what
     assert "c (c)" in str(finding) or "a*c" in str(finding)
+
+
+def test_records_that_miss_a_published_figure_are_no_solution() -> None:
+    """Whatever a solver says is held against every figure, in whole numbers."""
+    truth = np.bincount([0, 3, 3, 9], minlength=CELLS)
+    program = integer_program(program_structure(published([truth], ["total", "a*b"]), 0), [0])
+    values = integer_solution(reduce(program), None, 10.0)
+    assert values is not None
+    check_figures(program, values)
+    for wrong in (values + np.eye(program.size, dtype=np.int64)[0], np.zeros_like(values)):
+        with pytest.raises(NoSolution):
+            check_figures(program, wrong)
 
 
 def test_tables_with_halves_alone_as_a_solution_are_refused() -> None:

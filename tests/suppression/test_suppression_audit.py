@@ -155,6 +155,23 @@ def test_protection_levels_of_the_curator(tmp_path: Path) -> None:
         assert told(tmp_path, "--truth", str(tmp_path / "truth.csv"))[1]["too_narrow"] == narrow
 
 
+@pytest.mark.parametrize(
+    ("column", "cell", "enough", "too_much"),
+    [("lower", ("North", "f"), 3, 4), ("upper", ("North", "f"), 4, 5), ("sliding", ("N1", "f"), 7, 8)],
+)
+def test_each_protection_level_is_asked_for_by_itself(
+    tmp_path: Path, column: str, cell: tuple[str, str], enough: int, too_much: int
+) -> None:
+    """Women of the North: 9, known to be from 6 to 13; women of N1: 3, known to be from 0 to 7."""
+    write(tmp_path, SAFE)
+    write(tmp_path, set(), name="plain.csv")
+    rows = pa.csv.read_csv(tmp_path / "plain.csv")
+    for level, narrow in ((enough, 0), (too_much, 1)):
+        levels = pa.array([level if pair == cell else 0 for pair in pairs(rows)])
+        pa.csv.write_csv(rows.append_column(column, levels), tmp_path / "truth.csv")
+        assert told(tmp_path, "--truth", str(tmp_path / "truth.csv"))[1]["too_narrow"] == narrow
+
+
 def test_linked_tables_give_away_what_one_alone_does_not(tmp_path: Path) -> None:
     (tmp_path / "table.toml").write_text(
         "[variables.sex]\n[variables.region]\n[variables.job]\n"
