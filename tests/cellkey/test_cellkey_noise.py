@@ -16,7 +16,6 @@ import confide
 from confide.mechanisms.cellkey import counting
 from confide.risk.noise_audit import NoiseAudit
 
-pytestmark = pytest.mark.costly
 KEYS = 100_000_000
 
 

@@ -15,8 +15,6 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 
-pytestmark = pytest.mark.costly
-
 
 @pytest.fixture
 def run_folder(seal: Callable[[str], Path], tmp_path: Path) -> Path:

@@ -28,8 +28,6 @@ from confide.privacy import ZCDP
 from confide.releases.folder import manifest_of
 from confide.releases.plan import Plan, read_plan
 
-pytestmark = pytest.mark.costly
-
 Manifest = dict[str, Any]
 
 

@@ -16,8 +16,6 @@ from confide.errors import ConfideError
 from confide.mechanisms.tables.mechanism import Tables
 from confide.releases.ledger import Ledger
 
-pytestmark = pytest.mark.costly
-
 
 class StopHere(Exception):  # noqa: N818
     """Stands for a power cut."""

@@ -16,8 +16,6 @@ import confide
 from confide.confidential import Confidential
 from confide.engines.groups import private_umask
 
-pytestmark = pytest.mark.costly
-
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)

@@ -40,7 +40,6 @@ def test_records_that_changed_are_refused_before_the_ledger_is_asked(
         confide.run(project / "spec.toml", insecure_key=KEY)
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("mechanism", ["swapping", "suppression"])
 def test_records_that_changed_are_refused_where_there_is_no_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str
@@ -158,7 +157,6 @@ def test_a_file_that_links_out_of_a_release_is_not_part_of_it(sealed_copy: Path)
     assert not confide.verify(sealed_copy / "small" / "release").ok
 
 
-@pytest.mark.costly
 def test_folders_that_were_open_to_all_are_closed_before_anything_is_written(project: Path) -> None:
     confidential = project / "small" / "confidential"
     before = os.umask(0)

@@ -20,8 +20,6 @@ from confide.errors import ConfideError
 from confide.releases.folder import sha256_of
 from confide.releases.signature import SignatureKey
 
-pytestmark = pytest.mark.costly
-
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> SignatureKey:

@@ -14,8 +14,6 @@ import confide
 from confide.errors import ConfideError
 from confide.releases.ledger import Ledger
 
-pytestmark = pytest.mark.costly
-
 WITNESS = ".persons.parquet.witness.json"
 
 

@@ -15,8 +15,6 @@ import confide
 from confide.mechanisms.safetab import measure
 from confide.noise import DiscreteGaussian
 
-pytestmark = pytest.mark.costly
-
 
 @pytest.fixture(autouse=True)
 def _without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,6 @@ from tests.contract.kit import Project, findings_of, lay_out
 import confide
 from confide.mechanisms.swapping import core, evaluate, targeted
 
-pytestmark = pytest.mark.costly
-
 ENHANCED = """[swapping]
 variant = "enhanced"
 rate = "0.33"

@@ -18,8 +18,6 @@ from confide.noise import CountNoise, NoiseStream
 from confide.releases.ledger import Ledger
 from confide.releases.run import RunResult
 
-pytestmark = pytest.mark.costly
-
 KEY, OTHER_KEY = "5a" * 32, "5b" * 32
 BLOCKS = [f"9{county}{block:02d}" for county in range(3) for block in range(30)]
 SCHEMA = """

@@ -17,8 +17,6 @@ from confide.releases.ledger import Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.risk.noise_audit import NoiseAudit
 
-pytestmark = pytest.mark.costly
-
 KEY = "5a" * 32
 BLOCKS = [f"{county:02d}{block:03d}" for county in range(8) for block in range(500)]
 SPEC = """

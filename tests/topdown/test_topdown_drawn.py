@@ -15,8 +15,6 @@ from confide.noise import NoiseDistribution, NoiseStream
 from confide.releases.ledger import Ledger
 from confide.releases.run import RunResult
 
-pytestmark = pytest.mark.costly
-
 KEY = "5a" * 32
 COUNTIES, BLOCKS_EACH, CELLS = 5, 20, 12
 STRATEGY = """

@@ -19,9 +19,6 @@ from confide.releases.ledger import Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.risk.noise_audit import NoiseAudit
 
-pytestmark = pytest.mark.costly
-
-
 SPEC = """
 [release]
 name = "many-blocks"
