@@ -422,15 +422,15 @@ def frame_columns_that_tell(problem: TopDownProblem, job: Job, frame: Path) -> l
 def _records_by_block(problem: TopDownProblem, job: Job, frame: Path, query: str) -> Integers:
     """How many records each block has in each cell of a query: blocks x cells."""
     cells = problem.groups(query)
-    groups = job.workspace.scratch / "groups.parquet"
-    write_parquet(pa.table({"cell": np.arange(len(cells)), "number": cells}), groups)
+    assigned = job.workspace.scratch / "assigned.parquet"
+    write_parquet(pa.table({"cell": np.arange(len(cells)), "number": cells}), assigned)
     rows = job.engine.sql(
-        "SELECT frame.unit_block AS unit, groups.number AS number, CAST(sum(histogram.n) AS BIGINT) AS n "
-        "FROM histogram JOIN frame ON histogram.code = frame.code JOIN groups ON histogram.cell = groups.cell "
-        "WHERE frame.unit_block >= 0 AND groups.number >= 0 GROUP BY 1, 2",
+        "SELECT frame.unit_block AS unit, assigned.number AS number, CAST(sum(histogram.n) AS BIGINT) AS n "
+        "FROM histogram JOIN frame ON histogram.code = frame.code JOIN assigned ON histogram.cell = assigned.cell "
+        "WHERE frame.unit_block >= 0 AND assigned.number >= 0 GROUP BY 1, 2",
         histogram=_histogram_of_check(problem, job),
         frame=frame,
-        groups=groups,
+        assigned=assigned,
     ).reveal("columns of the frame against the records")
     unit, number, count = (rows.column(name).to_numpy() for name in ("unit", "number", "n"))
     result = np.zeros((len(problem.spine.rows), problem.strategy.query(query).cells), np.int64)
