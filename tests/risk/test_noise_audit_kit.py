@@ -181,6 +181,10 @@ BUGS: dict[str, tuple[Callable[[], list[Residuals]], str]] = {
         lambda: [array(SHARED), array(draw(NARROWER, STREAM, 1_234, 300), NARROWER, 1, "total")],
         "draws of different measurements",
     ),
+    "two of one size share it with a shift": (
+        lambda: [array(SHARED), array(draw(NARROWER, STREAM, 700, 3_000), NARROWER, query="sex")],
+        "draws of different measurements",
+    ),
     "a margin has the noise of a cell": (
         lambda: [array(SHARED), array(SHARED.reshape(-1, 10)[:, 3].copy(), cells=1, query="total")],
         "cells of the same unit",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.kit import lay_out
+from tests.contract.kit import lay_out, noise_of
 
 import confide
 from confide.mechanisms.safetab import measure
@@ -56,3 +56,16 @@ def test_a_planted_mistake_is_noticed(bug: str, tmp_path: Path, monkeypatch: pyt
         project.run()
     answer = confide.audit_noise(project.run_folder)
     assert check in {one.name for one in answer.checks if not one.ok}
+
+
+def test_a_total_is_seen_only_above_the_suppression_number(tmp_path: Path) -> None:
+    project = lay_out("safetab", tmp_path / "p")
+    project.run()
+    plan, arrays = noise_of(project)
+    limits = {facts["region_type"]: facts["suppressed_up_to"] for facts in plan.question["levels"].values()}
+    totals = [array for array in arrays if array.query.endswith("T01001")]
+    assert {limits[array.level] is None for array in totals} == {True, False}
+    for array in totals:
+        assert (array.above is None) == (limits[array.level] is None)
+        assert array.above is None or (array.noise > array.above).all()
+        assert array.above is None or (array.above <= limits[array.level]).all()
