@@ -11,7 +11,7 @@ in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``swap_records`` ``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
                ``tune_cellkey``
 what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
-               ``audit_suppression`` ``compare`` ``Published``
+               ``audit_suppression`` ``audit_privacy`` ``compare`` ``Published``
 made up        ``simulate`` ``demo``
 =============  ==============================================================================================
 
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from confide.releases.mechanism import Mechanism as Mechanism
     from confide.releases.plan import Plan as Plan
     from confide.releases.published import Published as Published
+    from confide.risk import audit_privacy as audit_privacy
     from confide.risk import compare_noise as compare_noise
     from confide.risk import tune_cellkey as tune_cellkey
     from confide.schema import Query as Query
@@ -81,6 +82,7 @@ VERBS = {
     "account_release": "releases.loss_account",
     "account_strategy": "mechanisms.topdown.strategy_file",
     "audit_noise": "api",
+    "audit_privacy": "risk",
     "audit_suppression": "attacks",
     "check": "api",
     "compare": "comparison",

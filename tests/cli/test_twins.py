@@ -55,6 +55,7 @@ TWINS = {
     "attack tabulate": "confide.attacks:tabulate_sf1",
     "attack reidentify": "confide:reidentify_files",
     "audit noise": "confide:audit_noise",
+    "audit privacy": "confide:audit_privacy",
     "audit suppression": "confide:audit_suppression",
     "safetab validate": "confide.official_safetab:validate",
     "safetab execute": "confide.official_safetab:execute",

@@ -1,4 +1,4 @@
-"""``confide audit``: tables judged by what an attacker can work out, and noise by what its plan promises."""
+"""``confide audit``: tables and mechanisms judged by what can be worked out from them, and noise by its plan."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from confide.risk.noise_audit import NoiseAudit
 DONE, REFUSED = 0, 1
 MOST_ROWS = 25
 
-app = typer.Typer(
-    help="Judge tables by what an attacker can work out from them, and noise by its plan.", no_args_is_help=True
-)
+HELP = "Judge tables and mechanisms by what can be worked out from them, and noise by its plan."
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Judge tables by what an attacker can work out from them, and noise by its plan."""
+    """Judge tables and mechanisms by what can be worked out from them, and noise by its plan."""
 
 
 @app.command()
@@ -56,6 +56,41 @@ def suppression(
     else:
         _show(answer)
     raise typer.Exit(DONE if answer.ok else REFUSED)
+
+
+@app.command()
+def privacy(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec of a mechanism that spends a budget.")],
+    runs: Annotated[int, typer.Option(help="How often each of two made-up files is measured.")] = 250,
+    by_measurement: Annotated[
+        bool, typer.Option("--by-measurement", help="Judge every measurement by itself too; takes some times as long.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="A number from which the keys follow, to repeat an audit.")] = None,
+    as_json: Json = False,
+) -> None:
+    """A lower bound of the privacy loss, from many runs on made-up neighbours, beside what the plan states.
+
+    The office's records are not opened, no ledger is touched, and what is made is thrown away. Exit code 1: the bound
+    exceeds the stated loss, so the noise is smaller than it should be, or a record counts too often.
+    """
+    from confide.risk.privacy_audit import audit_privacy
+
+    answer = audit_privacy(spec, runs=runs, by_measurement=by_measurement, seed=seed)
+    plain = answer.as_dict()
+    if as_json:
+        print_json(plain)
+        raise typer.Exit(REFUSED if answer.exceeded else DONE)
+    shown = ("stated", "at_least", "whatever_the_noise")
+    rows = [(row["of"], *(f"{row[key]:.4g}" for key in shown)) for row in plain["loss"]]
+    table(["", "stated ", "at least (95 %) ", "whatever the noise "], rows)
+    narrow = [(part.level, part.query, f"{part.narrower_by:.2f}") for part in answer.too_narrow]
+    if narrow:
+        table(["level", "query", "noise narrower by at least "], narrow[:MOST_ROWS])
+    colour = "bold red" if answer.exceeded else "bold green"
+    for sentence in answer.in_words:
+        verdict = sentence.startswith("The empirical bound")
+        out.print(f"[{colour}]{escape(sentence)}[/]" if verdict else escape(sentence))
+    raise typer.Exit(REFUSED if answer.exceeded else DONE)
 
 
 def _show(audit: Audit) -> None:

@@ -131,7 +131,7 @@ class Commands(LazyGroup):
         Later(
             "audit",
             "confide.cli.audit:app",
-            "Judge tables by what an attacker can work out from them, and noise by its plan.",
+            "Judge tables and mechanisms by what can be worked out from them, and noise by its plan.",
         ),
         Later(
             "safetab",

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
 from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
 
 ROWS_NAMED = 5
@@ -210,3 +213,37 @@ def no_records(source: Source) -> Finding:
         expected="at least one record",
         remedy="give the file with the records",
     )
+
+
+# Made-up records for an audit from outside: as many alike as it takes, and others that differ from them in everything.
+
+
+def blocks_apart(unit_of_block: Sequence[Integers]) -> tuple[int, int]:
+    """Two blocks that lie in different units of as many levels as can be, found from the first that lies in most.
+
+    Args:
+        unit_of_block: For each measured level, the unit of each block; negative where it lies in none.
+
+    Returns:
+        The positions of both.
+    """
+    units = np.stack(unit_of_block)
+    first = int((units >= 0).sum(axis=0).argmax())
+    apart = (units >= 0) & (units != units[:, first : first + 1])
+    return first, int(apart.sum(axis=0).argmax())
+
+
+def twins_of(people: Sequence[Mapping[str, Any]], twins: int, neighbours: Neighbours) -> tuple[pa.Table, pa.Table]:
+    """Two files of made-up records that are neighbours ``twins`` times over.
+
+    Args:
+        people: Two records. One of each stands in both files besides.
+        twins: How many of the first kind the first file has; in the second file they are of the second kind, or gone.
+        neighbours: Which of both.
+
+    Returns:
+        Both files, with the columns of the records.
+    """
+    both = pa.Table.from_pylist([dict(person) for person in people])
+    changed = twins if neighbours is Neighbours.CHANGE_ONE else 0
+    return both.take([0] * (twins + 1) + [1]), both.take([0] + [1] * (changed + 1))

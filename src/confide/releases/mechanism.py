@@ -9,22 +9,33 @@ before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
 from the written files  ``restated`` ``verify`` ``published``
-for a person            ``draft`` ``summary`` ``evaluate`` ``residuals``
+for a person            ``draft`` ``summary`` ``evaluate``
+for an audit            ``residuals`` ``made_up_records`` ``with_records`` ``silenced`` ``trial_counts``
 ======================  ==================================================================================
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
+import pyarrow as pa
+
 from confide.arrays import Integers
-from confide.engines import Engine
+from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
-from confide.noise import BoundedDistribution, NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
+from confide.noise import (
+    BoundedDistribution,
+    DiscreteGaussian,
+    NoiseDistribution,
+    NoiseStream,
+    ReleaseKey,
+    ReleaseNoise,
+    derive_stream,
+)
 from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
 from confide.releases.plan import Plan, Summary, summary_of_levels
@@ -77,6 +88,24 @@ class NoiseSource:
             level=level,
             query=query,
         )
+
+
+SILENT = DiscreteGaussian("1/1000")
+"""Noise that is zero but once in e^500 draws."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrialCounts:
+    """Noisy counts of one measurement of the plan with one law, from a trial on made-up records.
+
+    ``coordinates`` rise; the same coordinate is the same count in every trial of the same problem.
+    """
+
+    level: str
+    query: str
+    law: ReleaseNoise
+    coordinates: Integers
+    values: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +301,35 @@ class Mechanism(ABC, Generic[P]):
             expected="a mechanism that declares what it drew",
             remedy="audit the run that drew the noise; where nothing is drawn there is nothing to audit",
         )
+
+    # For an audit from outside (``confide audit privacy``), on made-up records and in this process
+
+    def made_up_records(self, problem: P, twins: int) -> tuple[pa.Table, pa.Table]:  # noqa: ARG002
+        """Two made-up files of records, from schema and frame alone, that are neighbours ``twins`` times over: in the
+        second, ``twins`` records that are all alike were changed into others, or removed, as the plan's relation says.
+        """
+        raise RunError(
+            "no-privacy-audit",
+            "releases of this mechanism are not audited from outside",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {self.name}",
+            expected="a mechanism that makes up records for its own audit",
+            remedy="give the mechanism the verbs made_up_records and trial_counts",
+        )
+
+    def with_records(self, problem: P, records: Source) -> P:
+        """The same problem with made-up records, in the codes of the schema, one row each."""
+        changed: P = replace(problem, records=records)  # type: ignore[type-var]
+        return changed
+
+    def silenced(self, problem: P, plan: Plan) -> tuple[P, Plan]:
+        """Problem and plan with noise that is zero: what a trial gives then are the true counts of made-up records."""
+        return problem, replace(plan, measures=tuple(replace(measure, law=SILENT) for measure in plan.measures))
+
+    def trial_counts(
+        self, problem: P, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
+    ) -> Iterator[TrialCounts]:
+        """Measures by the code that ``measure`` runs, and reads what came of it. The engine of ``job`` maps in this
+        process, and leaves the tables of each folder in ``mapped``. Every measurement of the plan is there, as far as
+        anybody could ever see it."""
+        raise NotImplementedError

@@ -18,6 +18,7 @@ question                    what is learnt                                      
 :func:`areas`               nothing: what unbounded noise does to small areas    :mod:`confide.risk.bounded_noise`
 :func:`tune_cellkey`        which bounded noise withstands all of these          :mod:`confide.risk.bounded_noise`
 :func:`compare_noise`       nothing: what each kind of noise promises            :mod:`confide.risk.noise_comparison`
+:func:`audit_privacy`       about made-up records, from many runs on them        :mod:`confide.risk.privacy_audit`
 =========================== ==================================================== =======================================
 
 A tour. Someone knows everybody else in a block, believes with probability 1/2 that the target is in a cell, and sees
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         shipped_invariants,
     )
     from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
+    from confide.risk.privacy_audit import MeasurementAudit, PrivacyAudit, audit_privacy
     from confide.risk.release_risk.report import ReleaseRisk
     from confide.risk.release_risk.report import release_risk as release
     from confide.risk.testing.curve_answer import CurveAnswer, EpsilonCurveAnswer, curve, curve_of_epsilon
@@ -89,13 +91,16 @@ __all__ = [
     "EpsilonCurveAnswer",
     "HierarchyAnswer",
     "InvariantsAnswer",
+    "MeasurementAudit",
     "NoiseComparison",
     "NoiseSetting",
+    "PrivacyAudit",
     "ReleaseRisk",
     "ReleasedBelief",
     "ShippedInvariants",
     "TreeAnswer",
     "areas",
+    "audit_privacy",
     "averaging",
     "bayes",
     "bound",
@@ -120,6 +125,7 @@ _HOME = {
     ),
     "invariant_sets": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
     "noise_comparison": ("NoiseComparison", "NoiseSetting", "compare_noise"),
+    "privacy_audit": ("MeasurementAudit", "PrivacyAudit", "audit_privacy"),
     "release_risk.report": ("ReleaseRisk",),
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
 }

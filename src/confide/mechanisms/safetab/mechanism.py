@@ -8,15 +8,19 @@ groups, depending on a first noisy total (Algorithms 1 to 3). Proof of the guara
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.safetab import statement
+from confide.mechanisms.safetab.codes import iterations_of
 from confide.mechanisms.safetab.measure import measure_groups
 from confide.mechanisms.safetab.official import DATA, PARAMETERS
 from confide.mechanisms.safetab.output import verify as verification
@@ -32,12 +36,14 @@ from confide.mechanisms.safetab.problem import (
     prepare,
     query_key,
 )
+from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, PERSON_COLUMNS
+from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
+from confide.releases.mechanism import SILENT, Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
 from confide.releases.plan import Plan, Summary
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -131,6 +137,34 @@ class SafeTab(Mechanism[SafeTabProblem]):
 
         return residuals(problem, job.workspace)
 
+    def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
+        first cell has all that are in the group. There are so many of them that no group is suppressed."""
+        person = {"QAGE": "0", "QSEX": "1", "HOUSEHOLDER": "False", "CENRACE": "01"}
+        person |= _best_block(problem) | _best_codes(problem)
+        far = max(int(10 * level.second.variance() ** 0.5) for level in problem.levels)
+        base = far + max(level.suppressed_up_to or 0 for level in problem.levels) + 1
+        one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
+        return one.take([0] * (base + twins)), one.take([0] * base)
+
+    def silenced(self, problem: SafeTabProblem, plan: Plan) -> tuple[SafeTabProblem, Plan]:
+        levels = tuple(replace(level, first=SILENT, second=SILENT, total=SILENT) for level in problem.levels)
+        return replace(problem, levels=levels), super().silenced(problem, plan)[1]
+
+    def trial_counts(
+        self, problem: SafeTabProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
+    ) -> Iterator[TrialCounts]:
+        """The counts of the second stage. The total that chooses a table is seen by nobody."""
+        self.measure(problem, job, noise)
+        for level in problem.levels:
+            rows = pa.concat_tables(mapped[measured_folder(job.workspace, level)])
+            cell, group, count = (rows.column(name).to_numpy() for name in ("cell", "group", "count"))
+            total_only = level.total_only[group % len(level.iterations)]
+            for query, law, chosen in ((TABLE, level.second, ~total_only), (TOTAL_ONLY, level.total, total_only)):
+                seen = np.flatnonzero(chosen & (cell == 0))
+                region = level.settings.region_type
+                yield TrialCounts(region, query_key(level, query), law, group[seen], count[seen])
+
 
 def _queries(level: GroupLevel) -> Iterator[str]:
     """The measurements of a level."""
@@ -138,3 +172,37 @@ def _queries(level: GroupLevel) -> Iterator[str]:
         yield from (CHOICE, TABLE)
     if level.adaptive < level.groups:
         yield TOTAL_ONLY
+
+
+def _best_block(problem: SafeTabProblem) -> dict[str, str]:
+    """The block that lies in areas of the costliest levels, as columns of a person record."""
+    regions = problem.regions
+    cost = np.zeros(regions.blocks.num_rows)
+    for level in problem.levels:
+        cost += float(level.settings.budget) * (regions.numbers(level.settings.region_type) >= 0)
+    code, columns = str(regions.blocks.column("code")[int(cost.argmax())]), {}
+    for name in BLOCK_COLUMNS:
+        columns[name], code = code[: DIGITS[name]], code[DIGITS[name] :]
+    return columns
+
+
+def _best_codes(problem: SafeTabProblem) -> dict[str, str]:
+    """The race and ethnicity codes of a person who counts in many groups: one code after the other, each the best."""
+    codes = np.array(problem.lists.codes)
+    chosen = dict.fromkeys(CODE_COLUMNS, NULL) | {"QRACE1": str(codes[0]), "QSPAN": str(codes[0])}
+    best = -1.0
+    for column in ("QRACE1", "QSPAN", *CODE_COLUMNS[1 : problem.settings.max_race_codes]):
+        tried = pa.table({name: pa.array([value] * len(codes)) for name, value in chosen.items()})
+        tried = tried.set_column(tried.column_names.index(column), column, pa.array(codes.tolist()))
+        counted = iterations_of(problem.lists, tried, problem.settings.max_race_codes)
+        pattern, iteration = (counted.column(name).to_numpy() for name in ("pattern", "iteration"))
+        cost = np.zeros(len(codes))
+        for level in problem.levels:
+            here = pattern[np.isin(iteration, level.iterations)]
+            cost += float(level.settings.budget) / level.stability * np.bincount(here, minlength=len(codes))
+        if cost.max() <= best:
+            if column != "QSPAN":
+                break
+            continue
+        best, chosen[column] = float(cost.max()), str(codes[int(cost.argmax())])
+    return chosen

@@ -8,7 +8,7 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -28,19 +28,22 @@ from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
 from confide.inputs.records import (
+    blocks_apart,
     blocks_table,
     check_columns,
     check_records,
     column_expressions,
     records_fingerprint,
+    twins_of,
 )
 from confide.mechanisms.tables import verify as verification
 from confide.mechanisms.tables.programme import MeasuredTable, NoisyTable, TablesProblem, build_tables, plan_programme
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
+from confide.privacy import Neighbours
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
@@ -243,6 +246,38 @@ class Tables(Mechanism[TablesProblem]):
         from confide.mechanisms.tables.evaluate import residuals
 
         return residuals(problem, job.plan, job.workspace)
+
+    def made_up_records(self, problem: TablesProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        spine = problem.spine
+        levels = {level.name: level for table in problem.tables for level in table.levels}
+        order = spine.blocks.unit_of_block.argsort()
+        first, second = blocks_apart([level.unit_of_block[order] for level in levels.values()])
+        codes = [spine.blocks.codes[block] for block in (first, second)]
+        people = []
+        for code, place in zip(codes, (0, 1), strict=True):
+            person: dict[str, Any] = {problem.spec.geography.block: code}
+            for attribute in problem.attributes:
+                recodes = [v for t in problem.tables for v in t.query.variables if v.attribute.name == attribute.name]
+                groups = np.array([recode.assignment for recode in recodes])
+                other = int((groups != groups[:, :1]).sum(axis=0).argmax())
+                person[attribute.name] = attribute.levels[(0, other)[place]].code
+            people.append(person)
+        return twins_of(people, twins, Neighbours(problem.spec.privacy.neighbours))
+
+    def trial_counts(
+        self, problem: TablesProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
+    ) -> Iterator[TrialCounts]:
+        self.measure(problem, job, noise)
+        for table in problem.tables:
+            for level in table.levels:
+                parts = mapped[measured_folder(job.workspace, table, level)]
+                counts = np.concatenate([part.column(COUNT).to_numpy() for part in parts]).reshape(level.units, -1)
+                begin = 0
+                for margin in table.margins:
+                    planned = job.plan.measure(level.name, problem.query_key(table, margin))
+                    values = counts[:, begin : begin + margin.cells].ravel()
+                    yield TrialCounts(level.name, planned.query, planned.law, np.arange(len(values)), values)
+                    begin += margin.cells
 
 
 def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:

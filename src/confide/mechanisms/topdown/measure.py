@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +79,7 @@ def measure(queries: Sequence[LevelQuery], nodes: Sequence[Children]) -> list[tu
     return list(zip(*(together.measure(query) for query in queries), strict=True))
 
 
+@lru_cache(maxsize=4096)
 def weighting_variance(law: NoiseDistribution) -> float:
     """What a measurement is weighted by: the variance of its noise. Below 1 the variance falls off a cliff, to nothing
     at all for very small parameters, and the parameter itself orders the measurements just as well."""

@@ -11,8 +11,8 @@ Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Alg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.engines import Engine
+from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
-from confide.inputs.records import records_fingerprint
+from confide.inputs.records import blocks_apart, records_fingerprint, twins_of
 from confide.mechanisms.topdown import statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
 from confide.mechanisms.topdown.descent import (
@@ -36,7 +36,7 @@ from confide.mechanisms.topdown.descent import (
     read_statistics,
     solver_check,
 )
-from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
@@ -51,7 +51,7 @@ from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, to
 from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -174,6 +174,54 @@ class TopDown(Mechanism[TopDownProblem]):
 
         drawn = None if noise is None else DrawnEvidence(problem, job.plan, noise, job.workspace)
         return residuals(problem, job, None if drawn is None else drawn.level_queries)
+
+    def made_up_records(self, problem: TopDownProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        spine, attributes = problem.spine, problem.strategy.schema.attributes
+        first, second = blocks_apart([spine.unit_of_block(level.name) for level in spine.levels if level.units > 1])
+        people: list[dict[str, Any]] = [
+            {attribute.name: attribute.levels[place].code for attribute in attributes}
+            | {problem.spec.geography.block: str(spine.block_codes[block])}
+            for block, place in ((first, 0), (second, -1))
+        ]
+        return twins_of(people, twins, problem.strategy.neighbours)
+
+    def with_records(self, problem: TopDownProblem, records: Source) -> TopDownProblem:
+        """Made-up records have a row each, also where the office's come counted."""
+        plain = problem.spec.data.model_copy(update={"counted": []})
+        return replace(problem, records=records, spec=problem.spec.model_copy(update={"data": plain}))
+
+    def trial_counts(
+        self,
+        problem: TopDownProblem,
+        job: Job,
+        noise: NoiseSource,
+        mapped: Mapping[Path, Sequence[pa.Table]],  # noqa: ARG002
+    ) -> Iterator[TrialCounts]:
+        """The full set of measurements of every unit that anybody is in, as it is published with
+        ``output.measurements``. What a descent looks at is a part of it, drawn by the same function from the same
+        streams and coordinates."""
+        drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
+        for level_strategy, level in problem.levels():
+            rows = pq.read_table(_counts_file(job.workspace, level))
+            unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
+            units = np.unique(unit)
+            units = units[level.measured[units]]
+            if not len(units):
+                continue
+            seen = np.isin(unit, units)
+            truth = TrueCounts(np.searchsorted(units, unit[seen]), cell[seen], count[seen])
+            classes = level.shares.index[units].astype(np.int64)
+            asked = Children(Confidential(truth), units, classes, np.arange(problem.cells))
+            measured = measure_fully(drawn.level_queries(level_strategy, level), asked)
+            for query_share, values in zip(level_strategy.queries, measured, strict=True):
+                cells = query_share.query.cells
+                planned = iter(job.plan.laws(level.name, query_share.name))
+                for share_class, share in enumerate(level.shares.table):
+                    law = next(planned) if share else None
+                    chosen = classes == share_class
+                    if law is not None and chosen.any():
+                        places = (units[chosen, None] * cells + np.arange(cells)).ravel()
+                        yield TrialCounts(level.name, query_share.name, law, places, values[chosen].ravel())
 
 
 def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
