@@ -18,7 +18,7 @@ from confide.releases.ledger import Ledger
 from tests.contract.kit import accounted, charged_once
 from tests.kits.random_specs import LEDGER, MAKERS
 
-FEW, MANY = {"topdown": 25, "safetab": 12}, 300
+FEW, MANY = {"topdown": 15, "safetab": 8}, 300
 """How many are tried in ``make test``, 30 unless said, and in ``make test-all``."""
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 fuzzed = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None, phases=PHASES)

@@ -39,6 +39,7 @@ from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.spec import KeyPath, LoadedSpec, find_sources
+from confide.releases.tabular import check_column_names, placed
 from confide.schema import Query
 
 Integers = NDArray[np.int64]
@@ -247,6 +248,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
     findings += check_kinds(loaded, spec, strategy)
     findings += _presence(loaded, spec, strategy)
     findings += _around(loaded, spec)
+    findings += _column_names(loaded, spec, strategy)
     if findings:
         raise SpecError(findings)
     levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
@@ -313,6 +315,20 @@ def check_kinds(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> It
                 remedy="correct the kinds under [data] counted",
             )
         seen.append(part.where)
+
+
+MEASURED_COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "sigma2", "plb", "sign")
+"""Columns of the measurement file, beside one for each attribute (``measurements/layout.py``)."""
+
+
+def _column_names(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
+    """Attributes stand beside columns of ours: the block in the records, and those of the measurement file."""
+    columns = (spec.geography.block, *(MEASURED_COLUMNS if spec.output.measurements else ()))
+    try:
+        check_column_names(strategy.schema.attributes, columns)
+    except ConfideError as error:
+        return placed(error, loaded.place("topdown", "strategy"))
+    return []
 
 
 def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
