@@ -97,6 +97,7 @@ KINDS = [
     bad_budget("a tiny number out of all proportion", '"1e-9999"', "number-too-long"),
     bad_budget("an exponent that is no number any more", '"1e999999999"', "not-a-number"),
     bad_budget("a budget that promises nothing", '"1e16"', "budget-too-large"),
+    bad_budget("a budget with a delta that promises nothing", '"1e5"\ndefinition = "approximate"', "budget-too-large"),
     bad_budget("a budget whose noise cannot be drawn", '"1e-40"', "law-too-wide", "more budget"),
     Bad("delta of one", spec("[privacy]", '[privacy]\ndelta = "1"'), "probability", r"privacy\.delta", "delta"),
     Bad("a margin above one", spec("[output]", '[output]\nnoise_margin = "1.5"'), "probability", "noise_margin"),

@@ -216,8 +216,6 @@ class RandomProject:
 
     def accounted(self, definition: str, neighbours: str) -> None:
         budget = self.choose(["1", "1/100", "8", "1e6"], ["1e-9", "1e15", "1e-40"])
-        if definition == "approximate":  # the bound of truncated noise is looked for long where epsilon is huge
-            budget = self.choose(["1", "8"], ["1/100"])
         delta = "1e-6" if definition == "approximate" else 0
         self.spec["privacy"] = {
             "ledger": LEDGER, "budget": budget, "definition": definition, "neighbours": neighbours,

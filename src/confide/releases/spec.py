@@ -28,6 +28,8 @@ OWN_FILES = ("frame", "histogram")
 """Files beside the true counts of tables and levels, which are kept under the names of these."""
 LARGEST_BUDGET = 10**15
 """Beyond this a number is a slip of the pen; trials with as good as no noise stay possible."""
+LARGEST_EPSILON_WITH_DELTA = 10**4
+"""The same for approximate differential privacy: to price a bound exactly takes minutes from here on."""
 
 
 def _exact(value: Any, info: ValidationInfo) -> Fraction:
@@ -203,8 +205,9 @@ class Spec(Part):
             if number is not None and number >= 1:
                 what = f"{path[-1]} is a probability and must be less than one"
                 problems.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
-        if self.privacy.budget > LARGEST_BUDGET:
-            what, expected = "a budget this large promises nobody anything", f"at most {LARGEST_BUDGET:,}"
+        largest = LARGEST_EPSILON_WITH_DELTA if self.privacy.definition == "approximate" else LARGEST_BUDGET
+        if self.privacy.budget > largest:
+            what, expected = "a budget this large promises nobody anything", f"at most {largest:,}"
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )

@@ -271,7 +271,7 @@ def narrower_by(components: Mapping[tuple[ReleaseNoise, int], int], power: float
 
 
 @dataclass(frozen=True)
-class MeasurementAudit:
+class MeasurementBound:
     """What the test of one measurement came to."""
 
     level: str
@@ -302,10 +302,10 @@ class PrivacyAudit(TypedAnswer):
     """The same without a word about the form of the noise."""
     narrower_by: float
     """The noise of a batch is at least so many times narrower than the plan states; above 1 something is wrong."""
-    measurements: tuple[MeasurementAudit, ...]
+    measurements: tuple[MeasurementBound, ...]
 
     @property
-    def too_narrow(self) -> tuple[MeasurementAudit, ...]:
+    def too_narrow(self) -> tuple[MeasurementBound, ...]:
         """The measurements whose noise is narrower than the plan states."""
         return tuple(part for part in self.measurements if part.narrower_by > 1)
 
@@ -594,7 +594,7 @@ class _Bench:
 
     def _single_measurements(
         self, per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]], runs: int, error: float
-    ) -> list[MeasurementAudit]:
+    ) -> list[MeasurementBound]:
         wanted = {key: _enough_twins(components) for key, components in per_twin.items()}
         judged = []
         while wanted:
@@ -605,7 +605,7 @@ class _Bench:
             losses = self._losses(files, runs, "Measuring single measurements")
             for key in now:
                 factor, _point = _judged(files.touched, (key,), losses, error)
-                judged.append(MeasurementAudit(*key, twins, factor))
+                judged.append(MeasurementBound(*key, twins, factor))
                 del wanted[key]
         return judged
 
