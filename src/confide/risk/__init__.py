@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         shipped_invariants,
     )
     from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
-    from confide.risk.privacy_audit import MeasurementAudit, PrivacyAudit, audit_privacy
+    from confide.risk.privacy_audit import MeasurementBound, PrivacyAudit, audit_privacy
     from confide.risk.release_risk.report import ReleaseRisk
     from confide.risk.release_risk.report import release_risk as release
     from confide.risk.testing.curve_answer import CurveAnswer, EpsilonCurveAnswer, curve, curve_of_epsilon
@@ -91,7 +91,7 @@ __all__ = [
     "EpsilonCurveAnswer",
     "HierarchyAnswer",
     "InvariantsAnswer",
-    "MeasurementAudit",
+    "MeasurementBound",
     "NoiseComparison",
     "NoiseSetting",
     "PrivacyAudit",
@@ -125,7 +125,7 @@ _HOME = {
     ),
     "invariant_sets": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
     "noise_comparison": ("NoiseComparison", "NoiseSetting", "compare_noise"),
-    "privacy_audit": ("MeasurementAudit", "PrivacyAudit", "audit_privacy"),
+    "privacy_audit": ("MeasurementBound", "PrivacyAudit", "audit_privacy"),
     "release_risk.report": ("ReleaseRisk",),
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
 }
