@@ -164,6 +164,7 @@ def test_tables_with_halves_alone_as_a_solution_are_refused() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.slow
 def test_processes_and_order_change_nothing(processes: int) -> None:
     rng = np.random.default_rng(4)
     truths = [rng.multinomial(int(rng.integers(0, 6)), np.full(CELLS, 1 / CELLS)) for _ in range(12)]

@@ -124,6 +124,7 @@ def test_with_noise_it_is_a_fit_that_says_so(people: Path, tmp_path: Path) -> No
             assert in_state[row["ITERATION_CODE"]] == pytest.approx(row["COUNT"], rel=0.1)
 
 
+@pytest.mark.slow
 def test_groups_are_chosen_by_code(people: Path, tmp_path: Path) -> None:
     folder = quiet(people, name="chosen")
     group = read(folder, "t1").column("ITERATION_CODE")[0].as_py()
@@ -138,6 +139,7 @@ def test_groups_are_chosen_by_code(people: Path, tmp_path: Path) -> None:
     assert codes("attack", "reconstruct", str(tmp_path), "--schema", "other.toml") == ["schema-twice"]
 
 
+@pytest.mark.slow
 def test_copies_of_figures_count_once(people: Path) -> None:
     folder = quiet(people, name="copies", output='coterminous = "derived"')
     sets = read_manifest(folder)["plan"]["question"]["coterminous"]
@@ -183,6 +185,7 @@ def cut(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [fewer_columns, again, cut, Path.unlink])
+@pytest.mark.slow
 def test_a_release_that_is_not_whole_is_refused(people: Path, change: Callable[[Path], None]) -> None:
     folder = people / f"changed-{change.__name__}"
     shutil.copytree(release(people, f"whole-{change.__name__}", regions="STATE"), folder)

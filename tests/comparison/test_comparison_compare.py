@@ -150,6 +150,7 @@ def _never(*_: Any, **__: Any) -> Any:
     raise AssertionError("this was done before")
 
 
+@pytest.mark.slow
 def test_the_same_spec_gives_the_same_numbers_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ import pytest
 from tests.contract.kit import Project, charged_once, digests, findings_of, lay_out
 from tests.contract.moments import Watched, few_steps
 from tests.contract.test_bytes import differences, expected
+from tests.kits.times import mostly_slow
 
 Change = Callable[[Path], None]
 
@@ -80,7 +81,7 @@ def largest_input(project: Project) -> Path:
     return max(project.inputs, key=lambda file: file.stat().st_size)
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", mostly_slow(CHANGES, 1))
 def test_records_that_change_are_refused_or_have_been_read(
     name: str, change: str, moments: list[str], tmp_path: Path
 ) -> None:

@@ -200,10 +200,10 @@ def test_a_manifest_that_does_not_agree_with_itself_is_found_without_a_ledger(re
     assert agreeing_values(release, own, agrees) == []
     promised = [path for path in paths if path[0] in ("format", "confide", "mechanism", "privacy", "noise", "source")]
     secret = {("privacy", "single_count"), ("noise", "bias"), ("noise", "variance")}
-    agreeing = agreeing_values(release, some(promised, 12), agrees)
+    agreeing = agreeing_values(release, some(promised, 6), agrees)
     assert [path for path in agreeing if path[:2] not in secret] == []
     plan = [path for path in paths if path[0] == "plan"]
-    assert agreeing_values(release, [("plan", "format"), *some(plan, 10)], agrees) == []
+    assert agreeing_values(release, [("plan", "format"), *some(plan, 5)], agrees) == []
 
 
 def make_labels_alike(question: dict[str, Any]) -> None:

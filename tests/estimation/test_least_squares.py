@@ -278,6 +278,7 @@ print(bits.hexdigest(), quanta.hexdigest())
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_other_processes_agree_to_the_bit_and_other_threads_to_the_quantum() -> None:
     found = []
     for threads in ("1", "1", "2"):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kits.noise import as_mpf, folded_cdf, integer_thresholds, named
+from tests.kits.times import mostly_slow
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 from confide.noise.enclosure import (
@@ -53,7 +54,7 @@ def test_pi_and_roots(bits: int) -> None:
         assert lo <= mpmath.ldexp(mpmath.sqrt(mpmath.mpf(289) / 7), bits) <= hi
 
 
-@pytest.mark.parametrize("law", LAWS, ids=named)
+@pytest.mark.parametrize("law", mostly_slow(LAWS, 4), ids=named)
 @pytest.mark.parametrize("bits", [192, pytest.param(271, marks=pytest.mark.slow)])
 def test_thresholds_hold_the_500_bit_values(law: NoiseDistribution, bits: int) -> None:
     thresholds = folded_thresholds(law.decay, bits)

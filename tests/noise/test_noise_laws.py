@@ -26,7 +26,7 @@ def holds(bounds: tuple[Fraction, Fraction], value: mpmath.mpf) -> bool:
     return bool(as_mpf(bounds[0]) <= value <= as_mpf(bounds[1]))
 
 
-@pytest.mark.parametrize("law", LAWS, ids=named)
+@pytest.mark.parametrize("law", mostly_slow(LAWS, 5), ids=named)
 def test_probabilities_hold_the_1600_bit_values_and_round_to_the_nearest_float(law: NoiseDistribution) -> None:
     with mpmath.workprec(1600):
         folded = folded_cdf(law, 1500)

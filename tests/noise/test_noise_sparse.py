@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.kits.noise import STREAM, named
 from tests.kits.sparse_noise import ALARM, PlantedExtensions, around, chi_square, two_samples
+from tests.kits.times import mostly_slow
 
 from confide.errors import ParameterError
 from confide.noise import (
@@ -99,7 +100,7 @@ def p_values(one: Sample, other: Sample) -> dict[str, float]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("rule", RULES, ids=title)
+@pytest.mark.parametrize("rule", mostly_slow(RULES, 2), ids=title)
 def test_the_sparse_way_agrees_with_the_dense_way_and_a_wrong_scale_does_not(rule: TwoStageRule) -> None:
     """Two samples; then scales 10 % too small and too large, in either noise, which a smaller sample rejects."""
     empty = 1_000

@@ -141,6 +141,7 @@ def test_counts_are_near_the_truth_and_nobody_stays_nobody(release: Path, files:
     assert len(set(noise.tolist())) > 5
 
 
+@pytest.mark.slow
 def test_the_order_of_records_changes_no_byte(release: Path, files: EuFiles, tmp_path: Path) -> None:
     folder = files.records.parent
     keyed = pq.read_table(folder / "keyed.parquet")

@@ -190,7 +190,7 @@ parts_lists = st.lists(
 
 
 @given(parts_lists, st.integers(2, 25))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_never_above_the_bound_for_all_zcdp_mechanisms(parts: list[NoisyCells], k: int) -> None:
     """The pessimistic end may exceed it by what was rounded up, the optimistic one may not at all."""
     rho = sum((part.cells * part.count / (2 * part.sigma2) for part in parts), Fraction())
@@ -273,6 +273,7 @@ def test_a_move_between_unlike_paths_can_be_worse_than_any_within_one() -> None:
         assert found.optimistic == pytest.approx(mixed.optimistic, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_moves_need() -> None:
     page = (Path(__file__).parents[2] / "docs" / "proofs" / "accounting.md").read_text(encoding="utf-8")
     fine = [
@@ -302,6 +303,7 @@ def test_unlike_paths_against_the_definition(paths: tuple[list[Fraction], list[F
     assert bracket.pessimistic - bracket.optimistic < 0.005
 
 
+@pytest.mark.slow
 def test_alike_and_covered_paths_change_nothing() -> None:
     plain = Sequential([Measurement.discrete_gaussian(3), Measurement.discrete_gaussian(7)])
     delta = Fraction(1, 10**8)
@@ -331,6 +333,7 @@ def bypassed(shares: list[Fraction], queries: list[Fraction]) -> Parallel:
     return Parallel(members)
 
 
+@pytest.mark.slow
 def test_many_kinds_of_paths_are_fast_and_never_better_than_the_plain_one() -> None:
     shares = [Fraction(value, 4099) for value in (1544, 447, 687, 1256, 165)]
     queries = [Fraction(value, 100) for value in (60, 5, 10, 25)]

@@ -102,6 +102,7 @@ def test_averaging_succeeds_as_often_as_the_model_says(small: StaticProgramme, b
     assert abs(hits / RELEASES - expected) < 3 * error
 
 
+@pytest.mark.slow
 def test_the_mean_is_better_than_any_single_figure(small: StaticProgramme) -> None:
     office = Office(table_of(5, "2"))
     used = chosen_representations(small, {}, CountingScheme(same_noise=True), frozenset())

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kits.small import KEY
+from tests.kits.times import mostly_slow
 
 import confide
 from confide import api
@@ -232,7 +233,7 @@ def _shape(result: object) -> list[tuple[str, int, list[str]]]:
     return shapes
 
 
-@pytest.mark.parametrize("definition", ["zcdp", "pure"])
+@pytest.mark.parametrize("definition", mostly_slow(["zcdp", "pure"], 1))
 @pytest.mark.statistical
 def test_the_noise_of_every_query_has_the_planned_variance(project: Path, definition: str) -> None:
     """1,000 keys; a variance ratio outside 0.8 to 1.25 has a probability below 1e-5 for the heaviest tail here."""

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -127,9 +127,9 @@ class Plan:
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None
     """In approximate differential privacy: the largest delta, at which epsilon is found."""
-    free: tuple[str, ...] = ()
+    free: tuple[str, ...] = field(default=(), compare=False)
     """Parts of the question, as paths with dots, ``*`` for any number, that decide what is made of the measurements
-    and nothing else: neither noise nor price is bound to them."""
+    and nothing else: neither noise nor price is bound to them. A manifest does not say them."""
 
     def __post_init__(self) -> None:
         """Refuses a plan two of whose measurements would have one noise stream for the same records.
@@ -142,7 +142,8 @@ class Plan:
         cells = dict(zip(named, (measure.cells for measure in self.measures), strict=True))
         shared = [name for name, measure in zip(named, self.measures, strict=True) if cells[name] != measure.cells]
         for path in self.paths or (range(len(named)),):
-            shared += [name for name, times in Counter(named[number] for number in path).items() if times > 1]
+            on_path = Counter(named[number] for number in path if number < len(named))
+            shared += [name for name, times in on_path.items() if times > 1]
         if shared:
             raise SpecError(
                 "shared-stream",

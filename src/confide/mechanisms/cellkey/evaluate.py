@@ -265,9 +265,8 @@ def _record_keys(problem: CellKeyProblem, keys: Integers) -> Residuals:
     bounds = [-(-number * k // classes) for k in range(classes + 1)]
     shares = tuple((last - first) / number for first, last in pairwise(bounds))
     drawn = (keys.astype(np.int64) - problem.record_keys[0]) * classes // number
-    return Residuals(
-        "records", KEY, drawn[:, None], (OutcomeLaw(tuple(range(classes)), shares),), "released", family=KEY
-    )
+    law = OutcomeLaw(tuple(range(classes)), shares)
+    return Residuals("records", "record key", drawn[:, None], (law,), "released", family="record key")
 
 
 def _law_numbers(

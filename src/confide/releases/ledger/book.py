@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from confide.engines.groups import write_text
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
 from confide.releases.ledger import store
@@ -246,6 +245,8 @@ def leave_witness(records: Path, sighting: Sighting) -> bool:
             {"ledger_id": one.ledger_id, "data_set": one.data_set, "sequence": one.sequence, "hash": one.hash}
             for one in (*others, sighting)
         ]
+        from confide.engines.groups import write_text  # only runs leave a witness, and they have an engine loaded
+
         write_text(witness_file(records), json.dumps({"format": WITNESS_FORMAT, "ledgers": ledgers}, indent=1) + "\n")
     except (OSError, LedgerError):
         return False
