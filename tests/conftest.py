@@ -21,9 +21,10 @@ from tests.kits.times import Stopwatch, mark_costly
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 CONTRACT = Path(__file__).parent / "contract"
+STUDIES = {Path(__file__).parent / name for name in ("attacks", "comparison", "population", "risk")}
 
 # How long an example takes says how busy the machine is, and nothing about the code.
-settings.register_profile("confide", deadline=None, max_examples=40)
+settings.register_profile("confide", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=200)  # make test-all
 settings.load_profile("confide")
 # For planted bugs (tests/planted): that a property fails is all that is asked, not its smallest example.
@@ -49,11 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The contract works with whole releases, all of it; of the others the list knows which take long."""
+    """The contract works with whole releases, all of it; of the others the list knows which take long. What takes
+    long in the studies, which nothing that is released depends on, is left to ``make test-all``."""
     mark_costly(items)
     for item in items:
         if CONTRACT in item.path.parents:
             item.add_marker("costly")
+        if STUDIES & set(item.path.parents) and item.get_closest_marker("costly"):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

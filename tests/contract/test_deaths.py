@@ -10,7 +10,7 @@ from tests.contract.kit import Project, charged_once, digests
 from tests.contract.moments import few_steps, killed, of_stages
 from tests.contract.test_bytes import differences, expected
 
-STRAIGHT = 15
+STRAIGHT = 40
 """After one death of so many, the release is also made to its end at once."""
 
 

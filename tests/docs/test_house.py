@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kits.times import costly, is_there
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "confide"
@@ -207,3 +208,9 @@ def test_the_walk_is_short(mechanism: str) -> None:
     files = [line for line in lines if line.endswith(".py")]
     assert len(files) <= WALKS[mechanism], lines[-1]
     assert not list(spec.parent.glob("*.ledger")), "a walk spends nothing and keeps nothing"
+
+
+def test_the_list_of_costly_tests_names_tests_that_are_there() -> None:
+    assert len(costly()) > 500
+    assert [name for name in costly() if not is_there(name)] == []
+    assert not is_there("tests/docs/test_house.py::test_of_nothing")

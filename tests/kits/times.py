@@ -37,6 +37,14 @@ def costly() -> frozenset[str]:
     return frozenset(LIST.read_text(encoding="utf-8").split()) if LIST.exists() else frozenset()
 
 
+def is_there(name: str) -> bool:
+    """Whether there is a test of this name."""
+    file, *_, function = name.split("::")
+    path = LIST.parents[1] / file
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return f"def {function}(" in text or (function == "runTest" and "RuleBasedStateMachine" in text)
+
+
 def mark_costly(items: list[pytest.Item]) -> None:
     """Marks the tests that are on the list."""
     names = costly()
@@ -95,6 +103,8 @@ class Stopwatch:
     def pytest_sessionfinish(self) -> None:
         if self._writes:
             listed = [name for name in self._calls if self._calls[name] > CALLS or self._needs[name] > FIXTURE]
+            # What was not run, because it is slow, keeps its place for as long as it is there.
+            listed += [name for name in costly() if name not in self._calls and is_there(name)]
             LIST.write_text("".join(f"{name}\n" for name in sorted(listed)), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
