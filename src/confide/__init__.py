@@ -7,11 +7,13 @@ first used.
 a release      ``new`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
                ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
-in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``swap_records`` ``suppress_tables``
+tables         ``suppress``
+in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
+               ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
                ``tune_cellkey``
 what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
-               ``audit_suppression`` ``audit_privacy`` ``compare`` ``Published``
+               ``audit_suppression`` ``audit_privacy`` ``audit_canaries`` ``compare`` ``Published``
 made up        ``simulate`` ``demo``
 =============  ==============================================================================================
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from confide.api import json_schema as json_schema
     from confide.api import new as new
     from confide.api import new_signature_key as new_signature_key
+    from confide.api import perturb_cells as perturb_cells
     from confide.api import reconcile as reconcile
     from confide.api import replay as replay
     from confide.api import run as run
@@ -72,15 +75,18 @@ if TYPE_CHECKING:
     from confide.releases.mechanism import Mechanism as Mechanism
     from confide.releases.plan import Plan as Plan
     from confide.releases.published import Published as Published
+    from confide.risk import audit_canaries as audit_canaries
     from confide.risk import audit_privacy as audit_privacy
     from confide.risk import compare_noise as compare_noise
     from confide.risk import tune_cellkey as tune_cellkey
     from confide.schema import Query as Query
     from confide.schema import Schema as Schema
+    from confide.suppressing import suppress as suppress
 
 VERBS = {
     "account_release": "releases.loss_account",
     "account_strategy": "mechanisms.topdown.strategy_file",
+    "audit_canaries": "risk",
     "audit_noise": "api",
     "audit_privacy": "risk",
     "audit_suppression": "attacks",
@@ -97,6 +103,7 @@ VERBS = {
     "new": "api",
     "new_signature_key": "api",
     "open_ledger": "in_memory",
+    "perturb_cells": "api",
     "perturbation_table": "noise.ptables.ptable_answer",
     "protect": "in_memory",
     "reconcile": "api",
@@ -107,6 +114,7 @@ VERBS = {
     "run": "api",
     "sign_release": "api",
     "simulate": "population",
+    "suppress": "suppressing",
     "suppress_tables": "mechanisms.suppression",
     "swap_records": "mechanisms.swapping",
     "synthesize": "api",

@@ -8,14 +8,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confide.engines import LocalEngine
-from confide.errors import Finding, ParameterError, Place, RunError, SpecError
+from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
+from confide.exact import Exact
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
@@ -25,7 +26,7 @@ from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
-from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, write_spec
+from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, unknown_name, write_spec
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, NoiseSource, Residuals
@@ -42,6 +43,7 @@ from confide.releases.workspace import Workspace, changed, no_room_is_an_error, 
 from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
+    from confide.mechanisms.cellkey.perturbing import PerturbedTable
     from confide.population import OfficialFiles, PopulationFiles
     from confide.risk.noise_audit import NoiseAudit
 
@@ -59,7 +61,13 @@ class NewSpec:
 
 
 def new(
-    mechanism: str, folder: str | Path, *, product: str | None = None, open_ledger: bool | None = None, **values: str
+    mechanism: str,
+    folder: str | Path,
+    *,
+    product: str | None = None,
+    method: str | None = None,
+    open_ledger: bool | None = None,
+    **values: str,
 ) -> NewSpec:
     """Writes a commented spec to start from; where it comes with a budget, with a ledger of that budget.
 
@@ -67,6 +75,7 @@ def new(
         mechanism: The name of a mechanism, or ``comparison``.
         folder: Where ``spec.toml`` is written; a spec that is there already is never replaced.
         product: Which product of the mechanism, where it has several.
+        method: Which method of the mechanism, where it has several, such as ``permutation`` of ``swapping``.
         open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
         values: What differs from the draft, such as ``name`` or ``title``.
 
@@ -74,6 +83,11 @@ def new(
         The paths of the spec and of the ledger.
     """
     folder = Path(folder)
+    if method is not None:
+        known = MECHANISMS[mechanism].methods if mechanism in MECHANISMS else ()
+        if not known:
+            raise unknown_name("method", f"{mechanism!r} has no methods to choose from", method, "no --method")
+        values = {**values, "method": one_of("method", method, known)}
     draft = _draft(mechanism, product, values)
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -291,6 +305,87 @@ def audit_noise(
     title = given[0].spec.release.title or given[0].spec.release.name
     page = write_page(workspaces[0].dossier, NOISE_AUDIT, answer.as_dict(), noise_audit_page(answer, title))
     return replace(answer, page=page)
+
+
+def perturb_cells(
+    table: str | Path,
+    out: str | Path,
+    *,
+    ptable: str | Path | None = None,
+    D: int | None = None,
+    V: Exact | None = None,
+    js: int = 0,
+    pstay: Exact | None = None,
+    mono: bool = True,
+    keys: int | None = None,
+    shuffle: str | None = None,
+    threshold: int | None = None,
+    count: str = "count",
+    cell_key: str = "cell_key",
+    weight: str | None = None,
+    variables: Sequence[str] | None = None,
+    name: str | None = None,
+    title: str = "",
+    delimiter: str = ",",
+    progress: Progress | None = None,
+) -> PerturbedTable:
+    """Perturbs a table that was counted elsewhere by its cell keys, and seals it: a release of the mechanism cellkey.
+
+    The same count and cell key get the noise that a release from records would give them. Figures that come out as zero
+    are not listed, and rows stand in the order of their labels. Nothing is published of the file but its labels.
+
+    Args:
+        table: The cells, CSV or Parquet: columns of labels, the true count and the cell key of each. Confidential.
+        out: A new folder: the spec, and below it the run with its release.
+        ptable: The perturbation table as a file; or:
+        D: The largest noise.
+        V: The variance of the noise.
+        js: Results from 1 to js do not occur.
+        pstay: The least probability of no noise.
+        mono: Whether probabilities increase from the most negative noise to zero.
+        keys: How many cell keys there are; by default a hundred million, or as many as the file of the table has.
+        shuffle: The order of the perturbation table: ``derived``, 64 hexadecimal digits, ``secret`` to draw them, or
+            ``none``. By default derived, and for a file as it is.
+        threshold: Published counts below it are left out.
+        count: The column with the true counts.
+        cell_key: The column with the cell keys: whole numbers, or decimals from 0 to below 1.
+        weight: A column of weighted counts: they are published too.
+        variables: The columns of labels; by default all others.
+        name: What the table is called; by default as its file.
+        title: A title for people.
+        delimiter: The delimiter of a CSV.
+        progress: Is told of stages and warnings; nobody by default.
+
+    Returns:
+        The spec, and the sealed release.
+    """
+    from confide.mechanisms.cellkey.perturbing import CellsSpec, PerturbedTable
+
+    asked = CellsSpec(
+        ptable=ptable,
+        D=D,
+        V=V,
+        js=js,
+        pstay=pstay,
+        mono=mono,
+        keys=keys,
+        shuffle=shuffle,
+        threshold=threshold,
+        count=count,
+        cell_key=cell_key,
+        weight=weight,
+        variables=variables,
+        name=name,
+        title=title,
+        delimiter=delimiter,
+    )
+    spec, called, columns = asked.write(Path(table), Path(out))
+    try:
+        sealed = run(spec, processes=1, progress=progress)
+    except ConfideError:
+        spec.unlink()  # nothing was released by it: the folder can be used again
+        raise
+    return PerturbedTable(spec, sealed.release, called, columns)
 
 
 def run_residuals(

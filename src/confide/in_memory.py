@@ -21,19 +21,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from confide.answers import html_tables
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
+from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.mechanisms.suppression import Dimension, flat, suppress_tables, with_totals
 from confide.mechanisms.swapping import SwapSettings, load_settings, swap_records
 from confide.noise import ReleaseKey, check_width, perturb
-from confide.noise.ptables import count_settings, generate
+from confide.noise.ptables import PTable, count_settings, generate
 from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrate
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.renamed import renamed
 from confide.schema import Attribute, Level, Query, Schema
 from confide.version import __version__
 
@@ -453,15 +457,17 @@ class ProtectedTable:
         return html_tables(self.statement, {"counts": self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()})
 
 
+@renamed(bound="D", variance="V")
 def protect(
     people: Any,
     by: Mapping[str, Sequence[Any]] | Sequence[str],
     *,
     method: Literal["cellkey", "suppression", "swapping"],
     schema: Schema | str | Path | None = None,
-    bound: int = 5,
-    variance: Exact = 2,
+    D: int = 5,
+    V: Exact = 2,
     js: int = 0,
+    shuffle: str = "derived",
     record_key: str = "record_key",
     maximum: int = 3,
     blocks: Any = None,
@@ -477,9 +483,11 @@ def protect(
             members. ``suppression``: small cells are left out, and others with them, so that none can be worked out.
             ``swapping``: some households exchange their places before anything is counted.
         schema: Where the values are declared: see :func:`tabulate`.
-        bound: For cell keys, the largest noise, D.
-        variance: For cell keys, the variance of the noise, V.
+        D: For cell keys, the largest noise.
+        V: For cell keys, the variance of the noise.
         js: For cell keys, small counts from 1 to this are never published.
+        shuffle: For cell keys, the order of the perturbation table, as in a spec: ``derived``, a secret of 64
+            hexadecimal digits, or ``none``.
         record_key: For cell keys, the column with the key of each record: whole numbers from 0 to below 10**8, drawn
             once for ever (:func:`confide.give_record_keys`).
         maximum: For suppression, counts from 1 to this are not published.
@@ -498,11 +506,12 @@ def protect(
     """
     table, query = _arrow(people), _query(by, schema)
     if method == "cellkey":
-        counts, statement = _perturbed(table, query, bound, variance, js, record_key)
+        counts, statement = _perturbed(table, query, _ptable(D, V, js, shuffle), record_key)
+        statement += f", with noise of at most {D} and variance {V}."
     elif method == "suppression":
         counts, statement = _suppressed(table, query, maximum)
     elif method == "swapping":
-        counts, statement = _swapped(table, query, blocks, settings, insecure_key)
+        counts, statement = _swapped(table, query, blocks, settings, insecure_key, schema)
     else:
         raise ParameterError(
             "no-method",
@@ -522,10 +531,24 @@ def _with_margins(query: Query) -> tuple[list[Dimension], dict[str, list[str]]]:
     return dimensions, labels
 
 
-def _perturbed(
-    people: pa.Table, query: Query, bound: int, variance: Exact, js: int, record_key: str
-) -> tuple[pa.Table, str]:
-    ptable = generate(count_settings(bound, variance, js)).table()
+def _ptable(D: int, V: Exact, js: int, shuffle: str) -> PTable:
+    """The perturbation table that a spec with these settings has."""
+    settings = count_settings(D, V, js)
+    try:
+        part = CellKeyPart(shuffle=shuffle)
+    except ValidationError:
+        raise ParameterError(
+            "bad-shuffle",
+            "there is no such order of a perturbation table",
+            Place(path="shuffle"),
+            found=f"a text of {len(str(shuffle))} characters",
+            expected="derived, 64 hexadecimal digits, or none",
+            remedy="correct shuffle",
+        ) from None
+    return shuffled(generate(settings).table(), part)
+
+
+def _perturbed(people: pa.Table, query: Query, ptable: PTable, record_key: str) -> tuple[pa.Table, str]:
     cells, keys = _cells(people, query), _record_keys(people, record_key, ptable.modulus)
     dimensions, labels = _with_margins(query)
     counted = with_totals(dimensions, np.bincount(cells, minlength=query.cells).reshape(query.shape))
@@ -533,8 +556,7 @@ def _perturbed(
     np.add.at(summed, cells, keys)
     cell_keys = with_totals(dimensions, summed.reshape(query.shape)) % ptable.modulus
     published = counted + ptable.lookup(counted, cell_keys)
-    statement = f"Counts are perturbed by the cell key method, with noise of at most {bound} and variance {variance}."
-    return pa.table({**labels, "count": published.ravel()}), statement
+    return pa.table({**labels, "count": published.ravel()}), "Counts are perturbed by the cell key method"
 
 
 def _record_keys(people: pa.Table, column: str, modulus: int) -> Integers:
@@ -578,7 +600,12 @@ def _suppressed(people: pa.Table, query: Query, maximum: int) -> tuple[pa.Table,
 
 
 def _swapped(
-    people: pa.Table, query: Query, blocks: Any, settings: SwapSettings | str, insecure_key: str | None
+    people: pa.Table,
+    query: Query,
+    blocks: Any,
+    settings: SwapSettings | str,
+    insecure_key: str | None,
+    schema: Schema | str | Path | None,
 ) -> tuple[pa.Table, str]:
     if blocks is None:
         raise ParameterError(
@@ -590,7 +617,7 @@ def _swapped(
         )
     key = ReleaseKey.from_system() if insecure_key is None else ReleaseKey.choose(insecure_key)
     chosen = load_settings(settings) if isinstance(settings, str) else settings
-    records = swap_records(people, _arrow(blocks), chosen, key)
+    records = swap_records(people, _arrow(blocks), chosen, key, schema=schema)
     dimensions, labels = _with_margins(query)
     counts = with_totals(dimensions, np.bincount(_cells(records, query), minlength=query.cells).reshape(query.shape))
     statement = "Some households exchanged their places before anything was counted; which ones is a secret."

@@ -6,10 +6,12 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pyarrow.parquet as pq
 import pytest
 from tests.kits.cellkey import release_of
+from tests.kits.commands import run
 from tests.kits.small import KEY
 from tests.kits.swapping import release_of as swapped
 from tests.kits.topdown import write_small_state, write_spec
@@ -138,3 +140,73 @@ def test_suppressed_tables_are_exact_with_holes(project: Path) -> None:
     found = reconstruct(published, processes=1, time_limit=20)
     assert found.exact
     assert found.persons == pq.read_table(project / "persons.parquet").num_rows
+
+
+PEOPLE = """
+[release]
+name = "town"
+mechanism = "suppression"
+[data]
+records = "people.csv"
+schema = "schema.toml"
+blocks = "blocks.csv"
+[geography]
+levels = [{ name = "city", digits = 1 }]
+[suppression]
+threshold = 2
+[[tables]]
+name = "sexes"
+variables = ["sex", "age:grown"]
+[[tables]]
+name = "ages"
+variables = ["age:grown", "age"]
+"""
+WHERE = """
+[[tables]]
+name = "where"
+variables = ["sex"]
+levels = ["city", "block"]
+"""
+SCHEMA = """
+id = "people"
+provenance = "made up for tests"
+[attributes.sex]
+title = "sex"
+levels = [["f", "women"], ["m", "men"]]
+[attributes.age]
+title = "age"
+levels = [["c", "children"], ["y", "young"], ["o", "old"]]
+[attributes.age.recodes.grown]
+groups = { children = "c", grown = ["y", "o"] }
+"""
+
+
+@pytest.mark.parametrize("where", ["", WHERE, WHERE.replace('"city", ', "")])
+def test_suppressed_tables_without_areas_and_beside_some_with(tmp_path: Path, where: str) -> None:
+    """A group that two recodes have in common has one row, and is known in both."""
+    rng = Random(4)
+    people = [(rng.choice("fm"), rng.choice("ccyyyyoo"), rng.choice(["1a", "1b", "2a"])) for _ in range(40)]
+    (tmp_path / "people.csv").write_text("sex,age,geocode\n" + "".join(",".join(row) + "\n" for row in people))
+    (tmp_path / "blocks.csv").write_text("geocode\n1a\n1b\n2a\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "spec.toml").write_text(PEOPLE + where)
+    release = confide.run(tmp_path / "spec.toml", processes=1).release
+    published = read_source(release, tmp_path / "schema.toml")
+    assert published.geography.levels[-1] == "all"
+    assert len(published.geography.blocks) == (3 if where else 1)
+    whole = len(published.geography.levels) - 1
+    grown = next(m for m in published.marginals if m.table == "ages" and m.query.name == "age:grown")
+    fine = next(m for m in published.marginals if m.table == "ages" and m.query.name == "age")
+    assert (grown.depth, fine.depth) == (whole, whole)
+    children = sum(row[1] == "c" for row in people)
+    assert grown.counts(0)[0] == fine.counts(0)[0] == children
+    found = reconstruct(published, processes=1, time_limit=20)
+    assert found.exact
+    assert found.persons == 40
+    mine = Counter((row["sex"]) for row in found.records().to_pylist())
+    truth = Counter(row[0] for row in people)
+    shown = next(m for m in published.marginals if m.table == "sexes" and m.query.name == "sex").counts(0)
+    for place, code in enumerate("fm"):
+        if shown[place] == shown[place]:
+            assert mine[code] == truth[code] == shown[place]
+    assert json.loads(run("attack", "reconstruct", release, "--schema", tmp_path / "schema.toml", "--json"))["ok"]

@@ -29,11 +29,15 @@ from tests.kits.cellkey import (
 
 from confide.documents import parse_schema
 from confide.mechanisms.cellkey import counting
-from confide.mechanisms.cellkey.counting import KEY, WEIGHT, CellSums, _scaled, perturb
+from confide.mechanisms.cellkey.counting import KEY, WEIGHT, count_records, perturb, scaled
 from confide.mechanisms.cellkey.keys import draw_keys
+from confide.mechanisms.cellkey.preparing import shuffled
 from confide.mechanisms.cellkey.programme import never_published
+from confide.mechanisms.cellkey.spec import CellKeyPart
+from confide.mechanisms.cellkey.sums import CellSums, nobody
 from confide.noise import ReleaseKey
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate
+from confide.schema import Query
 
 SEED_ALARM = 1e-4
 """Everything here is drawn from chosen keys: a test gives the same answer every time. A right law passes unless the
@@ -41,7 +45,8 @@ chosen key is one of so many."""
 
 
 def table_of(d: int, v: str, js: int = 0) -> PTable:
-    return generate(count_settings(d, v, js)).table(KEYS)
+    """The table that a spec with these settings has: shuffled in the derived order."""
+    return shuffled(generate(count_settings(d, v, js)).table(KEYS), CellKeyPart())
 
 
 # --- record keys ---------------------------------------------------------------------------------------------------
@@ -92,10 +97,18 @@ def columns(rows: list[tuple[int, ...]]) -> dict[str, np.ndarray]:
     return dict(zip(["quarter", "sex", "age", KEY, WEIGHT], array.T, strict=True))
 
 
+def count(query: Query, rows: list[tuple[int, ...]]) -> CellSums:
+    return count_records(query, columns(rows), None, query.cells)
+
+
+def cells_of(members: np.ndarray, keys: np.ndarray, weight: np.ndarray | None = None) -> CellSums:
+    return CellSums(np.arange(len(members)), members, keys, weight)
+
+
 def same(one: CellSums, other: CellSums) -> bool:
     assert one.weight is not None
     assert other.weight is not None
-    pairs = [(one.count, other.count), (one.key, other.key), (one.weight, other.weight)]
+    pairs = [(one.cell, other.cell), (one.count, other.count), (one.key, other.key), (one.weight, other.weight)]
     return all(np.array_equal(left, right) for left, right in pairs)
 
 
@@ -103,21 +116,21 @@ def same(one: CellSums, other: CellSums) -> bool:
 @given(ROWS, st.integers(0, 40), st.randoms(use_true_random=False))
 def test_sums_of_parts_and_of_permuted_rows_are_those_of_the_whole(rows: list, cut: int, order: object) -> None:
     query = MINE.query("quarter*sex*age:adults")
-    nobody = counting._nobody(query, weighted=True)
-    whole = nobody.plus(counting._count(query, columns(rows)), KEYS)
-    parts = [counting._count(query, columns(part)) for part in (rows[:cut], rows[cut:])]
-    assert same(nobody.plus(parts[1], KEYS).plus(parts[0], KEYS), whole)
+    none = nobody(weighted=True)
+    whole = none.plus(count(query, rows), KEYS)
+    parts = [count(query, part) for part in (rows[:cut], rows[cut:])]
+    assert same(none.plus(parts[1], KEYS).plus(parts[0], KEYS), whole)
     order.shuffle(rows)  # type: ignore[attr-defined]
-    assert same(nobody.plus(counting._count(query, columns(rows)), KEYS), whole)
+    assert same(none.plus(count(query, rows), KEYS), whole)
 
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS)
 def test_a_margin_summed_from_a_table_is_the_margin_counted(rows: list) -> None:
     larger = MINE.query("quarter*sex*age:broad")
-    table = counting._nobody(larger, weighted=True).plus(counting._count(larger, columns(rows)), KEYS)
+    table = nobody(weighted=True).plus(count(larger, rows), KEYS)
     for query in larger.margins():
-        counted = counting._nobody(query, weighted=True).plus(counting._count(query, columns(rows)), KEYS)
+        counted = nobody(weighted=True).plus(count(query, rows), KEYS)
         assert same(table.summed(larger, query, KEYS), counted)
 
 
@@ -126,13 +139,13 @@ def test_key_sums_are_exact_at_the_largest_keys_and_batches() -> None:
     last = (1 << 32) - 1
     number = counting.BATCH
     full = {KEY: np.full(number, last, np.int64)}
-    sums = counting._count(MINE.query("total"), full)
+    sums = count_records(MINE.query("total"), full, None, 1)
     assert sums.key.tolist() == [number * last]
     assert sums.plus(sums, 1 << 32).key.tolist() == [2 * number * last % (1 << 32)]
 
 
 def test_no_sum_shows_a_value() -> None:
-    shown = repr(CellSums(np.array([4523]), np.array([4523]), None))
+    shown = repr(cells_of(np.array([4523]), np.array([4523])))
     assert "4523" not in shown
 
 
@@ -155,11 +168,7 @@ def test_every_published_figure_is_the_one_worked_out_by_hand(
     release = release_of(tmp_path, records, cellkey=cellkey, data='weight = "weight"')
     for name, variables in TABLES:
         table = pq.read_table(release / f"tables/{name}.parquet").to_pylist()
-        found = {
-            tuple(row[variable.split(":")[0]] for variable in variables): (row["count"], row["weighted"])
-            for row in table
-        }
-        # The columns stand in the order of the schema, as these variables do.
+        found = {tuple(row[variable] for variable in variables): (row["count"], row["weighted"]) for row in table}
         expected = expected_figures(true_cells(records, variables), ptable, threshold)
         assert found == {cell: (count, float(weighted)) for cell, (count, weighted) in expected.items()}
         assert len(found) == len(table)
@@ -168,9 +177,9 @@ def test_every_published_figure_is_the_one_worked_out_by_hand(
 def test_zero_stays_zero_whatever_the_key() -> None:
     ptable = table_of(5, "2")
     keys = np.arange(0, KEYS, 9_973)
-    empty = CellSums(np.zeros(len(keys), np.int64), keys, np.zeros(len(keys), np.int64))
+    empty = cells_of(np.zeros(len(keys), np.int64), keys, np.zeros(len(keys), np.int64))
     published = perturb(empty, ptable, None)
-    assert not published.count.any()
+    assert not published.figure.any()
     assert published.weighted is not None
     assert not published.weighted.any()
 
@@ -179,17 +188,16 @@ def test_no_count_is_negative_or_ruled_out() -> None:
     ptable = table_of(5, "3", 2)
     keys = np.arange(0, KEYS, 9_973)
     for members in range(1, 12):
-        count = np.full(len(keys), members)
-        found = set(perturb(CellSums(count, keys, None), ptable, None).count.tolist())
+        found = set(perturb(cells_of(np.full(len(keys), members), keys), ptable, None).figure.tolist())
         assert found <= {0, *range(3, members + 6)}
         assert 0 in found or members > 5
-    assert min(set(perturb(CellSums(np.full(len(keys), 12), keys, None), ptable, 9).count.tolist()) - {0}) == 9
+    assert min(set(perturb(cells_of(np.full(len(keys), 12), keys), ptable, 9).figure.tolist()) - {0}) == 9
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**12), st.integers(0, 100))
 def test_weighted_counts_are_rounded_once_and_exactly(members: int, weight: int, published: int) -> None:
     """A table that makes any count the one that is published: (n + v) W / n, half a millionth rounded up."""
-    found = _scaled(np.array([published]), np.array([weight]), np.array([members]))
+    found = scaled(np.array([published]), np.array([weight]), np.array([members]))
     exact = Fraction(published * weight, members)
     assert found[0] - exact <= Fraction(1, 2)
     assert exact - found[0] < Fraction(1, 2)
@@ -267,9 +275,9 @@ def test_what_is_never_published_follows_from_the_table() -> None:
 def test_each_cross_classification_is_counted_once_after_what_it_is_summed_from(tmp_path: Path) -> None:
     question = question_of(write_project(tmp_path), tmp_path / "scratch")
     order = list(question.counted())
-    names = [query.name for query, _ in order]
+    names = [counted.name for counted in order]
     assert len(names) == len(set(names)) == 14
     done: set[str] = set()
-    for query, larger in order:
-        assert larger is None or larger.name in done
-        done.add(query.name)
+    for counted in order:
+        assert counted.larger is None or counted.larger.name in done
+        done.add(counted.query.name)

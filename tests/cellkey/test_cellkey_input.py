@@ -171,7 +171,8 @@ def test_a_perturbation_table_that_cannot_be(tmp_path: Path, cellkey: str, code:
 
 def test_a_table_file_gives_the_release_that_its_parameters_give(tmp_path: Path) -> None:
     """Figures are the same; the plan says less of where the table is from."""
-    by_file = write_project(tmp_path / "file", cellkey='ptable = "counts.txt"\nkeys = 100000000')
+    lines = 'ptable = "counts.txt"\nkeys = 100000000\nshuffle = "derived"'
+    by_file = write_project(tmp_path / "file", cellkey=lines)
     (tmp_path / "file/counts.txt").write_text(export_text(generate(count_settings(5, "2")).table()))
     one, two = (confide.run(spec, processes=1).release for spec in (by_file, write_project(tmp_path / "parameters")))
     tables = [path.relative_to(one) for path in one.rglob("*.csv")]

@@ -75,7 +75,7 @@ def test_noise_that_is_not_that_of_the_table_is_noticed(tmp_path: Path, monkeypa
 
     perturb = counting.perturb
     monkeypatch.setattr(
-        "confide.mechanisms.cellkey.mechanism.perturb",
+        "confide.mechanisms.cellkey.counting.perturb",
         lambda sums, lookup, threshold: perturb(sums, Upwards(lookup), threshold),
     )
     project.run()

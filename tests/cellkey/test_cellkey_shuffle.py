@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.kits.cellkey import figures, people, question_of, write_project
 
 import confide
 from confide.errors import SpecError
-from confide.noise.ptables import same_distribution
+from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.spec import CellKeyPart
+from confide.noise.ptables import PTable, count_settings, generate, same_distribution
 
 SECRET = "5a" * 32
 
@@ -21,7 +24,7 @@ def with_cellkey(spec: Path, lines: str) -> Path:
 
 
 def test_the_laws_are_the_same_and_the_order_is_another(tmp_path: Path) -> None:
-    plain = question_of(write_project(tmp_path / "plain"), tmp_path / "scratch")
+    plain = question_of(with_cellkey(write_project(tmp_path / "plain"), 'shuffle = "none"'), tmp_path / "scratch")
     spec = with_cellkey(write_project(tmp_path / "cut"), f'pieces = "0.01"\nshuffle = "{SECRET}"')
     cut = question_of(spec, tmp_path / "scratch")
     assert same_distribution(plain.ptable, cut.ptable)
@@ -33,7 +36,9 @@ def test_the_laws_are_the_same_and_the_order_is_another(tmp_path: Path) -> None:
 def test_figures_differ_by_the_order_and_agree_with_themselves(tmp_path: Path) -> None:
     records = people()
     lines = {
-        "plain": "",
+        "plain": 'shuffle = "none"',
+        "default": "",
+        "derived": 'shuffle = "derived"',
         "one": f'pieces = "0.01"\nshuffle = "{SECRET}"',
         "again": f'pieces = "0.01"\nshuffle = "{SECRET}"',
         "other": f'pieces = "0.01"\nshuffle = "{"a5" * 32}"',
@@ -47,13 +52,33 @@ def test_figures_differ_by_the_order_and_agree_with_themselves(tmp_path: Path) -
     assert found["one"] == found["again"]
     assert found["one"] != found["other"]
     assert found["one"] != found["plain"]
+    assert found["default"] == found["derived"]
+    assert len({str(sorted(found[name].items())) for name in ("one", "other", "plain", "default")}) == 4
+
+
+def information(table: PTable) -> float:
+    """What the noise of two parts tells of that of their total, in bits: over all pairs of keys of the last row."""
+    keys = np.arange(table.modulus)
+    noise = table.lookup_rows(np.full(len(keys), len(table.rows) - 1), keys) + int(table.largest_noise)
+    joint = np.zeros((noise.max() + 1,) * 3)
+    for key in keys.tolist():
+        np.add.at(joint, (noise[key], noise, noise[(key + keys) % table.modulus]), 1 / table.modulus**2)
+    apart = joint.sum(2, keepdims=True) * joint.sum((0, 1), keepdims=True)
+    there = joint > 0
+    return float((joint[there] * np.log2(joint[there] / apart[there])).sum())
+
+
+def test_in_the_derived_order_the_noise_of_parts_tells_next_to_nothing_of_the_total() -> None:
+    plain = generate(count_settings(5, 2)).table(400)
+    assert information(plain) > 1.2
+    assert information(shuffled(plain, CellKeyPart())) < 0.1
 
 
 @pytest.mark.parametrize(
     ("lines", "key"),
     [
-        ('pieces = "0.01"', "cellkey"),
-        (f'shuffle = "{SECRET}"', "cellkey"),
+        ('pieces = "0.01"\nshuffle = "none"', "cellkey"),
+        ('shuffle = "derived"\nlookup = "abs"', "cellkey"),
         (f'pieces = "0.01"\nshuffle = "{SECRET}"\nlookup = "abs"', "cellkey"),
         ('pieces = "0.01"\nshuffle = "short"', "cellkey.shuffle"),
         (f'pieces = 0.01\nshuffle = "{SECRET}"', "cellkey.pieces"),

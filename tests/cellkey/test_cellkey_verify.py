@@ -124,7 +124,7 @@ def test_a_text_that_is_no_number_is_found(release: Path) -> None:
 
 def test_one_cell_with_two_figures_is_found_where_it_is_met_again(release: Path) -> None:
     """A change so small that the sums allow it: the tables after the first disagree with it."""
-    forge(release, place_age=shifted(1, quarter="_T", sex="men", age="_T"))
+    forge(release, place_age=shifted(1, **{"quarter": "_T", "sex": "men", "age:broad": "_T"}))
     assert failed(release) == [name + ": the same members, the same noise" for name in ("work", "work-said")]
 
 
@@ -134,7 +134,7 @@ def test_weighted_figures_of_one_cell_must_agree_too(release: Path) -> None:
         weighted[0] += 1.5
         return table.set_column(2, table.schema.field("weighted"), pa.array(weighted))
 
-    forge(release, adults=lambda t: change(t.select(["quarter", "age", "weighted"])).append_column(
+    forge(release, adults=lambda t: change(t.select(["quarter", "age:adults", "weighted"])).append_column(
         "count", t.column("count")
     ).select(t.column_names))  # fmt: skip
     assert failed(release) == ["tables of this release", "adults: the same members, the same noise"]

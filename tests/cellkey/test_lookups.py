@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import InputError, ParameterError
-from confide.mechanisms.cellkey.counting import CellSums, perturb
+from confide.mechanisms.cellkey.counting import perturb
 from confide.mechanisms.cellkey.keys import uniform
 from confide.mechanisms.cellkey.lookups import (
     ROWS,
@@ -26,6 +26,7 @@ from confide.mechanisms.cellkey.lookups import (
     folded,
     read_abs,
 )
+from confide.mechanisms.cellkey.sums import CellSums
 from confide.noise import ReleaseKey, derive_stream
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate, read_table
 
@@ -181,13 +182,13 @@ def test_any_lookup_perturbs(law: PTable) -> None:
     lookups: list[Lookup] = [law, table]
     count, key = np.array([0, 1, 7, 25, 300]), np.array([0, 12, 5_000, 77, 19_999])
     for lookup in lookups:
-        figures = perturb(CellSums(count, key, 2_000_000 * count), lookup, None)
-        assert figures.count.tolist() == (count + lookup.lookup(count, key)).tolist()
-        assert figures.count[0] == 0
+        figures = perturb(CellSums(np.arange(len(count)), count, key, 2_000_000 * count), lookup, None)
+        assert figures.figure.tolist() == (count + lookup.lookup(count, key)).tolist()
+        assert figures.figure[0] == 0
         assert figures.weighted is not None
-        assert figures.weighted.tolist() == (2_000_000 * figures.count).tolist()
-        cut = perturb(CellSums(count, key, None), lookup, 20)
-        assert cut.count.tolist() == [0, 0, 0, *figures.count[3:].tolist()]
+        assert figures.weighted.tolist() == (2_000_000 * figures.figure).tolist()
+        cut = perturb(CellSums(np.arange(len(count)), count, key, None), lookup, 20)
+        assert cut.figure.tolist() == [0, 0, 0, *figures.figure[3:].tolist()]
 
 
 def test_the_rule_of_ons(tmp_path: Path) -> None:
@@ -202,8 +203,8 @@ def test_the_rule_of_ons(tmp_path: Path) -> None:
     table = read_table(file).table
     assert (table.modulus, table.cycle, table.top) == (256, 250, 750)
     count = np.array([0, 3, 9, 10, 12, 13, 749, 750, 751, 1002, 5001])
-    figures = perturb(CellSums(count, count % 256, None), table, 10)
-    assert figures.count.tolist() == [0, 0, 0, 10, 10, 15, 750, 750, 750, 1000, 5000]
+    figures = perturb(CellSums(np.arange(len(count)), count, count % 256, None), table, 10)
+    assert figures.figure.tolist() == [0, 0, 0, 10, 10, 15, 750, 750, 750, 1000, 5000]
 
 
 def test_expected_errors_by_hand() -> None:

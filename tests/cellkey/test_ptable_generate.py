@@ -33,40 +33,40 @@ CONDITIONS = 1e-12
 
 # Rows that the R package ptable prints for these settings, to six decimals.
 PUBLISHED: list[tuple[dict[str, Any], int, list[float]]] = [
-    ({"bound": 2, "variance": "1"}, 1, [0.366486, 0.366486, 0.167572, 0.099457]),
-    ({"bound": 2, "variance": "1"}, 2, [0.063827, 0.244691, 0.382963, 0.244691, 0.063827]),
-    ({"bound": 2, "variance": "1", "monotone": False}, 1, [0.398065, 0.305806, 0.194194, 0.101935]),
-    ({"bound": 2, "variance": "9/10"}, 1, [0.3625, 0.3625, 0.1875, 0.0875]),
-    ({"bound": 2, "variance": "0.9"}, 2, [0.051546, 0.243816, 0.409277, 0.243816, 0.051546]),
+    ({"D": 2, "V": "1"}, 1, [0.366486, 0.366486, 0.167572, 0.099457]),
+    ({"D": 2, "V": "1"}, 2, [0.063827, 0.244691, 0.382963, 0.244691, 0.063827]),
+    ({"D": 2, "V": "1", "mono": False}, 1, [0.398065, 0.305806, 0.194194, 0.101935]),
+    ({"D": 2, "V": "9/10"}, 1, [0.3625, 0.3625, 0.1875, 0.0875]),
+    ({"D": 2, "V": "0.9"}, 2, [0.051546, 0.243816, 0.409277, 0.243816, 0.051546]),
     (
-        {"bound": 5, "variance": "2"},
+        {"D": 5, "V": "2"},
         1,
         [0.388938, 0.388938, 0.122093, 0.056394, 0.026048, 0.012031, 0.005557],
     ),
     (
-        {"bound": 5, "variance": "2"},
+        {"D": 5, "V": "2"},
         2,
         [0.157144, 0.240902, 0.258272, 0.193646, 0.101539, 0.037235, 0.009549, 0.001713],
     ),
     (
-        {"bound": 5, "variance": "2"},
+        {"D": 5, "V": "2"},
         3,
         [0.034339, 0.110449, 0.221353, 0.276411, 0.215066, 0.104264, 0.031495, 0.005928, 0.000695],
     ),
     (
-        {"bound": 5, "variance": "2"},
+        {"D": 5, "V": "2"},
         4,
         [0.005345, 0.030293, 0.104550, 0.219716, 0.281165, 0.219090, 0.103955, 0.030035, 0.005284, 0.000566],
     ),
-    ({"bound": 5, "variance": "3", "js": 2}, 1, [0.734470, 0.136720, 0.072796, 0.037430, 0.018584]),
-    ({"bound": 5, "variance": "3", "js": 2}, 2, [0.408807, 0.406644, 0.147624, 0.032319, 0.004267, 0.000340]),
+    ({"D": 5, "V": "3", "js": 2}, 1, [0.734470, 0.136720, 0.072796, 0.037430, 0.018584]),
+    ({"D": 5, "V": "3", "js": 2}, 2, [0.408807, 0.406644, 0.147624, 0.032319, 0.004267, 0.000340]),
     (
-        {"bound": 5, "variance": "3", "js": 2},
+        {"D": 5, "V": "3", "js": 2},
         4,
         [0.084855, 0.277921, 0.277921, 0.189394, 0.105125, 0.045455, 0.015311, 0.004017],
     ),
     (
-        {"bound": 5, "variance": "3", "js": 2},
+        {"D": 5, "V": "3", "js": 2},
         7,
         [0.018439, 0.055484, 0.121621, 0.194208, 0.225914, 0.191441, 0.118180, 0.053146, 0.017411, 0.004155],
     ),
@@ -82,7 +82,7 @@ def test_published_rows(asked: dict[str, Any], i: int, expected: list[float]) ->
 
 
 def test_the_unit_test_of_the_package() -> None:
-    design = generate(count_settings(2, "1.05", 1, monotone=[True, True, False, True]))
+    design = generate(count_settings(2, "1.05", 1, mono=[True, True, False, True]))
     assert [len(row.p) for row in design.rows] == [1, 3, 4, 4, 5]
     found = [p for row in design.rows[1:] for p in row.p]
     expected = [0.50833333, 0.475, 0.01666667, 0.16155827, 0.55565037, 0.24246618, 0.04032518, 0.41231301, 0.28806097]
@@ -151,7 +151,7 @@ def test_largest_variance_of_other_rows() -> None:
     rows = generate(count_settings(5, 2)).rows
     assert rows[2].largest_variance == pytest.approx(3.278, abs=1e-3)
     assert rows[2].attained is True
-    free = generate(count_settings(5, 2, monotone=False)).rows[1]
+    free = generate(count_settings(5, 2, mono=False)).rows[1]
     assert free.largest_variance == pytest.approx(1.72149, abs=1e-5)
 
 
@@ -168,24 +168,24 @@ def test_equality_reaches_what_a_bound_does_not() -> None:
 @pytest.mark.parametrize(
     ("asked", "code", "words"),
     [
-        ({"bound": 5, "variance": 3, "js": 3}, "ptable-infeasible", ("smallest feasible V is 4;", "count 2")),
-        ({"bound": 5, "variance": "1.99", "js": 2}, "ptable-infeasible", ("smallest feasible V is 2;", "count 1")),
-        ({"bound": 9, "variance": 5, "js": 4}, "ptable-infeasible", ("smallest feasible V is 6;", "count 2")),
-        ({"bound": 9, "variance": "1/2", "js": 1}, "ptable-infeasible", ("smallest feasible V is 1;", "count 1")),
-        ({"bound": 5, "variance": 3, "equality": True}, "ptable-infeasible", ("30/11", "count 1")),
+        ({"D": 5, "V": 3, "js": 3}, "ptable-infeasible", ("smallest feasible V is 4;", "count 2")),
+        ({"D": 5, "V": "1.99", "js": 2}, "ptable-infeasible", ("smallest feasible V is 2;", "count 1")),
+        ({"D": 9, "V": 5, "js": 4}, "ptable-infeasible", ("smallest feasible V is 6;", "count 2")),
+        ({"D": 9, "V": "1/2", "js": 1}, "ptable-infeasible", ("smallest feasible V is 1;", "count 1")),
+        ({"D": 5, "V": 3, "equality": True}, "ptable-infeasible", ("30/11", "count 1")),
         (
-            {"bound": 5, "variance": 4, "js": 3, "equality": True, "p_stay": "9/10"},
+            {"D": 5, "V": 4, "js": 3, "equality": True, "pstay": "9/10"},
             "ptable-infeasible",
             ("no V is feasible", "count 2", "count 6"),
         ),
-        ({"bound": 3, "variance": 3, "js": 3}, "bad-ptable-setting", ("js + 1", "D of at least 4")),
-        ({"bound": 3, "variance": 0}, "bad-ptable-setting", ("positive",)),
-        ({"bound": 3, "variance": "1e400"}, "bad-ptable-setting", ("out of all proportion", "1e-300 to 1e+15")),
-        ({"bound": 3, "variance": "1e-400"}, "bad-ptable-setting", ("out of all proportion", "1e-300 to 1e+15")),
-        ({"bound": 0, "variance": 1}, "bad-ptable-setting", ("-D",)),
-        ({"bound": 3, "variance": 1, "p_stay": "1"}, "bad-ptable-setting", ("less than one",)),
-        ({"bound": 3, "variance": 1, "p_stay": ["0.5", "0.5"]}, "bad-ptable-setting", ("each of the 3 rows",)),
-        ({"bound": 3, "variance": 1.5}, "float-refused", ("V",)),
+        ({"D": 3, "V": 3, "js": 3}, "bad-ptable-setting", ("js + 1", "D of at least 4")),
+        ({"D": 3, "V": 0}, "bad-ptable-setting", ("positive",)),
+        ({"D": 3, "V": "1e400"}, "bad-ptable-setting", ("out of all proportion", "1e-300 to 1e+15")),
+        ({"D": 3, "V": "1e-400"}, "bad-ptable-setting", ("out of all proportion", "1e-300 to 1e+15")),
+        ({"D": 0, "V": 1}, "bad-ptable-setting", ("-D",)),
+        ({"D": 3, "V": 1, "pstay": "1"}, "bad-ptable-setting", ("less than one",)),
+        ({"D": 3, "V": 1, "pstay": ["0.5", "0.5"]}, "bad-ptable-setting", ("each of the 3 rows",)),
+        ({"D": 3, "V": 1.5}, "float-refused", ("V",)),
     ],
 )
 def test_what_is_refused(asked: dict[str, Any], code: str, words: tuple[str, ...]) -> None:
@@ -209,12 +209,12 @@ def test_the_smallest_feasible_variance_is_feasible(js: int, smallest: int) -> N
 
 
 def test_probability_to_stay() -> None:
-    design = generate(count_settings(5, 3, 2, p_stay="1/2"))
+    design = generate(count_settings(5, 3, 2, pstay="1/2"))
     for row in design.rows[3:]:
         assert row.p[row.units.index(0)] == pytest.approx(0.5, abs=1e-15)
         assert row.active[:2] == ["variance", "stay"]
     assert design.rows[1].p == generate(count_settings(5, 3, 2)).rows[1].p
-    mixed = generate(count_settings(2, "1", p_stay=["1/3", "9/10"]))
+    mixed = generate(count_settings(2, "1", pstay=["1/3", "9/10"]))
     assert mixed.rows[1].p == pytest.approx(generate(count_settings(2, 1)).rows[1].p)
     assert mixed.rows[2].p == pytest.approx([1 / 40, 1 / 40, 9 / 10, 1 / 40, 1 / 40])
     assert mixed.rows[2].attained is False
@@ -248,8 +248,8 @@ def problems(draw: st.DrawFn) -> RowProblem:
         bound,
         1,
         js,
-        p_stay=draw(st.none() | st.fractions("1/100", "99/100", max_denominator=100)),
-        monotone=draw(st.booleans()),
+        pstay=draw(st.none() | st.fractions("1/100", "99/100", max_denominator=100)),
+        mono=draw(st.booleans()),
         equality=draw(st.booleans()),
     )
     problem = asked.problem(draw(st.integers(1, len(asked.counts) - 1)))
@@ -309,7 +309,7 @@ def test_the_full_dual_agrees(seed: int) -> None:
     """All multipliers, those of the monotonicity included, by a solver that knows nothing of pooling."""
     generator = np.random.default_rng(seed)
     bound = int(generator.integers(2, 7))
-    asked = count_settings(bound, "1.2", p_stay=None if seed % 2 else "2/5")
+    asked = count_settings(bound, "1.2", pstay=None if seed % 2 else "2/5")
     problem = asked.problem(int(generator.integers(1, bound + 1)))
     v = np.array(problem.noise, float)
     rows = [v, v**2, -(v == 0).astype(float)]
@@ -349,7 +349,7 @@ def test_free_variance_needs_no_bound() -> None:
 
 
 def test_a_wide_table_is_made_quickly_and_well() -> None:
-    design = generate(count_settings(25, "40", 4, p_stay="1/10"))
+    design = generate(count_settings(25, "40", 4, pstay="1/10"))
     assert design.certified
     assert max(row.certificate.primal for row in design.rows) < CONDITIONS
 

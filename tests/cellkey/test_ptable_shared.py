@@ -30,7 +30,7 @@ def design_of(path: Path) -> Design:
     found = COUNTS.fullmatch(path.name)
     if found is None or found["rest"]:
         pytest.skip(f"{path.name} names settings that this test does not know")
-    return generate(count_settings(int(found["D"]), found["V"], int(found["js"] or 0), p_stay=found["pstay"]))
+    return generate(count_settings(int(found["D"]), found["V"], int(found["js"] or 0), pstay=found["pstay"]))
 
 
 @pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.name)
@@ -76,8 +76,8 @@ def test_our_export_has_their_layout() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "closeness"),
     [
-        ("tauargus_sample_ptab_freq.txt", {"bound": 5, "variance": 3, "js": 2, "p_stay": "1/2"}, 1e-7),
-        ("tauargus_sample_tau_testW_ptable.txt", {"bound": 7, "variance": 4, "js": 2, "equality": True}, 1e-6),
+        ("tauargus_sample_ptab_freq.txt", {"D": 5, "V": 3, "js": 2, "pstay": "1/2"}, 1e-7),
+        ("tauargus_sample_tau_testW_ptable.txt", {"D": 7, "V": 4, "js": 2, "equality": True}, 1e-6),
     ],
 )
 def test_samples_are_ours(name: str, asked: dict[str, Any], closeness: float) -> None:

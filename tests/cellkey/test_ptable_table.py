@@ -21,7 +21,7 @@ from confide.noise.ptables import (
     modify,
     same_distribution,
 )
-from confide.noise.ptables.ptable import _permutation, cumulated, key_of, table_findings
+from confide.noise.ptables.ptable import cumulated, key_of, permutation, table_findings
 
 ZERO = LookupRow(0, (0,), (10,))
 ONE = LookupRow(1, (-1, 0, 1), (3, 7, 10))
@@ -222,6 +222,6 @@ def test_the_shuffle_is_uniform() -> None:
         stream = derive_stream(
             key_of("a1"), records_fingerprint=b"x", plan_hash=b"x", mechanism="t", level="t", query=str(number)
         )
-        orders[tuple(_permutation(4, stream))] += 1
+        orders[tuple(permutation(4, stream))] += 1
     assert len(orders) == 24
     assert sum((n - 100) ** 2 / 100 for n in orders.values()) < 60

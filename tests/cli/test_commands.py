@@ -18,7 +18,7 @@ from tests.kits.small import KEY
 from typer.testing import CliRunner
 
 from confide import api
-from confide.cli.main import app
+from confide.cli.main import app, main
 
 
 def confide(*arguments: object, code: int = 0) -> str:
@@ -71,12 +71,20 @@ def test_new_topdown_check_run_verify_evaluate(tmp_path: Path, product: str) -> 
     assert root == "state"
 
 
-@pytest.mark.process
-def test_new_knows_its_products(tmp_path: Path) -> None:
-    for arguments in (("topdown", tmp_path, "--product", "pl94-dogs"), ("tables", tmp_path, "--product", "pl94-units")):
-        done = process("new", *arguments, "--json")
-        assert done.returncode == 1
-        assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["product"]
+def test_new_knows_its_products_and_methods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for mechanism, option, name in (
+        ("topdown", "product", "pl94-dogs"),
+        ("tables", "product", "pl94-units"),
+        ("swapping", "method", "magic"),
+        ("tables", "method", "permutation"),
+    ):
+        monkeypatch.setattr("sys.argv", ["confide", "new", mechanism, str(tmp_path), f"--{option}", name, "--json"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 1
+        assert [finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]] == [option]
     assert not (tmp_path / "spec.toml").exists()
 
 

@@ -20,6 +20,7 @@ TWINS = {
     "check": "confide:check",
     "run": "confide:run",
     "verify": "confide:verify",
+    "suppress": "confide:suppress",
     "evaluate": "confide:evaluate",
     "replay": "confide:replay",
     "seal": "confide:destroy_key",
@@ -62,6 +63,7 @@ TWINS = {
     "safetab convert": "confide.official_safetab:convert",
     "cellkey keys": "confide:give_record_keys",
     "cellkey table": "confide.mechanisms.cellkey.cellkey_answers:table_on_request",
+    "cellkey perturb": "confide:perturb_cells",
     "cellkey abs-table": "confide.mechanisms.cellkey.cellkey_answers:make_abs_table",
 }
 

@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
 
-from confide.comparison.attacking import EXPOSED, attack, published, sample, with_ages
+from confide.comparison.attacking import EXPOSED, attack, listed, published, sample, with_ages
 from confide.comparison.common_tables import common_tables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import AreaFigures
+from confide.noise import DiscreteGaussian
+from confide.releases.figure_law import AdditiveLaw
 from confide.releases.progress import Silent
 
 
@@ -69,9 +71,32 @@ def test_noisy_tables_claim_no_uniqueness() -> None:
     assert found.numbers["reconstruction"]["blocks_attacked"] == 1
     assert found.numbers["reconstruction"]["exact"] is False
     assert found.numbers["reconstruction"]["share_of_blocks_at_0"] is None
-    # Noise that happens to be zero: the closest tables are the true ones.
-    assert found.numbers["reconstruction"]["deviation"] == 0
-    assert found.numbers["reconstruction"]["persons"] == found.numbers["reconstruction"]["true_persons"]
+    # The list says how many of each sex and age live in the block: everybody is matched.
+    everybody = found.numbers["perfect"]["universes"]["all"]
+    assert everybody["putative"] == everybody["records"] == found.numbers["reconstruction"]["true_persons"]
+    assert found.numbers["ranking"][-1]["k"] == found.numbers["reconstruction"]["persons"]
+
+
+def test_noisy_tables_come_with_the_areas_above_and_exact_ones_without() -> None:
+    true = truth()
+    law = AdditiveLaw(DiscreteGaussian(2))
+    laws = dict.fromkeys(true.counts, law)
+    noisy = AreaFigures(true.counts, variances=dict.fromkeys(true.counts, Fraction(2)), laws=laws)
+    tables = published(noisy, areas(), common_tables(), np.array([0, 2]))
+    assert tables.geography.levels == ("block", "tract", "county")
+    assert [len(units) for units in tables.geography.units] == [2, 2, 1]
+    assert {item.law for item in tables.marginals} == {law}
+    county = next(item for item in tables.marginals if item.table == "population" and item.depth == 2)
+    assert county.counts(0) == [6]
+    assert published(true, areas(), common_tables(), np.array([0, 2])).geography.levels == ("block",)
+
+
+def test_the_list_counts_sex_and_age_of_the_blocks() -> None:
+    table = listed(population(), np.array([0, 2]))
+    assert table.exact
+    assert [table.counts(unit).sum() for unit in range(2)] == [3, 2]
+    women = table.query.shape[1] + common_tables().ages.of(np.array([33]))[0]
+    assert table.counts(0)[women] == 2
 
 
 def test_hidden_cells_are_unknown_and_zeros_are_known() -> None:

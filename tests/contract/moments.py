@@ -68,14 +68,23 @@ def few_steps(moments: Collection[str]) -> list[int]:
 # Death
 
 
-def killed(project: Project, survived: Collection[str]) -> str | None:
+STRIDE = {"topdown": 4}
+"""Examples that take long: of so many moments only one is tried by make test, and all of them by make test-all."""
+
+
+def killed(project: Project, survived: Collection[str], stride: int = 1) -> list[str]:
     """A child runs the release, and is killed at the first moment that is not among those ``survived``.
 
     Moments are beginnings and ends of stages; and, told apart by what the ledger holds then, every file that gets its
     name in the folder of the run or just below, and every time that the ledger is opened.
 
+    Args:
+        project: The release.
+        survived: The moments that came before in earlier lives.
+        stride: Of so many new moments the child survives all but the last.
+
     Returns:
-        The moment of its death; None if it has sealed the release.
+        The new moments, that of its death last; none if it has sealed the release.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -84,7 +93,7 @@ def killed(project: Project, survived: Collection[str]) -> str | None:
         child = os.fork()
     if child == 0:
         os.close(reader)
-        _live(project, survived, writer)
+        _live(project, survived, writer, stride)
     os.close(writer)
     last_words = b""
     try:
@@ -101,19 +110,21 @@ def killed(project: Project, survived: Collection[str]) -> str | None:
         status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL, last_words
-        return last_words.decode()
+        return last_words.decode().splitlines()
     assert os.WEXITSTATUS(status) == 0, last_words.decode()
-    return None
+    return []
 
 
-def _live(project: Project, survived: Collection[str], writer: int) -> NoReturn:
+def _live(project: Project, survived: Collection[str], writer: int, stride: int) -> NoReturn:
     """The life of a child, which ends here."""
-    looking = False
+    looking, new = False, []
 
     def at(moment: str) -> None:
-        if not moment.startswith("step") and moment not in survived:
-            os.write(writer, moment.encode())
-            os.kill(os.getpid(), signal.SIGKILL)
+        if not moment.startswith("step") and moment not in survived and moment not in new:
+            new.append(moment)
+            if len(new) == stride:
+                os.write(writer, "\n".join(new).encode())
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal looking

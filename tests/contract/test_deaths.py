@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.kit import Project, charged_once, digests
-from tests.contract.moments import few_steps, killed, of_stages
+from tests.contract.moments import STRIDE, few_steps, killed, of_stages
 from tests.contract.test_bytes import differences, expected
 
 STRAIGHT = 40
@@ -26,15 +26,31 @@ def test_killed_again_and_again_it_goes_on_to_the_same_bytes(
     project: Project, moments: list[str], tmp_path: Path
 ) -> None:
     """Each life goes on where the one before was killed, and is killed at the next moment."""
+    die_often(project, moments, tmp_path, STRIDE.get(project.name, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("name", STRIDE)
+def test_killed_at_every_moment(project: Project, moments: list[str], tmp_path: Path) -> None:
+    die_often(project, moments, tmp_path, 1)
+
+
+def die_often(project: Project, moments: list[str], folder: Path, stride: int) -> None:
+    survived: list[str] = []
     deaths: list[str] = []
-    while moment := killed(project, deaths):
-        deaths.append(moment)
+    while new := killed(project, survived, stride):
+        survived += new
+        deaths.append(moment := new[-1])
         assert not project.release.exists() or "ledger" in moment, moment
         if len(deaths) % STRAIGHT == 1:
-            straight = project.copy(tmp_path / f"after death {len(deaths)}")
+            straight = project.copy(folder / f"after death {len(deaths)}")
             straight.run()
             assert_sealed(straight, moment)
     assert_sealed(project, "all deaths")
+    assert len(deaths) >= len(of_stages(moments)) // stride
+    if stride > 1:
+        return
     assert set(of_stages(moments)) <= set(deaths)
     names = {path.name for path in (project.run_folder, project.run_folder / "confidential") for path in path.iterdir()}
     for name in {"run.json", "key", "release"} & names:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.kit import Project, charged_once, digests, findings_of, lay_out, tree
-from tests.contract.moments import Watched
+from tests.contract.moments import STRIDE, Watched
 from tests.contract.test_bytes import differences, expected
 from tests.kits.small_disk import FILLER, fill, make_room, mounted_disk
 
@@ -50,11 +50,23 @@ def test_a_disk_that_fills_up_at_every_stage_is_refused_and_goes_on(
     name: str, moments: list[str], small_disk: Path
 ) -> None:
     """Each try finds room until the next stage begins, and then none. The ledger lies on the same disk."""
+    run_out_of_room(name, moments, small_disk, STRIDE.get(name, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRIDE)
+def test_a_disk_that_fills_up_at_every_single_stage(name: str, moments: list[str], small_disk: Path) -> None:
+    run_out_of_room(name, moments, small_disk, 1)
+
+
+def run_out_of_room(name: str, moments: list[str], small_disk: Path, stride: int) -> None:
+    """Of ``stride`` stages, one finds the disk full when it begins."""
     project = lay_out(name, small_disk / "project")
+    chosen = [moment for moment in moments if moment.startswith("beginning")][::stride]
     tried: list[str] = []
 
     def at(moment: str) -> None:
-        if moment.startswith("beginning") and moment not in tried and not (small_disk / FILLER).exists():
+        if moment in chosen and moment not in tried and not (small_disk / FILLER).exists():
             tried.append(moment)
             fill(small_disk)
 
@@ -68,7 +80,7 @@ def test_a_disk_that_fills_up_at_every_stage_is_refused_and_goes_on(
             assert project.charges() in ([], ["open"]), tried[-1]
         assert (small_disk / FILLER).exists(), findings
         make_room(small_disk)
-    assert tried == [moment for moment in moments if moment.startswith("beginning")]
+    assert tried == chosen
     assert_goes_on(project)
 
 

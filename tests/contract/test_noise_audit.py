@@ -110,7 +110,7 @@ def cut(array: Residuals, rows: int) -> Residuals:
     """Its first rows."""
     parts = {
         name: values[:rows]
-        for name in ("units", "law_of", "above")
+        for name in ("units", "law_of", "above", "up_to")
         if (values := getattr(array, name)) is not None and len(values) == len(array.noise)
     }
     return replace(array, noise=array.noise[:rows], **parts)

@@ -209,6 +209,8 @@ def test_a_manifest_that_does_not_agree_with_itself_is_found_without_a_ledger(re
 def make_labels_alike(question: dict[str, Any]) -> None:
     """Gives a variable of the first table two labels that are the same, as no schema may have them."""
     variables = question.get("variables") or question["tables"][0]["variables"]
+    if isinstance(variables, list):
+        variables = {part["name"]: part["labels"] for part in variables}
     name, values = next((name, values) for name, values in variables.items() if name != "area")
     labels = values if isinstance(values, list) else list(values["groupings"].values())[-1]["labels"]
     assert len(labels) > 1, name

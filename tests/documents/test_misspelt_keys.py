@@ -17,13 +17,13 @@ from tests.kits.safetab import config
 
 from confide import api
 from confide.attacks.reconstruction.description import read_description
-from confide.attacks.suppression.audit_files import describe
 from confide.comparison.comparison_spec import load_comparison
 from confide.documents import FOLDER, load_schema
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.mechanisms import swapping
 from confide.mechanisms.safetab.official import read_config
+from confide.mechanisms.suppression.table_description import describe
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.strategy_file import load_strategies, load_strategy
 from confide.population import load_settings

@@ -216,7 +216,7 @@ def forge(release: Path, *formats: str, **changes: Change) -> None:
                 pyarrow.csv.write_csv(table, path)
             else:
                 flow = pa.array([f"CONFIDE:{name.upper().replace('-', '_')}(1.0)"] * table.num_rows, pa.string())
-                names = ["DATAFLOW", *(each.upper() for each in table.column_names)]
+                names = ["DATAFLOW", *(each.upper().replace(":", "_") for each in table.column_names)]
                 names = [{"COUNT": "OBS_VALUE", "WEIGHTED": "OBS_VALUE_WEIGHTED"}.get(each, each) for each in names]
                 pyarrow.csv.write_csv(pa.table([flow, *table.columns], names=names), path)
     correct(release)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import optimize
 from scipy.optimize import linprog
 
 from confide.mechanisms.suppression.problem import PatternProblem, threshold, weights
@@ -93,3 +94,28 @@ def is_safe(posed: PatternProblem, hidden, intervals=None) -> bool:
 
 def all_weights(linked, value):
     return {kind: weights(value, kind) for kind in ("constant", "value", "log")}
+
+
+def intervals_by_programmes(whole: np.ndarray, hidden: np.ndarray, cell: tuple[int, int]) -> tuple[float, float]:
+    """The interval of a cell of a two-way table whose first row and column are totals, by two linear programmes that
+    share nothing with the library."""
+    rows, columns = whole.shape
+    equations = []
+    for i in range(rows):
+        row = np.zeros(whole.shape)
+        row[i, 0], row[i, 1:] = -1, 1
+        equations.append(row.reshape(-1))
+    for j in range(columns):
+        column = np.zeros(whole.shape)
+        column[0, j], column[1:, j] = -1, 1
+        equations.append(column.reshape(-1))
+    pairs = zip(whole.reshape(-1).tolist(), hidden.reshape(-1).tolist(), strict=True)
+    bounds = [(0, None) if is_hidden else (value, value) for value, is_hidden in pairs]
+    cost = np.zeros(whole.shape)
+    cost[cell] = 1.0
+    ends = []
+    for sign in (1, -1):
+        right = np.zeros(len(equations))
+        found = optimize.linprog(sign * cost.reshape(-1), A_eq=np.array(equations), b_eq=right, bounds=bounds)
+        ends.append(np.inf if found.status == 3 else sign * found.fun)
+    return ends[0], ends[1]

@@ -174,7 +174,7 @@ def test_the_study_lists_its_questions() -> None:
         (lambda: risk.bound(5, 2, country="XX"), "unknown-country"),
         (lambda: noise_law(NoiseKind.GAUSSIAN, epsilon=1), "no-such-noise"),
         (lambda: noise_law(NoiseKind.GAUSSIAN, sigma2=1, bound=3), "no-such-noise"),
-        (lambda: perturbation_table(5, 2, not_monotone=[9]), "bad-option"),
+        (lambda: perturbation_table(5, 2, no_mono_rows=[9]), "bad-option"),
         (lambda: perturbation_table(5, 2, seed="00"), "bad-option"),
         (lambda: tune_safetab(budgets={("STATE", 2): 1}, targets={("STATE", 2): 3}), "budget-and-target"),
         (lambda: tune_safetab(definition="renyi"), "unknown-definition"),

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from confide.mechanisms.cellkey.counting import CellSums, perturb
+from confide.mechanisms.cellkey.counting import perturb
 from confide.mechanisms.cellkey.keys import draw_keys
+from confide.mechanisms.cellkey.sums import CellSums
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify
 from confide.risk.bounded_noise import (
@@ -71,7 +72,7 @@ class Office:
         count = np.bincount(index)
         key = np.bincount(index, keys).astype(np.int64) % KEYS
         assert count.min() > self._ptable.top, "every cell has the last row of the table"
-        return perturb(CellSums(count, key, None), self._ptable, None).count
+        return perturb(CellSums(np.arange(len(count)), count, key, None), self._ptable, None).figure
 
 
 def table_of(bound: int, variance: str) -> PTable:

@@ -23,18 +23,11 @@ from confide.noise import (
     perturb,
 )
 from confide.privacy import ZCDP, Definition, Neighbours
-from confide.releases.mechanism import OutcomeLaw, ResidualLaw, Residuals
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.risk.noise_audit import (
-    NoiseAudit,
-    audit,
-    is_wide,
-    law_mass,
-    scale_evidence,
-    shape_evidence,
-    tails,
-    value_evidence,
-)
+from confide.releases.residuals import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
+from confide.risk.noise_audit import NoiseAudit, audit
+from confide.risk.noise_audit.law_evidence import likelihood_evidence, scale_evidence, shape_evidence, value_evidence
+from confide.risk.noise_audit.laws import is_wide, law_mass, scaled, tails
 
 LAWS = [
     DiscreteGaussian("1/4"),
@@ -89,6 +82,35 @@ def test_tails_given_that_a_draw_is_seen() -> None:
     np.testing.assert_allclose(at, [law.pmf(int(v)) / chance if v > 2 else 0 for v in x], atol=1e-12)
     np.testing.assert_allclose((below + at + over)[x > 2], 1)
     assert float(at.sum()) == pytest.approx(1)
+
+
+def test_tails_given_that_a_draw_lies_between_two_numbers() -> None:
+    law, x = TwoSidedGeometric("1/3"), np.arange(-30, 31)
+    for above, up_to in ((-4, 7), (-25, -20), (20, 26), (3, 4)):
+        below, at, over = tails(law, x, np.full(61, above), np.full(61, up_to))
+        inside = (x > above) & (x <= up_to)
+        chance = sum(law.pmf(int(v)) for v in x[inside])
+        np.testing.assert_allclose(at, [law.pmf(int(v)) / chance if i else 0 for v, i in zip(x, inside, strict=True)])
+        np.testing.assert_allclose((below + at + over)[inside], 1)
+        np.testing.assert_allclose(below[inside], np.cumsum(at[inside]) - at[inside], atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [Fraction("0.97"), Fraction("1.7"), Fraction(5)])
+def test_likelihood_evidence_has_the_mean_one(scale: Fraction) -> None:
+    """For conditional laws, choices and survivors: so a product of it exceeds 1/a with probability at most a."""
+    gaussian = DiscreteGaussian(6)
+    choice = ChoiceLaw(gaussian, (2, 4, 9), DiscreteGaussian(2), 1)
+    for law, x, limits in (
+        (gaussian, np.arange(-3, 5), (np.full(8, -4), np.full(8, 4))),
+        (choice, np.arange(-1, 4), (None, None)),
+        (choice, np.arange(0, 4), (np.full(4, -1), None)),
+        (SurvivorLaw(12, choice), np.arange(13), (None, None)),
+    ):
+        wrong = scaled(law, scale)
+        assert wrong is not None
+        at = tails(law, x, *limits)[1]
+        evidence = likelihood_evidence(at, tails(wrong, x, *limits)[1][None, :])
+        np.testing.assert_allclose(np.exp(evidence) @ at, 1, rtol=1e-9)
 
 
 @pytest.mark.parametrize("law", [*LAWS, LISTED], ids=repr)

@@ -16,9 +16,11 @@ from tests.kits import commands
 from confide.errors import ParameterError
 from confide.mechanisms.topdown.strategy import plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.privacy import ZCDP, Definition, Neighbours
+from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, noisy_cells
+from confide.releases.loss_account import ReleaseAccount
 from confide.releases.plan import Plan
 from confide.report import charts
+from confide.risk import curve
 from confide.risk.testing import DifferenceKind, LossTest, epsilon_curve, parts_of, posterior_factor, power_curve
 
 run = partial(commands.run, "risk", "curve")
@@ -236,3 +238,15 @@ def test_the_command_states_how_often_a_posterior_is_multiplied_by_more() -> Non
     assert stated is not None
     exceeded = Fraction(posterior_factor(ZCDP("2.56"), "1e-10").exceeded)
     assert exceeded <= Fraction(stated[1]) <= exceeded * Fraction("1.011")
+
+
+def test_an_account_and_a_curve_state_one_epsilon_for_the_same_measurements() -> None:
+    """And it is the tighter of the two upper ends that are known, still above the lower one."""
+    plan = plan_of(load_strategy("pl94-persons", root="us"))
+    account = ReleaseAccount(plan, Fraction(1, 10**10)).loss_distribution
+    (point,) = curve(strategy="pl94-persons", root="us", deltas=["1e-10"]).epsilons
+    assert account is not None
+    assert account == point.exact
+    plain = epsilon_bracket(noisy_cells(plan.event, plan.neighbours), "1e-10")
+    assert account.optimistic < account.pessimistic < plain.pessimistic
+    assert account.optimistic == plain.optimistic

@@ -227,6 +227,59 @@ def test_it_is_never_above_the_loss_of_the_plan(opened: ReleasedPlan) -> None:
     assert effective.presence == pytest.approx((1.0, 1.0))
 
 
+def path_sums(found: ReleasedPlan, plan: Plan) -> list[Fraction]:
+    """½ Σ 1/σ² along the spine, block by block, from what each unit is measured with."""
+    sums = []
+    for block in range(found.spine.levels[-1].units):
+        total, unit = Fraction(), block
+        for position in reversed(range(len(found.spine.levels))):
+            level = found.spine.levels[position]
+            classes = [number for number, share in enumerate(level.shares.table) if share]
+            if (place := int(level.shares.index[unit])) in classes:
+                for asked in found.strategy.level(level.name).queries:
+                    law = plan.laws(level.name, asked.name)[classes.index(place)]
+                    total += 1 / (2 * law.sigma2)
+            unit = int(level.parent[unit]) if position else unit
+        sums.append(total)
+    return sums
+
+
+def test_presence_has_the_cheapest_and_the_dearest_path(opened: ReleasedPlan) -> None:
+    """Where paths differ, since counties that are measured for their only block too have wider noise here."""
+    paths = opened.plan.paths
+    assert len(paths) > 1
+    everywhere = set(paths[0]).intersection(*paths[1:])
+    for changed in (sorted(set(paths[0]) - everywhere), sorted(set(paths[-1]) - everywhere)):
+        wider = tuple(
+            replace(measure, law=DiscreteGaussian(measure.law.sigma2 * 3)) if number in changed else measure
+            for number, measure in enumerate(opened.plan.measures)
+        )
+        plan = replace(opened.plan, measures=wider)
+        sums = path_sums(opened, plan)
+        assert min(sums) < max(sums)
+        effective = effective_of(opened, plan, -1, public_zeros=False)
+        assert effective.presence == (float(min(sums)), float(max(sums)))
+        # Someone who knows everybody else knows no less than someone who knows nobody, path by path.
+        blocks = effective.levels[-1]
+        for block, most in enumerate(sums):
+            values = np.concatenate([values[blocks.kind[block]] for values in blocks.rho.values()])
+            assert (values[np.isfinite(values)] <= float(most) + 1e-9).all()
+
+
+def test_presence_without_paths_has_every_measurement_once(opened: ReleasedPlan) -> None:
+    first = tuple(opened.plan.measures[number] for number in opened.plan.paths[0])
+    plan = replace(opened.plan, paths=(), measures=first)
+    whole = float(sum(1 / (2 * measure.law.sigma2) for measure in plan.measures))
+    assert effective_of(opened, plan, -1, public_zeros=False).presence == (whole, whole)
+
+
+def test_the_report_gives_the_dearest_path_as_what_is_told_at_most(run_folder: Path) -> None:
+    report = release_risk(run_folder)
+    report.effective.__dict__["presence"] = (0.25, 0.75)
+    everybody = report.everybody_else()
+    assert (everybody["presence_least"], everybody["presence"]) == (0.25, 0.75)
+
+
 def test_someone_who_knows_all_others_has_the_loss_of_the_plan(opened: ReleasedPlan) -> None:
     """½ dᵀId of one more record, and of one that changes everything and moves to another county."""
     dense = Dense(opened, opened.plan, -1, public_zeros=False)

@@ -66,7 +66,7 @@ def test_the_signature_is_the_documented_one(signed: Path, office: SignatureKey)
 
 
 @pytest.mark.parametrize(
-    "forgery", ["another title", "no signature", "of another key", "of another release", "more in it"]
+    "forgery", ["another title", "no signature", "of another key", "of another release", "of nobody", "more in it"]
 )
 def test_a_forged_release_is_not_the_offices(
     signed: Path, office: SignatureKey, tmp_path: Path, sealed_copy: Path, forgery: str
@@ -84,6 +84,9 @@ def test_a_forged_release_is_not_the_offices(
     elif forgery == "of another release":
         stated = json.loads(file.read_text())
         file.write_text(json.dumps(stated | {"manifest_sha256": "00" * 32}, indent=1) + "\n")
+    elif forgery == "of nobody":
+        stated = json.loads(file.read_text())
+        file.write_text(json.dumps(stated | {"signature": "5a" * 64}, indent=1) + "\n")
     else:
         file.write_text(json.dumps(json.loads(file.read_text()) | {"note": "rho = 1/4000"}, indent=1) + "\n")
     assert not confide.verify(signed, public_key=office.public).ok

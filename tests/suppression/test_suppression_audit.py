@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from confide.attacks.suppression.audit_files import describe, read_required, read_suspect
+from confide.attacks.suppression.audit_files import read_required, read_suspect
 from confide.attacks.suppression.suppression_audit import audit
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.mechanisms.suppression.table_description import describe
 
 DESCRIPTION = """
 [variables.region]
@@ -199,7 +200,10 @@ def test_rounded_figures(tmp_path: Path) -> None:
     assert code == 1
     assert found["findings"][0]["code"] == "does-not-add-up"
     (tmp_path / "shares.toml").write_text(text + "rounding = 0.1\n")
+    assert told(tmp_path / "shares.csv")[1]["findings"][0]["code"] == "nothing-hidden"
+    (tmp_path / "shares.toml").write_text(text.replace("[attacker]", "hidden = 0\n[attacker]") + "rounding = 0.1\n")
     assert told(tmp_path / "shares.csv")[0] == 0
+    (tmp_path / "shares.toml").write_text(text + "rounding = 0.1\n")
     (tmp_path / "shares.csv").write_text("party,share\n_T,100.0\na,33.4\nb,x\nc,33.3\n")
     _, found = told(tmp_path / "shares.csv")
     low, high = interval(found, party="b")
@@ -224,7 +228,8 @@ def test_totals_that_are_nowhere_are_nobodys_knowledge(tmp_path: Path) -> None:
     write(tmp_path, {("N1", "f")})
     lines = (tmp_path / "jobs.csv").read_text().splitlines()
     (tmp_path / "jobs.csv").write_text("\n".join(line for line in lines if ",all," not in line) + "\n")
-    (tmp_path / "table.toml").write_text(DESCRIPTION + "[attacker]\nlow = 0\n")
+    assert told(tmp_path)[1]["findings"][0]["code"] == "nothing-added-up"
+    (tmp_path / "table.toml").write_text(DESCRIPTION.replace('total = "all"', "adds_up = false"))
     _, found = told(tmp_path)
     assert interval(found, region="N1", sex="f") == (3, 3)
     # Unknown to everybody, but nobody has suppressed them.
@@ -238,7 +243,7 @@ def test_totals_that_are_nowhere_are_nobodys_knowledge(tmp_path: Path) -> None:
         ({"jobs.csv": ("N1,f,3", "N9,f,3")}, "missing-cells"),
         ({"jobs.csv": ("N1,f,3", "N2,f,3")}, "repeated-cell"),
         ({"jobs.csv": ("N1,f,3", "N1,f,4")}, "does-not-add-up"),
-        ({"table.toml": ("sex]", "gender]")}, "repeated-cell"),
+        ({"table.toml": ("sex]", "gender]")}, "variable-not-found"),
         ({"table.toml": ('"jobs.csv"', '"job.csv"')}, "table-description"),
         ({"table.toml": ('"jobs.csv"', '"jobs.csv"\nvalue = "n"')}, "table-description"),
         ({"table.toml": ('"jobs.csv"', '"jobs.csv"\ncolour = "n"')}, "table-description"),

@@ -146,11 +146,16 @@ def test_figures_beside_their_marks_are_not_looked_at_and_that_is_said(tmp_path:
 
 def test_totals_that_are_called_otherwise_are_asked_for(tmp_path: Path) -> None:
     figures = {tuple(code.replace("_T", "Total") for code in cell): n for cell, n in FIGURES.items()}
-    assert told(tmp_path, figures)[1]["without_totals"] == ["r", "c"]
-    text = CliRunner().invoke(app, ["audit", "suppression", str(tmp_path)])
-    assert "no table has the total of r, c" in text.stderr
+    findings = told(tmp_path, figures)[1]["findings"]
+    assert [(finding["code"], finding["where"]["column"]) for finding in findings] == [
+        ("nothing-added-up", "r"),
+        ("nothing-added-up", "c"),
+    ]
     named = PLAIN.replace("[variables.r]", "[variables.r]\ntotal = 'Total'")
-    assert told(tmp_path, figures, named)[1]["without_totals"] == ["c"]
+    (finding,) = told(tmp_path, figures, named)[1]["findings"]
+    assert finding["where"]["column"] == "c"
+    unlisted = named.replace("[variables.c]", "[variables.c]\nadds_up = false")
+    assert told(tmp_path, figures, unlisted)[1]["without_totals"] == ["c"]
 
 
 def test_figures_that_are_no_whole_numbers_must_be_said_to_be_so(tmp_path: Path) -> None:

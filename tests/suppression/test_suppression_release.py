@@ -19,9 +19,9 @@ import confide
 from confide import api
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.mechanisms.suppression.crossing import of_attribute
 from confide.mechanisms.suppression.mechanism import Suppression
 from confide.mechanisms.suppression.problem import contributions_of, dominance, threshold
-from confide.mechanisms.suppression.programme import of_attribute
 
 SCHEMA = """
 id = "town"
@@ -309,7 +309,6 @@ def test_magnitudes_by_dominance_and_few_contributors(made: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
-        ('"quarter:side", "quarter", "age', '"quarter:side", "quarter:crossing", "age', "not-nested"),
         ('"age:twenty", "age:ten"', '"age:adults"', "incomplete-recode"),
         ('"age:ten"]', '"age:five"]', "unknown-variable"),
         ("threshold = 3", "", "no-rule"),

@@ -136,6 +136,15 @@ def test_an_attribute_with_the_name_of_a_column_of_ours(tmp_path: Path) -> None:
     assert "reserved-name" in codes_of(spec)
 
 
+@pytest.mark.parametrize("name", ["household", "geocode"])
+def test_a_level_with_the_name_of_a_column_of_published_records(tmp_path: Path, name: str) -> None:
+    spec = write_project(tmp_path, tables="")
+    spec.write_text(spec.read_text().replace('name = "county"', f'name = "{name}"'))
+    with pytest.raises(ConfideError) as refused:
+        confide.check(spec, processes=1)
+    assert "reserved-name" in [finding.code for finding in refused.value.findings]
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [

@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kits import own_strategy
 from tests.kits.forged import rehash
 from tests.kits.measurement_file import AREAS, LEVELS, again, table
 from typer.testing import CliRunner
 
+import confide
 import confide.engines.groups as groups
 from confide import api
 from confide.cli.main import app
@@ -567,6 +569,34 @@ def test_a_level_that_is_not_there_and_constraints_of_another_frame_are_refused(
     assert "2 units have no parent" in str(api.check(tmp_path / "public.toml").errors[0])
     shutil.rmtree(tmp_path / "nmf/Tract.parquet")
     assert [found.code for found in api.check(tmp_path / "public.toml").errors] == ["no-level"]
+
+
+def test_two_bounds_of_one_side_are_taken_from_the_block_table(tmp_path: Path) -> None:
+    """The file has the tighter of both, block by block, which tells neither count."""
+    people = [[4, 1], [2, 5], [7, 0], [1, 3]]
+    columns = {"homes": [3, 9, 4, 1], "beds": [40, 8, 90, 30]}
+    bounds = own_strategy.bound("homes", "upper", 3, {0: "homes"}) + own_strategy.bound("beds", "upper", 1, {0: "beds"})
+    spec = own_strategy.lay_out(tmp_path, people, columns, bounds, budget="1")
+    spec.write_text(spec.read_text() + "[output]\nmeasurements = true\n")
+    first = own_strategy.seal(spec)
+    made_again = tmp_path / "again.toml"
+    made_again.write_text(f"""
+[release]
+name = "again"
+mechanism = "postprocess"
+[data]
+measurements = {json.dumps(str(first / "measurements"))}
+blocks = "blocks.parquet"
+[geography]
+levels = [{{ name = "state", digits = 1 }}, {{ name = "county", digits = 2 }}]
+[topdown]
+strategy = "own.toml"
+""")
+    second = confide.run(made_again, processes=1).release
+    assert own_strategy.released_by_block(second) == own_strategy.released_by_block(first)
+    made_again.write_text(made_again.read_text().replace('blocks = "blocks.parquet"\n', ""))
+    (finding,) = [one for one in confide.check(made_again, processes=1).findings if one.severity == "error"]
+    assert (finding.code, finding.found) == ("no-constraints", "none for homes, beds")
 
 
 def test_what_needs_truth_or_a_key_is_refused(measured: RunResult, tmp_path: Path) -> None:

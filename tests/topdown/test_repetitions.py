@@ -34,6 +34,8 @@ from confide.releases.plan import Plan
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
 
+pytestmark = pytest.mark.slow  # make test has the noise audit, which sees smaller errors in one release
+
 REPETITIONS = 1_000
 
 STRATEGY = """

@@ -271,6 +271,7 @@ CASES = {
     "bound on no group": ('{ 1 = "gq1"', '{ 9 = "gq1"', "unknown-group", "bounds[0].frame.9"),
     "bounds that clash": ("per_unit = 1\n", "per_unit = 100000\n", "constraints-clash", "bounds"),
     "bound against zeros": ("hhgq = [3], votingage = [0]", "hhgq = [3]", "constraints-clash", "bounds"),
+    "zeros of everybody": ("hhgq = [3], votingage = [0]", "votingage = [0, 1]", "constraints-clash", "zeros"),
     "zero of no attribute": ("votingage = [0]", "age = [0]", "unknown-attribute", "zeros[0].where.age"),
     "zero of no code": ("votingage = [0]", "votingage = [7]", "unknown-code", "zeros[0].where.votingage"),
     "two of a name": ('name = "hhgq-upper"', 'name = "hhgq-lower"', "repeated-name", "bounds"),

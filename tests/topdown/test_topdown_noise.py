@@ -29,7 +29,7 @@ records = "persons.csv"
 blocks = "blocks.csv"
 
 [geography]
-levels = [{ name = "state", digits = 0 }, { name = "county", digits = 2 }]
+levels = [{ name = "state", digits = 0 }, { name = "county", digits = 3 }]
 
 [privacy]
 ledger = "l"
@@ -77,10 +77,11 @@ levels = [["0", "0"], ["1", "1"], ["2", "2"], ["3", "3"]]
 
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 6,000 blocks whose measurements are published nowhere: the audit draws them again, so that mistakes are
-    planted after the run."""
+    """A run of 4,900 blocks whose measurements are published nowhere: the audit draws them again, so that mistakes are
+    planted after the run. 900 blocks are alone in their counties, and have the shares of both."""
     folder = tmp_path_factory.mktemp("state")
-    blocks = [f"{county:02d}{block:03d}" for county in range(60) for block in range(100)]
+    blocks = [f"{county:03d}{block:03d}" for county in range(40) for block in range(100)]
+    blocks += [f"{county:03d}000" for county in range(40, 940)]
     rows = [f"{blocks[i * 37 % len(blocks)]},{i % 2},{i % 4}" for i in range(500)]
     (folder / "persons.csv").write_text("geocode,sex,age\n" + "\n".join(rows) + "\n")
     (folder / "blocks.csv").write_text("geocode,housing_units\n" + "".join(f"{code},1\n" for code in blocks))
@@ -104,7 +105,7 @@ def test_the_noise_is_as_planned_and_three_per_cent_would_be_seen(sealed: Path) 
     assert answer.ok, answer.checks
     assert answer.sees_three_per_cent
     assert {measurement.source for measurement in answer.measurements} == {"drawn again"}
-    assert answer.draws == 6_061 * 10
+    assert answer.draws == (1 + 40 + 4_900) * 10
 
 
 def units_become(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[pytest.MonkeyPatch], None]:

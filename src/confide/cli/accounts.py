@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from confide.cli.show import Json, out, show_answer, table
+from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
 from confide.mechanisms.topdown.strategy_file import account_strategy
 from confide.privacy import PureDP
@@ -20,6 +21,7 @@ from confide.releases.loss_account import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
+from confide.releases.plan import NO_BUDGET
 from confide.report.render import down, fraction_up, up
 
 WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
@@ -135,7 +137,9 @@ def show_release(answer: ReleaseAccount, delta: str) -> None:
     """The cost of a release, in every way that it can be stated."""
     plan, ways, bracket = answer.plan, answer.epsilons, answer.loss_distribution
     if not plan.has_loss:
-        out.print("No privacy loss is accounted for: this release promises no differential privacy.")
+        said = MECHANISMS[plan.mechanism].unaccounted(plan) if plan.mechanism in MECHANISMS else NO_BUDGET
+        none = "No privacy loss is accounted for: this release promises no differential privacy."
+        out.print(none if said == NO_BUDGET else said)
         return
     if ways is None:
         holds = "; it holds with delta = 0" if isinstance(plan.loss, PureDP) else ""

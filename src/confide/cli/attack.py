@@ -41,8 +41,10 @@ def show_reconstruction(answer: Reconstruction, repeats: int) -> None:
         )
     if not answer.exact:
         out.print(
-            f"\nA fit by least absolute deviation: {answer.deviation:,.1f} standard deviations over all figures. "
-            "Others fit about as well, so that no solution variability is claimed."
+            f"\nThe likeliest people, given the law of the noise and what is published above: "
+            f"{answer.deviation:,.1f} standard deviations over all figures. Others are nearly as likely, so that no "
+            f"solution variability is claimed; of these records about {answer.expected_matches or 0:,.0f} are expected "
+            f"to be true, and {result['confident_persons']:,} have a probability of at least 90 % (column confidence)."
         )
         return
     out.print("Every published figure was checked again: the records have these tables exactly.\n")

@@ -75,6 +75,7 @@ def show_rates(rates: Rates, settings: AttackerSettings | None) -> None:
         )
     if rates.universe("not-there").attacker_records:
         _reidentified(rates, "Whom the truth does not have where the attacker has them", [("", "not-there")])
+    _ranking(rates)
     _headline(rates)
     _words(rates)
 
@@ -158,6 +159,23 @@ def _line(label: str, row: LinkageRates) -> list[str]:
     shares = (row.putative_rate, row.confirmed_rate, row.precision)
     guesses = (row.modal_guesser_precision, row.proportional_guesser_precision)
     return [label, f"{row.divided_by:,}", *(_percent(share) for share in (*shares, *guesses))]
+
+
+def _ranking(rates: Rates) -> None:
+    """How many of the surest records are true, beside those who know other blocks alone."""
+    if not rates.ranking:
+        return
+    rows = [
+        [
+            f"{row.k:,}",
+            *(_percent(rate) for rate in (row.match_rate, row.hold_out_match_rate, row.modal_match_rate)),
+            "" if row.better_than_guessing else "no better than a guess",
+        ]
+        for row in rates.ranking
+    ]
+    columns = ["first k ", "attack ", "knows other blocks ", "commonest kind ", ""]
+    table(columns, rows, title="Records ranked by confidence: how many of the first k are true")
+    out.print()
 
 
 def _headline(rates: Rates) -> None:

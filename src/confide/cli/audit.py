@@ -62,6 +62,10 @@ def suppression(
 def privacy(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec of a mechanism that spends a budget.")],
     runs: Annotated[int, typer.Option(help="How often each of two made-up files is measured.")] = 250,
+    canaries: Annotated[
+        int | None,
+        typer.Option(help="Run once, with so many made-up canaries, instead of many times; a much looser bound."),
+    ] = None,
     by_measurement: Annotated[
         bool, typer.Option("--by-measurement", help="Judge every measurement by itself too; takes some times as long.")
     ] = False,
@@ -73,9 +77,13 @@ def privacy(
     The office's records are not opened, no ledger is touched, and what is made is thrown away. Exit code 1: the bound
     exceeds the stated loss, so the noise is smaller than it should be, or a record counts too often.
     """
-    from confide.risk.privacy_audit import audit_privacy
+    from confide.risk.privacy_audit import CanaryAudit, PrivacyAudit, audit_canaries, audit_privacy
 
-    answer = audit_privacy(spec, runs=runs, by_measurement=by_measurement, seed=seed)
+    answer: CanaryAudit | PrivacyAudit
+    if canaries is None:
+        answer = audit_privacy(spec, runs=runs, by_measurement=by_measurement, seed=seed)
+    else:
+        answer = audit_canaries(spec, canaries=canaries, seed=seed)
     plain = answer.as_dict()
     if as_json:
         print_json(plain)
@@ -83,7 +91,8 @@ def privacy(
     shown = ("stated", "at_least", "whatever_the_noise")
     rows = [(row["of"], *(f"{row[key]:.4g}" for key in shown)) for row in plain["loss"]]
     table(["", "stated ", "at least (95 %) ", "whatever the noise "], rows)
-    narrow = [(part.level, part.query, f"{part.narrower_by:.2f}") for part in answer.too_narrow]
+    parts = answer.too_narrow if isinstance(answer, PrivacyAudit) else ()
+    narrow = [(part.level, part.query, f"{part.narrower_by:.2f}") for part in parts]
     if narrow:
         table(["level", "query", "noise narrower by at least "], narrow[:MOST_ROWS])
     colour = "bold red" if answer.exceeded else "bold green"

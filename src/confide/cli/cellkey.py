@@ -61,6 +61,10 @@ def table(
         list[str] | None,
         typer.Option(metavar="V=LABEL", help="Count these records alone; repeatable, one variable: any of its labels."),
     ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEVEL", help="The table for every unit of this level or area; repeatable."),
+    ] = None,
     margins: Annotated[
         bool, typer.Option("--margins/--no-margins", help="With all margins, or inner cells alone.")
     ] = True,
@@ -78,7 +82,14 @@ def table(
     names = [name.strip() for name in variables.split(",") if name.strip()]
     chosen = _chosen(where or ())
     answer = table_on_request(
-        api.load(spec), names, where=chosen, margins=margins, out=into, processes=processes, memory=memory
+        api.load(spec),
+        names,
+        where=chosen,
+        levels=level or (),
+        margins=margins,
+        out=into,
+        processes=processes,
+        memory=memory,
     )
     show_answer(answer, lambda: _show_table(answer), as_json=as_json)
 
@@ -91,6 +102,67 @@ def _show_table(answer: RequestedTable) -> None:
     numbers = {field.name for field in rows.schema if not pa.types.is_string(field.type)}
     heads = [f"{name} " if name in numbers else name for name in rows.column_names]
     show.table(heads, ([_figure(value) for value in row.values()] for row in rows.to_pylist()))
+
+
+@app.command()
+def perturb(
+    cells: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="Cells with true counts and cell keys, CSV or Parquet.")
+    ],
+    into: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the spec and the release.")],
+    ptable: Annotated[Path | None, typer.Option(metavar="FILE", help="The perturbation table, as a file.")] = None,
+    largest: Annotated[int | None, typer.Option("-D", help="Or: the largest noise D, a count.")] = None,
+    variance: Annotated[str | None, typer.Option("-V", help="The variance V: 2, 1.05, 9/10.")] = None,
+    js: Annotated[int, typer.Option("--js", help="Results from 1 to js do not occur.")] = 0,
+    pstay: Annotated[str | None, typer.Option(help="The least probability of no noise.")] = None,
+    mono: Annotated[
+        bool, typer.Option("--mono/--no-mono", help="Whether probabilities increase up to no noise.")
+    ] = True,
+    keys: Annotated[
+        int | None, typer.Option(show_default=f"{DECIMAL}, or as the file", help="How many cell keys there are.")
+    ] = None,
+    shuffle: Annotated[
+        str | None, typer.Option(metavar="ORDER", help="derived, secret, none, or 64 hexadecimal digits.")
+    ] = None,
+    threshold: Annotated[int | None, typer.Option(help="Published counts below it are left out.")] = None,
+    count: Annotated[str, typer.Option(help="The column with the true counts.")] = "count",
+    cell_key: Annotated[str, typer.Option(help="The column with the cell keys.")] = "cell_key",
+    weight: Annotated[str | None, typer.Option(help="A column of weighted counts.")] = None,
+    variables: Annotated[
+        str | None, typer.Option(metavar="V[,V...]", help="The columns of labels; by default all others.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What the table is called; by default as its file.")] = None,
+    title: Annotated[str, typer.Option(help="A title for people.")] = "",
+    delimiter: Annotated[str, typer.Option(help="The delimiter of a CSV.")] = ",",
+    as_json: Json = False,
+) -> None:
+    """Perturb a table that was counted elsewhere, by the cell keys that it brings, and seal it as a release.
+
+    The table is confidential: it has true counts and cell keys. What is released has neither.
+    """
+    answer = api.perturb_cells(
+        cells,
+        into,
+        ptable=ptable,
+        D=largest,
+        V=variance,
+        js=js,
+        pstay=pstay,
+        mono=mono,
+        keys=keys,
+        shuffle=shuffle,
+        threshold=threshold,
+        count=count,
+        cell_key=cell_key,
+        weight=weight,
+        variables=None if variables is None else [each.strip() for each in variables.split(",")],
+        name=name,
+        title=title,
+        delimiter=delimiter,
+    )
+    show_answer(
+        answer, lambda: out.print(escape(f"Sealed {answer.release}. Its spec is {answer.spec}.")), as_json=as_json
+    )
 
 
 @app.command("abs-table")

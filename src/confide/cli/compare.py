@@ -18,6 +18,7 @@ they agree; match, right: of the people whom an outsider knows, those matched an
 precision, right of matches; exposed: the precision for those who are alone of their sex and age group, not of the
 block's largest group, in a block whose true tables have one solution alone; of: so many matches; guess: how often
 somebody is right about these who guesses in proportion to the groups of the block."""
+WEAK = "°: the attack is no better than a guess, and the share is that of the guess."
 SAMPLED = "*: attacked in a sample of blocks."
 
 
@@ -42,6 +43,8 @@ def compare(
     columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
     table(columns, rows, title=str(answer.numbers["title"]))
     out.print(WORDS)
+    if any(row[7].endswith("°") for row in rows):
+        out.print(WEAK)
     if any(_sampled(protection) for protection in answer.numbers["protections"]):
         out.print(SAMPLED)
     if answer.numbers["confidential"]:
@@ -61,7 +64,8 @@ def _row(protection: dict[str, Any]) -> list[str]:
         percent(everybody["putative_rate"]),
         percent(everybody["confirmed_rate"]),
         percent(everybody["precision"]),
-        percent(exposed.get("precision"), 1),
+        percent(exposed.get("better_of_attack_and_guessers"), 1)
+        + (" °" if exposed.get("no_better_than_a_guess") else ""),
         f"{exposed['putative']:,}" if exposed else "–",
         percent(exposed.get("proportional_guesser_precision"), 1),
     ]

@@ -101,6 +101,11 @@ class Commands(LazyGroup):
             "confide.cli.verbs:seal",
             "Make a sealed release final by destroying its key, or sign it with the key of the office.",
         ),
+        Later(
+            "suppress",
+            "confide.cli.suppress:suppress",
+            "Protect tables of cells: hide those that say too much of few, and others so that none can be worked out.",
+        ),
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
         Later(
             "synthesize",

@@ -26,6 +26,9 @@ def new(
     ],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="For swapping: targeted (the default), enhanced or permutation.")
+    ] = None,
     ledger: Annotated[
         bool | None,
         typer.Option(
@@ -35,7 +38,7 @@ def new(
     as_json: Json = False,
 ) -> None:
     """Write a commented spec to start from."""
-    drafted = api.new(mechanism, folder, product=product, open_ledger=ledger)
+    drafted = api.new(mechanism, folder, product=product, method=method, open_ledger=ledger)
     if as_json:
         print_json(drafted.as_dict())
         return

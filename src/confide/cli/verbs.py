@@ -194,13 +194,12 @@ def run(
     if result.was_sealed_before:
         out.print("This run was sealed before; nothing was done and nothing charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
-    contents = confide.MECHANISMS[result.plan.mechanism].contents(result.plan)
+    mechanism = confide.MECHANISMS[result.plan.mechanism]
+    contents = mechanism.contents(result.plan)
     if result.plan.has_loss:
         out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
     else:
-        from confide.releases.plan import NO_BUDGET
-
-        out.print(f"  {contents}\n  {NO_BUDGET}")
+        out.print(f"  {contents}\n  {mechanism.unaccounted(result.plan)}")
     if account is not None:
         of = escape(repr(account.data_set))
         out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")

@@ -8,7 +8,7 @@ are those whose true tables have exactly one solution.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,20 +21,22 @@ from confide.attacks.reidentification import (
     LinkageRates,
     Rates,
     make_attacker,
+    match_rates,
     reidentification_rates,
 )
-from confide.comparison.common_tables import AGE, CommonTables
+from confide.comparison.common_tables import AGE, LEVELS, CommonTable, CommonTables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import AreaFigures, ComparedAreas, Integers
 from confide.releases.progress import Progress
-from confide.releases.published import Published, PublishedGeography, PublishedMarginal
+from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
 
 ALL, UNIQUE, STANDS_OUT = "all", "unique", "unique&nonmodal"
 EXPOSED = "unique&nonmodal&solvar0"
 """Those whom no statistic hides: alone of their sex and age, not of the block's modal group, in a certain block."""
 UNIVERSES = (ALL, UNIQUE, STANDS_OUT, EXPOSED)
 VARIABILITY = "solution_variability"
+LIST = "list of people"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,54 +86,97 @@ def attack(
     complete = figures.exact and not figures.published
     number = part.sample(noisy=not figures.exact, suppressed=bool(figures.published))
     blocks = sample(population, number, seed)
-    reconstruction = reconstruct(
-        published(figures, population.areas, population.programme, blocks),
-        repeats=part.repeats,
-        seed=seed,
-        processes=part.processes or processes,
-        time_limit=part.seconds,
-        progress=progress,
-    )
+
+    def solved(tables: Published) -> Reconstruction:
+        return reconstruct(
+            tables,
+            repeats=part.repeats,
+            seed=seed,
+            processes=part.processes or processes,
+            time_limit=part.seconds,
+            progress=progress,
+        )
+
+    tables = published(figures, population.areas, population.programme, blocks)
+    reconstruction = solved(tables)
     records = with_ages(reconstruction.records(), population.programme)
     own = {
         reconstruction.published.geography.blocks[block]: value for block, value in _variability(reconstruction).items()
     }
     numbers = _reconstructed(reconstruction, population, blocks)
-    attackers = {"perfect": AttackerSettings(seed=seed)}
-    if part.settings != AttackerSettings():
-        attackers["given"] = part.settings
     variability = own if certain is None else certain
-    for name, settings in attackers.items():
-        numbers[name] = _rates(population, records, settings, variability, own if complete else None, blocks, seed)
-    return AttackResult(records, own, numbers)
+    matched_records = records
+    if not figures.exact:
+        # Noise leaves open whether somebody of some sex and age is there at all; the list of people does not.
+        with_list = solved(replace(tables, marginals=(*tables.marginals, listed(population, blocks))))
+        matched_records = with_ages(with_list.records(), population.programme)
+    numbers["perfect"] = _rates(
+        population, matched_records, AttackerSettings(seed=seed), variability, own if complete else None, blocks, seed
+    )
+    numbers["ranking"] = _ranking(population, records, seed) if len(records) else []
+    if part.settings != AttackerSettings():
+        numbers["given"] = _rates(
+            population, records, part.settings, variability, own if complete else None, blocks, seed
+        )
+    return AttackResult(matched_records, own, numbers)
 
 
 def published(figures: AreaFigures, areas: ComparedAreas, programme: CommonTables, blocks: Integers) -> Published:
-    """The block tables as the attacker reads them."""
+    """The tables as the attacker reads them: those of blocks, and where these have noise those of the areas above."""
     codes = tuple(areas.blocks[block] for block in blocks)
-    geography = PublishedGeography(("block",), (codes,), (np.arange(len(codes)),))
-    marginals = []
-    for table in programme.tables:
-        key = ("block", table.name)
-        counts, there = figures.counts[key][blocks], figures.there(key)[blocks]
-        listed = there if key in figures.variances or not there.all() else counts != 0
-        unit, cell = np.nonzero(listed)
-        start = np.searchsorted(unit, np.arange(len(codes) + 1)).astype(np.int64)
-        value = counts[listed].astype(np.float64)
-        marginals.append(
-            PublishedMarginal(
-                table.name,
-                0,
-                table.query,
-                start,
-                cell.astype(np.int64),
-                value,
-                figures.variances.get(key),
-                absent_unknown=not bool(there.all()),
-                bound=figures.bound,
-            )
-        )
+    levels, units, unit_of_block = ["block"], [codes], [np.arange(len(codes))]
+    rows = [blocks]
+    for level in () if figures.exact else LEVELS[-2::-1]:
+        here, of_block = np.unique(areas.unit_of_block[level][blocks], return_inverse=True)
+        levels.append(level)
+        units.append(tuple(areas.codes[level][unit] for unit in here))
+        unit_of_block.append(np.asarray(of_block, np.int64).reshape(-1))
+        rows.append(here)
+    geography = PublishedGeography(tuple(levels), tuple(units), tuple(unit_of_block))
+    marginals = [
+        _marginal(figures, table, level, depth, rows[depth])
+        for depth, level in enumerate(levels)
+        for table in programme.tables
+    ]
     return Published(programme.schema, geography, tuple(marginals), source="comparison")
+
+
+def _marginal(figures: AreaFigures, table: CommonTable, level: str, depth: int, units: Integers) -> PublishedMarginal:
+    """One table of some units of a level."""
+    key = (level, table.name)
+    counts, there = figures.counts[key][units], figures.there(key)[units]
+    listed = there if key in figures.variances or not there.all() else counts != 0
+    unit, cell = np.nonzero(listed)
+    start = np.searchsorted(unit, np.arange(len(units) + 1)).astype(np.int64)
+    value = counts[listed].astype(np.float64)
+    return PublishedMarginal(
+        table.name,
+        depth,
+        table.query,
+        start,
+        cell.astype(np.int64),
+        value,
+        figures.variances.get(key),
+        absent_unknown=not bool(there.all()),
+        bound=figures.bound,
+        law=figures.laws.get(key),
+    )
+
+
+def listed(population: ComparedPopulation, blocks: Integers) -> PublishedMarginal:
+    """What the best list of people says of a block: how many of each sex and age group live there."""
+    people, programme = population.people, population.programme
+    number = {population.areas.blocks[block]: place for place, block in enumerate(blocks.tolist())}
+    unit = np.array([number.get(code, -1) for code in people.column("geocode").to_pylist()], np.int64)
+    query = programme.schema.ordered_query(["sex", AGE])
+    cell = np.zeros(len(unit), np.int64)
+    for variable in query.variables:
+        codes = np.array([level.code for level in variable.attribute.levels], np.int64)
+        values = people.column(variable.attribute.name).to_numpy()
+        cell = cell * variable.size + variable.assignment[np.argsort(codes)[np.searchsorted(np.sort(codes), values)]]
+    key, count = np.unique((unit * query.cells + cell)[unit >= 0], return_counts=True)
+    arrays = sparse(key // query.cells, key % query.cells, count.astype(np.float64), len(blocks))
+    return PublishedMarginal(LIST, 0, query, *arrays)
 
 
 def with_ages(records: pa.Table, programme: CommonTables) -> pa.Table:
@@ -214,6 +259,12 @@ def _rates(
     }
 
 
+def _ranking(population: ComparedPopulation, records: pa.Table, seed: int) -> list[dict[str, Any]]:
+    """The match rates of the records that the attacker is surest of, beside those who know other blocks alone."""
+    names = [name for name in records.column_names if name != VARIABILITY]
+    return [row.as_dict() for row in match_rates(records.select(names), population.people, seed=seed)]
+
+
 def _in_every_block(records: pa.Table, codes: pa.Array) -> pa.Table:
     """The records, with one of unknown age, which matches nobody, in blocks that have none: a block whose people a
     protection has moved away is still one, and its people are still at stake."""
@@ -238,4 +289,6 @@ def plain(row: LinkageRates) -> dict[str, Any]:
         "precision": row.precision,
         "modal_guesser_precision": row.modal_guesser_precision,
         "proportional_guesser_precision": row.proportional_guesser_precision,
+        "better_of_attack_and_guessers": row.better_of_attack_and_guessers,
+        "no_better_than_a_guess": row.no_better_than_a_guess,
     }

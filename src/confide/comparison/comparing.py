@@ -43,7 +43,7 @@ QUESTION, RESULT, RECONSTRUCTED, VARIABILITY = (
 )
 MARK, LOCK = "NOT-FOR-RELEASE.txt", "lock"
 MARKED = "A comparison of protections, made by confide compare: it uses the truth. Nothing here is for release.\n"
-_VERSION = "confide/comparison/v1"
+_VERSION = "confide/comparison/v2"
 
 
 @dataclass(frozen=True)

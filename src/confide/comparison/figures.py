@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from confide.comparison.common_tables import ATTRIBUTES, LEVELS, CommonTables
 from confide.errors import InputError, Place
+from confide.releases.figure_law import FigureLaw
 from confide.releases.published import Floats, NoiseBound, Published, PublishedMarginal
 from confide.schema import Query
 
@@ -64,6 +65,8 @@ class AreaFigures:
     """The variance of the noise, for tables that have noise."""
     bound: NoiseBound | None = None
     """How far noise can go, if it has a bound."""
+    laws: Mapping[Key, FigureLaw] = field(default_factory=dict, repr=False)
+    """The law of the noise, for tables that have noise."""
     covered: Mapping[str, Integers] = field(default_factory=dict, repr=False)
     """The units that were protected at all, for levels of which only a sample was."""
 

@@ -22,6 +22,8 @@ UNIVERSES_IN_WORDS = {
     "unique&nonmodal": "… and not of the block's largest group",
     "unique&nonmodal&solvar0": "… and the true tables have one solution",
 }
+GUESSES = {"hold_out_match_rate": "knowing other blocks alone", "modal_match_rate": "always the commonest kind"}
+BETTER, WEAK = "better_of_attack_and_guessers", "no_better_than_a_guess"
 Row = Mapping[str, Any]
 
 
@@ -75,6 +77,7 @@ def _row(protection: Row) -> dict[str, Any]:
         "exposed": exposed,
         "universes": universes,
         "given": protection["attack"].get("given"),
+        "ranking": protection["attack"].get("ranking", []) if protection["noisy"] else [],
         "agreement": protection["attack"]["perfect"]["agreement"],
         "found": reconstruction,
         "sampled": reconstruction["blocks_attacked"] < reconstruction["inhabited_blocks"],
@@ -125,13 +128,14 @@ def _headline(rows: Sequence[Row]) -> list[str]:
             f"protection; a guess would be right {_times(at_risk['proportional_guesser_precision'])}."
         )
         if ranked:
-            worst = max(ranked, key=lambda row: row["exposed"]["precision"])
-            best = min(ranked, key=lambda row: row["exposed"]["precision"])
+            # An outsider can always guess instead: a weak attack is no protection.
+            worst = max(ranked, key=lambda row: row["exposed"][BETTER])
+            best = min(ranked, key=lambda row: row["exposed"][BETTER])
             sentences.append(
                 f"Of the protections, “{worst['title']}” leaves that at {_right(worst)}, and “{best['title']}” brings "
                 f"it to {_right(best)}. The counts of age, race and origin that it publishes are off by "
                 f"{_error(best['county'])} persons in a county and {_error(best['block'])} in a block, in the mean"
-                f"{'' if best['agree']['all'] else ', and do not add up'}."
+                f"{_what_is_missing(best)}{'' if best['agree']['all'] else ', and do not add up'}."
                 if worst is not best
                 else f"“{best['title']}” brings that to {_right(best)}."
             )
@@ -139,9 +143,22 @@ def _headline(rows: Sequence[Row]) -> list[str]:
 
 
 def _right(row: Row) -> str:
-    """The share of an attack on those who stand out, with what it is a share of."""
+    """The share of the better of attack and guess about those who stand out, with what it is a share of."""
     where = " in a sample of blocks" if row["sampled"] else ""
-    return f"{percent(row['exposed']['precision'])} (of {row['exposed']['putative']:,} matches{where})"
+    exposed = row["exposed"]
+    if not exposed[WEAK]:
+        return f"{percent(exposed[BETTER])} (of {exposed['putative']:,} matches{where})"
+    return (
+        f"{percent(exposed[BETTER])}, where the attack, right in {percent(exposed['precision'])} of "
+        f"{exposed['putative']:,} matches{where}, is no better than a guess"
+    )
+
+
+def _what_is_missing(row: Row) -> str:
+    """That most counts are not there, where it is so: without it no error would look like accuracy."""
+    return (
+        f" where they are published, which {percent(row['published']['block'])} are in a block" if row["gaps"] else ""
+    )
 
 
 def _times(share: float | None) -> str:
@@ -198,36 +215,71 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
         for row in rows
         if row["exposed"]
     ]
+    without_gaps = [row for row in rows if not row["gaps"]]
     errors = [
-        {"title": row["title"], "level": level, "error": mean_error(row, level)} for row in rows for level in LEVELS
+        {"title": row["title"], "level": level, "error": mean_error(row, level)}
+        for row in without_gaps
+        for level in LEVELS
     ]
     points = [
-        {
-            "title": row["title"],
-            "error": row["block"],
-            "risk": row["exposed"]["confirmed_rate"] if row["exposed"] else None,
-        }
-        for row in rows
-        if not row["gaps"]
+        {"title": row["title"], "error": row["block"], "risk": _recognised(row["exposed"]) if row["exposed"] else None}
+        for row in without_gaps
     ]
-    gaps = any(row["gaps"] for row in rows)
+    missing = _left_out(rows)
     pictures = [
         (
             charts.chart("comparison-precision", marks),
             "How often the outsider is right about the people who stand out most, and how often somebody would be who "
-            "only knows what groups live in the block.",
+            "only knows what groups live in the block. Where a guess is right as often, it is the attack that is weak: "
+            "the risk is that of the guess.",
         ),
         (
             charts.chart("comparison-errors", errors, levels=list(LEVELS)),
             "How far a published count is from the true one: mean over age groups, race groups, Hispanic origin, and "
-            f"the areas of a level.{' Counts that are suppressed have no error, and cannot be used.' if gaps else ''}",
+            f"the areas of a level.{missing}",
         ),
         (
             charts.chart(
                 "comparison-trade-off", points, error_title="mean absolute error of a count of a block, persons"
             ),
-            "How many of those who stand out are recognised rightly, and at what error: down is protected, left is "
-            f"accurate.{' Suppression is left out: its cost is what it does not publish.' if gaps else ''}",
+            "How many of those who stand out are recognised rightly, by the attack or by a guess, whichever is right "
+            f"more often, and at what error: down is protected, left is accurate.{missing}",
         ),
     ]
+    curves = _curves(rows)
+    if curves:
+        caption = (
+            "Of the records that the outsider is surest of, how many are true: the likeliest people from noisy tables "
+            "without any list, ranked by how likely each is. Beside them two who know all other blocks and no figure "
+            "of this one. Below these, nothing was learnt."
+        )
+        pictures.append((charts.chart("comparison-ranking", curves), caption))
     return [{"svg": picture.svg(), "caption": caption} for picture, caption in pictures]
+
+
+def _recognised(exposed: Row) -> float:
+    """The share of people recognised rightly, by the attack or by a guess about everybody."""
+    return max(exposed["confirmed_rate"] or 0.0, exposed["proportional_guesser_precision"] or 0.0)
+
+
+def _left_out(rows: Sequence[Row]) -> str:
+    """What is not in a picture of errors, and why: a count that is not there has none."""
+    lacking = [row for row in rows if row["gaps"]]
+    if not lacking:
+        return ""
+    shares = ", ".join(f"{row['title']}: {percent(1 - (row['published']['block'] or 0))}" for row in lacking)
+    return (
+        " Suppression is left out: its cost is what it does not publish. Missing of the counts above zero of a block: "
+        f"{shares}."
+    )
+
+
+def _curves(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Match rates at k of the protections with noise, and of those who guess; these are nearly the same for all."""
+    noisy = [row for row in rows if row["ranking"]]
+    curves = [
+        {"who": row["title"], "k": each["k"], "share": each["match_rate"]} for row in noisy for each in row["ranking"]
+    ]
+    for name, words in GUESSES.items():
+        curves += [{"who": words, "k": each["k"], "share": each[name]} for row in noisy[:1] for each in row["ranking"]]
+    return curves

@@ -47,9 +47,10 @@ from confide.mechanisms import MECHANISMS, SPECS
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.swapping import load_settings
 from confide.mechanisms.swapping.settings import settings_values
-from confide.noise import ReleaseKey
-from confide.noise.ptables import DECIMAL
+from confide.noise import DiscreteGaussian, ReleaseKey
+from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon
+from confide.releases.figure_law import AdditiveLaw, PTableLaw
 from confide.releases.ledger import Ledger
 from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published
@@ -246,8 +247,14 @@ def _cellkey(part: CellKeyProtection, job: ProtectionJob) -> ProtectedFigures:
         keyed=False,
     )
     counts = counts_of_areas_as_variables(release, population.areas, population.programme)
+    law = PTableLaw(generate(count_settings(part.D, part.V)).table())
     return ProtectedFigures(
-        AreaFigures(counts, variances=dict.fromkeys(counts, part.V), bound=NoiseBound(part.D, zeros_kept=True)),
+        AreaFigures(
+            counts,
+            variances=dict.fromkeys(counts, part.V),
+            bound=NoiseBound(part.D, zeros_kept=True),
+            laws=dict.fromkeys(counts, law),
+        ),
         part.title or f"Cell key method, noise up to ±{part.D}",
         f"No differential privacy: every count is off by at most {part.D}, always in the same way for the same people.",
         {"D": part.D, "V": str(part.V)},
@@ -289,7 +296,11 @@ def _tables(part: TablesProtection, job: ProtectionJob) -> ProtectedFigures:
     variance = 1 / exact(part.budget / (len(population.programme.tables) * len(LEVELS)), "rho")
     counts = counts_by_area(release, population.areas, population.programme)
     return ProtectedFigures(
-        AreaFigures(counts, variances=dict.fromkeys(counts, variance)),
+        AreaFigures(
+            counts,
+            variances=dict.fromkeys(counts, variance),
+            laws=dict.fromkeys(counts, AdditiveLaw(DiscreteGaussian(variance))),
+        ),
         part.title or f"Noise in every table, ρ = {float(part.budget):g}",
         f"{zcdp_in_words(part.budget)}.",
         {"budget": str(part.budget), "variance": str(variance)},

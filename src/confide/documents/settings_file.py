@@ -339,6 +339,8 @@ def _text(path: Path, kind: FileKind, where: Stands) -> str:
         if path.stat().st_size > kind.largest:
             expected, found = f"a file of at most {kind.largest // _MIB} MiB", f"{path.stat().st_size:,} bytes"
             raise _unreadable(path, kind, f"the file is too large for {article} {kind.name}", expected, found)
+        if path.is_fifo() and path.parts[:2] != ("/", "dev"):  # a pipe that a shell makes has a writer, others may not
+            raise _unreadable(path, kind, "this is a pipe, and nobody may ever write to it", "a file", "a pipe")
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         raise _absent(path, kind, article, where) from None

@@ -265,6 +265,10 @@ def symmetric_row(bound: int, variance: Exact) -> MaxEntropyRow:
     return solve_row(RowProblem(tuple(range(-bound, bound + 1)), limit), Fraction(0))
 
 
+MOST_SHOWN = 40
+"""So many characters of a number that nobody could have meant are shown."""
+
+
 def row_findings(bound: int, variance: Fraction) -> Iterator[Finding]:
     """What is wrong with a bound and a variance, whatever else a row is asked to be."""
     if not 1 <= bound <= LARGEST_BOUND:
@@ -278,7 +282,11 @@ def row_findings(bound: int, variance: Fraction) -> Iterator[Finding]:
 
 
 def _finding(option: str, what: str, found: object, expected: str) -> Finding:
-    return Finding("bad-ptable-setting", what, Place(path=option), str(found), expected, f"correct {option}")
+    return Finding("bad-ptable-setting", what, Place(path=option), _short(str(found)), expected, f"correct {option}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def solve_row(problem: RowProblem, smallest: Fraction) -> MaxEntropyRow:

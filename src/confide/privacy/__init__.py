@@ -18,6 +18,7 @@ DiscreteGaussian('10')
 * :mod:`~confide.privacy.pld`, :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
 * :mod:`~confide.privacy.statements`: the guarantee in sentences; :mod:`~confide.privacy.invariants`: what figures
   without noise do to it;
+* :mod:`~confide.privacy.permutations`: the loss of permutation swapping, subject to its invariants;
 * :mod:`~confide.privacy.directed`: real numbers between two decimals.
 
 Derivation: ``docs/proofs/accounting.md``. For users: ``docs/concepts/privacy.md``.
@@ -60,6 +61,9 @@ from confide.privacy.events import Sequential as Sequential
 from confide.privacy.events import TruncatedMeasurement as TruncatedMeasurement
 from confide.privacy.events import event_from_dict as event_from_dict
 from confide.privacy.events import event_of_noise as event_of_noise
+from confide.privacy.permutations import derangements as derangements
+from confide.privacy.permutations import exchange_epsilon as exchange_epsilon
+from confide.privacy.permutations import exchange_odds as exchange_odds
 from confide.privacy.pld import Bracket as Bracket
 from confide.privacy.pld import NoisyCells as NoisyCells
 from confide.privacy.pld import delta_bracket as delta_bracket

@@ -184,9 +184,8 @@ def event_epsilon_bracket(event: Event, neighbours: Neighbours, delta: Exact, in
     paths of a plan. ``interval`` is the grid of the upper end; that of the lower end is ten times finer.
     """
     grid = positive(interval, "interval")
-    if not isinstance(event, Parallel):
-        return epsilon_bracket(noisy_cells(event, neighbours), delta, grid / 10)
-    paths = list(_paths(event))
+    # As the only member of a family an event is the same event, and its upper end is computed more tightly.
+    paths = list(_paths(event if isinstance(event, Parallel) else Parallel([event])))
     if not any(paths):
         return epsilon_bracket([], delta)  # refused there: nothing is measured
     ends = 2 if neighbours is Neighbours.CHANGE_ONE else 1

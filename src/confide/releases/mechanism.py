@@ -10,7 +10,8 @@ with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
 from the written files  ``restated`` ``verify`` ``published``
 for a person            ``draft`` ``summary`` ``evaluate``
-for an audit            ``residuals`` ``made_up_records`` ``with_records`` ``silenced`` ``trial_counts``
+for an audit            ``residuals`` ``made_up_records`` ``made_up_canaries`` ``with_records`` ``silenced``
+                        ``trial_counts``
 ======================  ==================================================================================
 """
 
@@ -18,29 +19,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
-from confide.noise import (
-    BoundedDistribution,
-    DiscreteGaussian,
-    NoiseDistribution,
-    NoiseStream,
-    ReleaseKey,
-    ReleaseNoise,
-    derive_stream,
-)
+from confide.inputs.canaries import Canaries
+from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, ReleaseNoise, derive_stream
 from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
-from confide.releases.plan import Plan, Summary, summary_of_levels
+from confide.releases.plan import NO_BUDGET, Plan, Summary, summary_of_levels
 from confide.releases.progress import Progress
 from confide.releases.published import Published
+from confide.releases.residuals import OutcomeLaw as OutcomeLaw
+from confide.releases.residuals import ResidualLaw as ResidualLaw
+from confide.releases.residuals import Residuals as Residuals
 from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
@@ -117,47 +114,6 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeLaw:
-    """The probabilities of some whole numbers, in ascending order: the law of what a draw leads to, such as the choice
-    of a table, where the draw itself is kept nowhere."""
-
-    values: tuple[int, ...]
-    probabilities: tuple[float, ...]
-
-
-ResidualLaw: TypeAlias = NoiseDistribution | BoundedDistribution | OutcomeLaw
-"""What a residual is promised to be drawn from."""
-
-
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """What a run added to the truth in one measurement: released, or measured, minus true. Confidential.
-
-    An array has a row for each measured unit and a column for each cell. ``law_of`` and ``above`` are broadcast to it.
-    """
-
-    level: str
-    query: str
-    noise: Integers = field(repr=False)
-    """Rows x cells: measured minus true; or, with an :class:`OutcomeLaw`, what came out."""
-    laws: tuple[ResidualLaw, ...]
-    source: str
-    """Where the figures come from: ``released``, ``measured``, or ``drawn again`` with the key of the run."""
-    law_of: Integers | None = field(default=None, repr=False)
-    """For each draw the number of its law, -1 where nothing was drawn; by default the first law everywhere."""
-    units: Integers | None = field(default=None, repr=False)
-    """For each row the number of its unit, ascending; by default they are numbered through."""
-    above: Integers | None = field(default=None, repr=False)
-    """For each draw the number above which it had to be in order to be seen; none: all are seen."""
-    planned: str = ""
-    """The query as the plan has it, where several arrays are of one measurement; by default ``query``."""
-    complete: bool = True
-    """Whether every draw that the plan has priced is here."""
-    family: str = ""
-    """Draws of different families are not promised to be independent, and are not compared."""
-
-
 class Mechanism(ABC, Generic[P]):
     """What a run, a reader of a release and a curator ask of a mechanism. ``P`` is what it prepares."""
 
@@ -176,6 +132,8 @@ class Mechanism(ABC, Generic[P]):
     what it leaves is kept only if they did not change meanwhile."""
     has_truth: ClassVar[bool] = True
     """Whether it is made from records, so that there is a truth to compare with; measurements are none."""
+    methods: ClassVar[tuple[str, ...]] = ()
+    """The methods that ``confide new --method`` can draft a spec for, the default first; none: there is one alone."""
     without_key: ClassVar[str] = "this release has no key of its own: what noise it has belongs to the records"
     """Why there is nothing to replay, where ``keyed`` is false."""
 
@@ -274,9 +232,13 @@ class Mechanism(ABC, Generic[P]):
         """What a release has, in words: the end of «The release has …»."""
         return f"{plan.counts:,} counts"
 
+    def unaccounted(self, plan: Plan) -> str:  # noqa: ARG002 - for mechanisms that state a loss no ledger can hold
+        """Why nothing is spent, where a plan has no loss."""
+        return NO_BUDGET
+
     def summary(self, plan: Plan) -> Summary:
         """What a release would have and cost, for a terminal."""
-        return summary_of_levels(plan, self.contents(plan))
+        return summary_of_levels(plan, self.contents(plan), self.unaccounted(plan))
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
         """The release against the truth, with its page, for the curator alone."""
@@ -315,6 +277,18 @@ class Mechanism(ABC, Generic[P]):
             found=f"the mechanism {self.name}",
             expected="a mechanism that makes up records for its own audit",
             remedy="give the mechanism the verbs made_up_records and trial_counts",
+        )
+
+    def made_up_canaries(self, problem: P, number: int) -> Canaries:  # noqa: ARG002
+        """Made-up records for an audit in one run, from schema and frame alone, as far apart as schema and frame let
+        them be; a finding where there is not room enough for so many."""
+        raise RunError(
+            "no-canaries",
+            "releases of this mechanism are not audited with canaries",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {self.name} and {number:,} canaries",
+            expected="a mechanism that makes up canaries for its own audit",
+            remedy="audit with many runs: leave out --canaries",
         )
 
     def with_records(self, problem: P, records: Source) -> P:

@@ -387,10 +387,10 @@ class Summary:
     notes: tuple[str, ...] = ()
 
 
-def summary_of_levels(plan: Plan, contents: str) -> Summary:
+def summary_of_levels(plan: Plan, contents: str, unaccounted: str = NO_BUDGET) -> Summary:
     """The levels of a plan with their widest noise margin, or a sentence where nothing is measured for a price."""
     if not plan.has_loss:
-        return Summary(f"The release has {contents}. {NO_BUDGET}")
+        return Summary(f"The release has {contents}. {unaccounted}")
     rows = []
     for row in measured_levels(plan):
         laws = {measurement.law for measurement in plan.measures if measurement.level == row["name"]}

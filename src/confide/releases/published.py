@@ -17,13 +17,16 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from confide.exact import Exact
 from confide.schema import Code, Query, Schema
+
+if TYPE_CHECKING:
+    from confide.releases.figure_law import FigureLaw
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -116,6 +119,8 @@ class PublishedMarginal:
     absent_unknown: bool = False
     bound: NoiseBound | None = None
     """How far the noise can go, if it cannot go everywhere."""
+    law: FigureLaw | None = field(default=None, repr=False)
+    """The law of the noise, if more is known of it than variance and bound."""
 
     @property
     def exact(self) -> bool:

@@ -139,13 +139,17 @@ class AreaTables:
         manifest: Mapping[str, Any],
         tables: Mapping[PublishedRows, Sequence[str]],
         spine: Sequence[str],
+        columns: Mapping[str, Mapping[str, str]] | None = None,
     ) -> AreaTables:
-        """The tables of a release, given the levels of each, over the levels of a spine (coarsest first)."""
+        """The tables of a release, given the levels of each, over the levels of a spine (coarsest first); ``columns``
+        has, by table, attributes for columns of other names."""
         contents: list[tuple[PublishedRows, str, pa.Table]] = []
         units: dict[str, list[str]] = {}
         left_out: list[str] = []
         for table, levels in tables.items():
             rows = release_rows(folder, manifest, table.name)
+            ours = (columns or {}).get(table.name, {})
+            rows = rows.rename_columns([ours.get(name, name) for name in rows.column_names])
             for level in levels:
                 here = rows.filter(pc.equal(rows.column("level"), level))
                 if level in spine:

@@ -32,6 +32,20 @@ LARGEST_EPSILON_WITH_DELTA = 10**4
 """The same for approximate differential privacy: to price a bound exactly takes minutes from here on."""
 
 
+LONGEST_NAME, LONGEST_PATH = 255, 1_000
+"""How many bytes a file system takes for the name of a file or folder, and how many of a path are enough."""
+
+
+def is_path(text: str) -> bool:
+    """Whether a file system could have a file or a folder of this path.
+
+    >>> is_path("data/persons.csv"), is_path("a" * 300), is_path(" ")
+    (True, False, False)
+    """
+    lengths = [len(part.encode()) for part in (text, *text.split("/"))]
+    return bool(text.strip()) and "\0" not in text and lengths[0] <= LONGEST_PATH and max(lengths[1:]) <= LONGEST_NAME
+
+
 def _exact(value: Any, info: ValidationInfo) -> Fraction:
     name = info.field_name or "number"
     number = positive(value, name)
@@ -246,7 +260,7 @@ class Spec(Part):
             ("output", "folder"): self.output.folder,
         }
         for path, text in paths.items():
-            if text is not None and (not text.strip() or "\0" in text):
+            if text is not None and not is_path(text):
                 what = f"{path[-1]} is no path of a file or folder"
                 problems.append(Problem(path, "bad-path", what, "a path, relative to the spec", repr(text)))
         if self.data.delimiter in '\r\n\0"':

@@ -159,7 +159,10 @@ def _plan(manifest: dict[str, Any], plan: Plan) -> Iterator[Check]:
         yield Check("cost of the plan", plan.loss.as_dict() == stated, composed)
     else:
         nothing = stated is None and not plan.measures
-        yield Check("no promise of differential privacy", nothing, "none is made, and none is stated")
+        if "subject_to_invariants" in manifest["privacy"]:
+            yield Check("no loss is charged", nothing, "the one that is stated holds subject to invariants")
+        else:
+            yield Check("no promise of differential privacy", nothing, "none is made, and none is stated")
     chosen = manifest["noise"]["key"] == "chosen"
     system = plan.has_loss or manifest["noise"]["key"] == "system"
     origin = "made with a system key" if system else "made with the keys of the records"

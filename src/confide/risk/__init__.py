@@ -19,6 +19,7 @@ question                    what is learnt                                      
 :func:`tune_cellkey`        which bounded noise withstands all of these          :mod:`confide.risk.bounded_noise`
 :func:`compare_noise`       nothing: what each kind of noise promises            :mod:`confide.risk.noise_comparison`
 :func:`audit_privacy`       about made-up records, from many runs on them        :mod:`confide.risk.privacy_audit`
+:func:`audit_canaries`      the same, from one run with canaries                 :mod:`confide.risk.privacy_audit`
 =========================== ==================================================== =======================================
 
 A tour. Someone knows everybody else in a block, believes with probability 1/2 that the target is in a cell, and sees
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
         shipped_invariants,
     )
     from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
-    from confide.risk.privacy_audit import MeasurementBound, PrivacyAudit, audit_privacy
+    from confide.risk.privacy_audit import CanaryAudit, MeasurementBound, PrivacyAudit, audit_canaries, audit_privacy
     from confide.risk.release_risk.report import ReleaseRisk
     from confide.risk.release_risk.report import release_risk as release
     from confide.risk.testing.curve_answer import CurveAnswer, EpsilonCurveAnswer, curve, curve_of_epsilon
@@ -86,6 +87,7 @@ __all__ = [
     "BayesAnswer",
     "BoundAnswer",
     "BudgetedLaw",
+    "CanaryAudit",
     "CellKeyTuning",
     "CurveAnswer",
     "EpsilonCurveAnswer",
@@ -100,6 +102,7 @@ __all__ = [
     "ShippedInvariants",
     "TreeAnswer",
     "areas",
+    "audit_canaries",
     "audit_privacy",
     "averaging",
     "bayes",
@@ -125,7 +128,7 @@ _HOME = {
     ),
     "invariant_sets": ("InvariantsAnswer", "ShippedInvariants", "invariants", "shipped_invariants"),
     "noise_comparison": ("NoiseComparison", "NoiseSetting", "compare_noise"),
-    "privacy_audit": ("MeasurementBound", "PrivacyAudit", "audit_privacy"),
+    "privacy_audit": ("CanaryAudit", "MeasurementBound", "PrivacyAudit", "audit_canaries", "audit_privacy"),
     "release_risk.report": ("ReleaseRisk",),
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
 }

@@ -11,12 +11,12 @@ from functools import cached_property
 from itertools import combinations
 from math import prod
 from typing import Generic, Protocol, TypeAlias, TypeVar
-from unicodedata import category
+from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import SpecError
+from confide.errors import NOWHERE, SpecError
 
 Code: TypeAlias = int | str
 """What stands in the records: an integer or a text."""
@@ -96,8 +96,17 @@ def query_name(variables: Sequence[str], table: str = "") -> str:
     return f"{table}/" * bool(table) + ("*".join(variables) or TOTAL)
 
 
+def as_read(text: str) -> str:
+    """What can be seen of a text: one code for a character however it was typed, no signs without width, single blanks.
+
+    >>> as_read(" cafe\u0301 ") == as_read("caf\u00e9")
+    True
+    """
+    return " ".join("".join(sign for sign in normalize("NFC", text) if category(sign) != "Cf").split())
+
+
 def check_labels(labels: Sequence[str], of: str) -> None:
-    """Refuses labels that do not tell the groups of a variable apart, or one of them from the total.
+    """Refuses labels that do not tell the groups of a variable apart as they are read, or one of them from the total.
 
     >>> check_labels(["other", "all"], "the attribute 'kind'")
     Traceback (most recent call last):
@@ -107,8 +116,9 @@ def check_labels(labels: Sequence[str], of: str) -> None:
       expected: a label for each that no other has, on one line; all and _T are those of totals
       remedy: change the label in the schema file
     """
-    repeated = next((label for label, times in Counter(labels).items() if times > 1), None)
-    marker = next((label for label in labels if label in (ALL, TOTAL_CODE)), None)
+    times = Counter(map(as_read, labels))
+    repeated = next((label for label in labels if times[as_read(label)] > 1), None)
+    marker = next((label for label in labels if as_read(label) in (ALL, TOTAL_CODE)), None)
     broken = next((label for label in labels if any(category(character) == "Cc" for character in label)), None)
     if repeated is None and marker is None and broken is None:
         return
@@ -183,13 +193,8 @@ class Attribute:
 
 
 def _wrong(name: str, problem: str, found: str, expected: str) -> SpecError:
-    return SpecError(
-        "schema-attribute",
-        f"attribute {name!r} {problem}",
-        found=found,
-        expected=expected,
-        remedy="correct the schema file",
-    )
+    remedy = "correct the schema file"
+    return SpecError("schema-attribute", f"attribute {name!r} {problem}", NOWHERE, found, expected, remedy)
 
 
 # Recodes: groupings of an attribute's levels. ``age`` in single years becomes ``age:five-year``.
@@ -253,13 +258,11 @@ class Recode:
         return [group.label for group in self.groups]
 
     def _wrong(self, problem: str, found: str) -> SpecError:
-        return SpecError(
-            "schema-recode",
+        what, expected = (
             f"recode {self.name!r} of {self.attribute.name!r} {problem}",
-            found=found,
-            expected="disjoint, non-empty groups of the attribute's codes",
-            remedy="correct the schema file",
+            "disjoint, non-empty groups of the attribute's codes",
         )
+        return SpecError("schema-recode", what, NOWHERE, found, expected, "correct the schema file")
 
 
 def identity(attribute: Attribute) -> Recode:
@@ -330,10 +333,10 @@ class Schema:
     recodes: tuple[Recode, ...]
 
     def __post_init__(self) -> None:
-        folded = Counter(attribute.name.lower() for attribute in self.attributes)
-        twice = [attribute.name for attribute in self.attributes if folded[attribute.name.lower()] > 1]
+        folded = Counter(as_read(attribute.name).lower() for attribute in self.attributes)
+        twice = [attribute.name for attribute in self.attributes if folded[as_read(attribute.name).lower()] > 1]
         if twice:
-            what = "names of attributes differ in upper and lower case alone"
+            what = "names of attributes differ in upper and lower case alone, or in nothing that can be seen"
             expected, remedy = "names that differ in any case: SQL and SDMX know but one", "rename one in the schema"
             raise SpecError("reserved-name", what, found=", ".join(twice), expected=expected, remedy=remedy)
 

@@ -7,7 +7,7 @@ was up, and says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, Literal
 
@@ -140,14 +140,13 @@ def check_integers(solution: Floats, reduced: ReducedProgram) -> Integers:
     return values
 
 
-# Noisy tables: records whose tables are closest to the published ones, by least absolute deviation.
+# Whole counts whose figures are closest to given ones: a start for the walk over noisy figures, and a way to tell
+# which tables contradict one another.
 #
-#     minimise  Σ over noisy figures of |row · x − figure| / σ    subject to every exact figure, x whole and ≥ 0
+#     minimise  Σ over noisy figures of |row · x − target| / σ    subject to every exact figure, x whole and ≥ 0
 #
 # with σ the standard deviation of the figure's noise. Where noise has a bound, row · x keeps to what the figure
-# allows. For noise with a two-sided geometric law this is the most likely histogram; for Gaussian noise it is a
-# robust stand-in. It is a fit and not a reconstruction: many histograms fit about as well, and nothing is claimed of
-# uniqueness.
+# allows.
 
 
 GAP = 1e-3
@@ -158,11 +157,10 @@ LEAST_VARIANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Whole counts, their weighted deviation, and the deviation that no counts can go below."""
+    """Whole counts, and their weighted deviation."""
 
     values: Integers = field(repr=False)
     deviation: float
-    at_least: float
     status: Status
 
 
@@ -190,32 +188,41 @@ def allowed(program: IntegerProgram) -> tuple[Floats, Floats]:
     return above, below
 
 
-def fit(program: IntegerProgram, reduced: ReducedProgram, seconds: float, cost: Floats | None = None) -> Fit | None:
+def fit(program: IntegerProgram, reduced: ReducedProgram, seconds: float, target: Floats | None = None) -> Fit | None:
     """The closest whole counts, by least absolute deviation.
 
     Args:
         program: The programme, with its noisy rows.
         reduced: What its exact rows leave open.
         seconds: How long the solver may take.
-        cost: Prefers some cells a little to others among fits that are as close, shape (variables,).
+        target: What the noisy rows should come to, shape (rows,); None: their figures.
 
     Returns:
-        The counts, shape (variables,), and their deviation in standard deviations; ``None`` if the time was up before
-        any was there.
+        The counts, shape (variables,), and their deviation from the target in standard deviations; ``None`` if the
+        time was up before any was there.
     """
     weights = 1.0 / standard_deviations(program)
-    reach = allowed(program)
-    small = np.zeros(program.size) if cost is None else cost * (1e-4 * weights.min(initial=1.0))
-    answer = closest(program.noisy, weights, reach, reduced, small, seconds, integers=True)
+    above, below = allowed(program)
+    count = program.noisy.count
+    wanted = count if target is None else np.clip(target, count - below, count + above)
+    reach = (count + above - wanted, wanted - (count - below))
+    rows = replace(program.noisy, count=wanted)
+    nothing = np.zeros(program.size)
+    answer = closest(rows, weights, reach, reduced, nothing, seconds, integers=True)
     if answer.values is None:
         if reduced.matrix.shape[0]:
             return None
-        answer = closest(program.noisy, weights, reach, reduced, small, seconds, integers=False)
+        answer = closest(rows, weights, reach, reduced, nothing, seconds, integers=False)
         if answer.values is None:
             return None
     values = np.rint(answer.values[: program.size]).astype(np.int64)
-    deviation = float(weights @ np.abs(program.noisy.matrix @ values - program.noisy.count))
-    return Fit(values, deviation, min(deviation, max(0.0, answer.bound)), answer.status)
+    return Fit(values, deviation(program, values, rows.count), answer.status)
+
+
+def deviation(program: IntegerProgram, values: Integers, target: Floats | None = None) -> float:
+    """How far the noisy rows of whole counts are from their figures, or a target, in standard deviations in all."""
+    wanted = program.noisy.count if target is None else target
+    return float(np.abs(program.noisy.matrix @ values - wanted) @ (1.0 / standard_deviations(program)))
 
 
 def closest(

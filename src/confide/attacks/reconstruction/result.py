@@ -22,6 +22,10 @@ SIZES = ((1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, 999), (1000, 
 """The classes of block sizes of Abowd and Hawes (2023), Table 1."""
 
 
+CONFIDENT = 0.9
+"""From this confidence on a record is counted as a confident one."""
+
+
 def size_name(size: tuple[int, int | None]) -> str:
     """``10-49``, ``1000+``."""
     return f"{size[0]}+" if size[1] is None else f"{size[0]}-{size[1]}"
@@ -98,6 +102,11 @@ class Reconstruction(TypedAnswer):
         weighted = sum(people[block] * item.at_most for block, item in self.variability.items() if item is not None)
         return weighted / max(1, self.persons)
 
+    @property
+    def expected_matches(self) -> float | None:
+        """How many records are expected to be true, by their confidence; None where figures are exact."""
+        return None if self.exact else float(np.nansum(self.confidence))
+
     def by_size(self) -> list[dict[str, Any]]:
         """For each class of block sizes: blocks, people, and how many of both have one solution alone."""
         people = self.people
@@ -151,6 +160,8 @@ class Reconstruction(TypedAnswer):
             "by_size": sizes,
             "certain_persons": int(self.certain.sum()),
             "guessed_persons": int((self.guessed > 0).sum()),
+            "expected_matches": self.expected_matches,
+            "confident_persons": int((self.confidence >= CONFIDENT).sum()),
             "notes": list(self.published.notes),
             "seconds": self.seconds,
         }

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.highs import SolverResult, fit, integer_solution, minimise
+from confide.attacks.reconstruction.highs import SolverResult, deviation, integer_solution, minimise
 from confide.attacks.reconstruction.integer_program import (
     Flags,
     IntegerProgram,
@@ -21,6 +21,8 @@ from confide.attacks.reconstruction.integer_program import (
     program_structure,
     reduce,
 )
+from confide.attacks.reconstruction.posterior import DRAWS, Likelihoods, NoisyUnit, WalkSettings
+from confide.attacks.reconstruction.prior import Prior
 from confide.errors import ParameterError
 from confide.releases.published import Floats, Integers, Published
 
@@ -203,7 +205,8 @@ class UnitSolution:
     """What the attack on a unit found, one entry for each cell with people: block, cell, people and their confidence.
 
     The confidence of the j-th person of a cell, as block tables show it (ages in their groups), is the share of the
-    repeats with at least j people there; 1 where every solution has them; NaN where nothing was repeated.
+    repeats with at least j people there, or of draws from the posterior where figures have noise; 1 where every
+    solution has them; NaN where nothing was repeated.
     """
 
     block: Integers = field(repr=False)
@@ -255,15 +258,9 @@ class Attack:
         # The programme, and what its exact rows leave open.
         program = integer_program(self.plan, blocks)
         reduced = reduce(program)
-        noisy = program.noisy.matrix.shape[0] > 0
-        seconds = self.settings.seconds
-        deviation = 0.0
+        noisy = self._noisy(number, blocks, program, reduced) if program.noisy.matrix.shape[0] > 0 else None
         values: Integers | None
-        if noisy:
-            closest_fit = fit(program, reduced, seconds)
-            values, deviation = (None, 0.0) if closest_fit is None else (closest_fit.values, closest_fit.deviation)
-        else:
-            values = integer_solution(reduced, None, seconds)
+        values = integer_solution(reduced, None, self.settings.seconds) if noisy is None else noisy.settle()
         if values is None:
             nothing = np.zeros(0, np.int64)
             return UnitSolution(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
@@ -275,7 +272,7 @@ class Attack:
         person = np.repeat(np.arange(program.size), values)
         group, of_person = self._groups(program, person)
         lower = np.bincount(group, reduced.lower).astype(np.int64)
-        if not noisy:
+        if noisy is None:
             for block in blocks_there:
                 variabilities[block] = self._variability(block, program, reduced, values, group, lower)
         # The j-th person of a group is in every solution if each has at least j people there, or the block has one
@@ -284,9 +281,10 @@ class Attack:
         sure = [block for block, item in variabilities.items() if item is not None and item.unique]
         certain = (copy <= lower[of_person]) | np.isin(program.block[person], sure)
         confidence = np.where(certain, 1.0, np.nan)
-        if self.settings.repeats and not certain.all():
-            shares = self._shares(number, program, reduced, group, of_person, copy, noisy=noisy)
-            confidence = np.where(certain, 1.0, shares)
+        if not certain.all() and noisy is not None:
+            confidence = np.where(certain, 1.0, noisy.confidence(group, of_person, copy))
+        elif not certain.all() and self.settings.repeats:
+            confidence = np.where(certain, 1.0, self._shares(number, program, reduced, group, of_person, copy))
         return UnitSolution(
             program.block[person],
             program.cell[person],
@@ -294,8 +292,27 @@ class Attack:
             certain,
             guessed(program)[person],
             variabilities,
-            deviation=deviation,
+            deviation=0.0 if noisy is None else deviation(program, values),
         )
+
+    def _noisy(self, number: int, blocks: Sequence[int], program: IntegerProgram, reduced: ReducedProgram) -> NoisyUnit:
+        """What is known of a unit whose figures have noise, before its people are looked for."""
+        settings = self.settings
+        shares = self.prior.of_unit(number, int(min(blocks)))
+        log_size = self.prior.log_size if len(blocks) == 1 else np.zeros(1)
+        code = self.published.geography.units[settings.depth][number]
+        chosen = WalkSettings(code, settings.seed, settings.repeats or DRAWS, settings.seconds)
+        return NoisyUnit(program, reduced, self.likelihoods, shares, log_size, chosen)
+
+    @cached_property
+    def prior(self) -> Prior:
+        """What is expected of units whose figures have noise."""
+        return Prior(self.plan)
+
+    @cached_property
+    def likelihoods(self) -> Likelihoods:
+        """The likelihoods of all figures with noise, each made when it is needed."""
+        return Likelihoods(self.plan)
 
     def _groups(self, program: IntegerProgram, person: Integers) -> tuple[Integers, Integers]:
         """Variables that block tables do not tell apart form a group: for each variable and each person its number."""
@@ -337,19 +354,12 @@ class Attack:
         group: Integers,
         of_person: Integers,
         copy: Integers,
-        *,
-        noisy: bool,
     ) -> Floats:
         """For each person the share of repeats that have them: at least as many people of the group."""
         generator = np.random.default_rng([self.settings.seed, number])
         times, there = 0, np.zeros(len(of_person))
         for _ in range(self.settings.repeats):
-            cost = generator.standard_normal(program.size)
-            if noisy:
-                closest_fit = fit(program, reduced, self.settings.seconds, cost)
-                other = None if closest_fit is None else closest_fit.values
-            else:
-                other = integer_solution(reduced, cost, self.settings.seconds)
+            other = integer_solution(reduced, generator.standard_normal(program.size), self.settings.seconds)
             if other is not None:
                 times += 1
                 there += np.bincount(group, other)[of_person] >= copy

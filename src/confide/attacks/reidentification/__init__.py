@@ -24,6 +24,7 @@ from confide.attacks.reidentification.from_files import reidentify_files
 from confide.attacks.reidentification.linking import Agreement, LinkageRates, size_labels
 from confide.attacks.reidentification.matching import Matches, match
 from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
+from confide.attacks.reidentification.ranking import RankedMatches, match_rates
 from confide.attacks.reidentification.rates import (
     DivideBy,
     GuessFrom,
@@ -41,6 +42,7 @@ __all__ = [
     "GuessFrom",
     "LinkageRates",
     "Matches",
+    "RankedMatches",
     "Rates",
     "Reidentification",
     "Role",
@@ -48,6 +50,7 @@ __all__ = [
     "load_age_bins",
     "make_attacker",
     "match",
+    "match_rates",
     "modal_guesser",
     "parse_attacker",
     "parse_columns",

@@ -126,6 +126,20 @@ class LinkageRates:
     def proportional_guesser_precision(self) -> float | None:
         return _ratio(self.proportional_guesser_expected, self.putative)
 
+    @property
+    def better_of_attack_and_guessers(self) -> float | None:
+        """The precision of whoever is right most often about these matches: an outsider can always guess instead."""
+        if self.precision is None:
+            return None
+        return max(self.precision, self.modal_guesser_precision or 0.0, self.proportional_guesser_precision or 0.0)
+
+    @property
+    def no_better_than_a_guess(self) -> bool | None:
+        """Whether a guesser is right as often as the attack: what is low is then the attack, not the risk."""
+        if self.precision is None:
+            return None
+        return self.precision <= max(self.modal_guesser_precision or 0.0, self.proportional_guesser_precision or 0.0)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {
             "putative_rate": self.putative_rate,
@@ -133,6 +147,8 @@ class LinkageRates:
             "precision": self.precision,
             "modal_guesser_precision": self.modal_guesser_precision,
             "proportional_guesser_precision": self.proportional_guesser_precision,
+            "better_of_attack_and_guessers": self.better_of_attack_and_guessers,
+            "no_better_than_a_guess": self.no_better_than_a_guess,
             "exact_age_putative_rate": _ratio(self.exact_age_putative, self.divided_by),
             "exact_age_confirmed_rate": _ratio(self.exact_age_confirmed, self.divided_by),
             "exact_age_precision": _ratio(self.exact_age_confirmed, self.exact_age_putative),

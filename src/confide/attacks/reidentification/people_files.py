@@ -32,7 +32,7 @@ NEEDED: Mapping[Role, tuple[str, ...]] = {
     Role.TRUTH: ("geocode", "sex", "age", "cenrace", "hispanic"),
 }
 OPTIONAL: Mapping[Role, tuple[str, ...]] = {
-    Role.RECONSTRUCTED: ("age", "age_low", "age_high", "age_bin", "solution_variability"),
+    Role.RECONSTRUCTED: ("age", "age_low", "age_high", "age_bin", "solution_variability", "confidence"),
     Role.ATTACKER: (),
     Role.TRUTH: ("person_id", "block_group", "tract"),
 }

@@ -39,6 +39,7 @@ from confide.attacks.reidentification.linking import (
     same_person,
     traits,
 )
+from confide.attacks.reidentification.ranking import RankedMatches, confidence_of, ranked_matches
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 
@@ -81,6 +82,8 @@ class Rates:
     seed: int
     agreement: tuple[Agreement, ...]
     reidentification: tuple[LinkageRates, ...]
+    ranking: tuple[RankedMatches, ...] = ()
+    """The match rates of the k surest records, where records have a confidence."""
 
     def universe(self, name: str) -> LinkageRates:
         """The numbers of one universe, such as ``unique&nonmodal``."""
@@ -108,12 +111,14 @@ class Rates:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers for ``--json``."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("agreement", "reidentification")}
+        listed = ("agreement", "reidentification", "ranking")
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in listed}
         return plain | {
             "divide_by": self.divide_by.value,
             "guess_from": self.guess_from.value,
             "agreement": {row.universe: row.as_dict() for row in self.agreement},
             "reidentification": {row.universe: row.as_dict() for row in self.reidentification},
+            "ranking": [row.as_dict() for row in self.ranking],
         }
 
 
@@ -247,6 +252,7 @@ def reidentify(
         seed=seed,
         agreement=agreements(agree(coding, orders[0], orders[2]), everyone),
         reidentification=rows,
+        ranking=ranked_matches(coding, confidence_of(reconstructed), seed),
     )
     return Reidentification(rates, links, reconstructed, attacker, attacker_rows)
 

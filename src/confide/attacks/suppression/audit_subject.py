@@ -9,19 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from confide.attacks.suppression.audit_files import (
-    AuditInput,
-    SuppressionDescription,
-    TableText,
-    VariableText,
-    describe,
-    read_columns,
-    read_required,
-    read_suspect,
-)
+from confide.attacks.suppression.audit_files import read_required, read_suspect
+from confide.attacks.suppression.jj_subject import read_jj_subject
 from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
 from confide.errors import Finding, ParameterError, Place, ReleaseError
-from confide.mechanisms.suppression.programme import described, read_table
+from confide.mechanisms.suppression.cell_rows import read_columns
+from confide.mechanisms.suppression.problem import SOLVABLE, step_of
+from confide.mechanisms.suppression.programme import described, read_table, unit_of
+from confide.mechanisms.suppression.table_description import TableInput, assumed, describe, taken_for
 from confide.mechanisms.suppression.verify import bounds, gathered
 from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.tabular import UnlikePlanError, table_files
@@ -41,15 +36,26 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
         format_, path = next(iter(table_files(table.name, files).items()), ("", ""))
         try:
             magnitude = question["value"] is not None
-            read.append(read_table(folder / path, format_, table, magnitude=magnitude))
+            read.append(read_table(folder / path, format_, table, magnitude=magnitude, unit=unit_of(question)))
         except (UnlikePlanError, OSError) as error:
             found = str(error) if isinstance(error, UnlikePlanError) else "no file"
             raise ReleaseError(_not_one(folder, found)) from None
     value, unknown, agree = gathered(programme, read)
     if not agree:
         raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))
-    high = np.full(len(value), np.inf)
-    return Suspect(programme.linked, value, unknown, bounds(programme, question), high, integer=True)
+    if step_of(value) > 1:
+        raise ReleaseError(_too_large(folder))
+    high, unit = np.full(len(value), np.inf), unit_of(question)
+    # Figures and intervals are told as they are published. Multiples of a part of one are no whole numbers.
+    low = bounds(programme, question) * float(unit)
+    figures = value.astype(np.float64) * float(unit)
+    return Suspect(programme.linked, figures, unknown, low, high, integer=unit.denominator == 1)
+
+
+def _too_large(folder: Path) -> Finding:
+    what, remedy = "the figures have too many digits to be audited", "confide verify attacks them in larger steps"
+    expected = f"figures up to {SOLVABLE:,} units"
+    return Finding("figures-too-large", what, Place(file=str(folder)), "larger ones", expected, remedy)
 
 
 def _not_one(folder: Path, found: str) -> Finding:
@@ -103,28 +109,28 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
         suspect = suspect_of_release(tables, read_manifest(tables))
         _note_doubts(suspect, note)
         return AuditSubject(suspect)
+    if tables.suffix.lower() == ".jj" and tables.is_file():
+        if truth is not None:
+            raise ParameterError(
+                "no-truth",
+                "a problem in the exchange format has its true figures",
+                where=Place(path="--truth"),
+                found="a .jj file",
+                expected="a described table",
+                remedy="leave --truth out",
+            )
+        return AuditSubject(*read_jj_subject(tables))
     read = describe_or_assume(tables)
-    taken_for = _taken_for(read)
-    if taken_for:
-        listed = "; ".join(f"{name}: {what}" for name, what in taken_for.items())
+    columns = taken_for(read)
+    if columns:
+        listed = "; ".join(f"{name}: {what}" for name, what in columns.items())
         note(f"no description, so taken for a table without hierarchies: {listed}.")
     suspect = read_suspect(read)
     if truth is None and (read.description.protection.threshold or read.description.protection.percent):
         note("threshold and percent are judged by true figures: give --truth")
     required = None if truth is None else read_required(read, suspect, truth)
     _note_doubts(suspect, note)
-    return AuditSubject(suspect, required, taken_for)
-
-
-def _taken_for(read: AuditInput) -> dict[str, str]:
-    if not read.assumed:
-        return {}
-    description = read.description
-    columns = {name: f"a variable with the total {text.total}" for name, text in description.variables.items()}
-    columns[description.tables[0].value] = "the figures"
-    if description.tables[0].status is not None:
-        columns[description.tables[0].status] = "what is suppressed"
-    return columns
+    return AuditSubject(suspect, required, columns)
 
 
 def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
@@ -137,51 +143,7 @@ def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
         note(f"{number} with a figure beside the mark: it was not looked at. Do not publish it.")
 
 
-# A suppressed table without a description, read as such tables commonly are.
-#
-# One column has the figures, under a name that says so, and perhaps one has statuses. All others are variables, none
-# with a hierarchy, whose total is called as totals commonly are. What was taken for what is told: whoever knows
-# better writes a description (:mod:`confide.attacks.suppression.audit_files`).
-
-
-FIGURES = ("count", "value", "n", "obs_value", "figure")
-STATUSES = ("status", "obs_status", "conf_status")
-TOTALS = ("_T", "total", "all", "sum")
-"""Common names, in any case, in the order of preference."""
-
-
-def describe_or_assume(path: Path) -> AuditInput:
+def describe_or_assume(path: Path) -> TableInput:
     """The description of a table; for a single file without one, what it is taken for."""
-    plain = path.is_file() and path.suffix != ".toml" and not path.with_suffix(".toml").is_file()
-    return _assumed(path) if plain else describe(path)
-
-
-def _assumed(path: Path) -> AuditInput:
-    rows = read_columns(path, ",")
-    value, status = _first(FIGURES, list(rows)), _first(STATUSES, list(rows))
-    variables = [name for name in rows if name not in (value, status)]
-    if value is None or not variables:
-        raise ParameterError(
-            "no-description",
-            "there is no description of the table, and its columns do not say what they are",
-            where=Place(file=path.name),
-            found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
-            expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
-            remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
-        )
-    return AuditInput(
-        SuppressionDescription(
-            variables={name: VariableText(total=_first(TOTALS, rows[name]) or TOTALS[0]) for name in variables},
-            tables=[TableText(name=path.stem, value=value, status=status)],
-        ),
-        path.parent,
-        path,
-        path,
-        assumed=True,
-    )
-
-
-def _first(names: tuple[str, ...], there: list[str]) -> str | None:
-    """The first of some names that is there, in any case, as it is written there."""
-    written = {each.lower(): each for each in reversed(there)}
-    return next((written[name.lower()] for name in names if name.lower() in written), None)
+    described = path.suffix.lower() in (".toml", ".rda", ".tab") or path.with_suffix(".toml").is_file()
+    return assumed(path, read_columns(path, ","), protect=False) if path.is_file() and not described else describe(path)

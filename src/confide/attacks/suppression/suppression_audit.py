@@ -15,6 +15,7 @@ import numpy as np
 from confide.answers import TypedAnswer
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
+from confide.mechanisms.suppression.joint import joint_facts
 from confide.mechanisms.suppression.structure import ROOT, DoesNotAddUpError, Flags, Floats, LinkedTables
 
 MOST_NAMED = 5
@@ -116,7 +117,8 @@ class Audit(TypedAnswer):
             "cells": int(listed.sum()),
             "published": int((listed & ~suspect.unknown).sum()),
             "suppressed": int(suspect.suppressed.sum()),
-            "unlisted": int((~listed).sum()),
+            "unlisted": int((~listed[: suspect.linked.own_cells]).sum()),
+            "joint": joint_facts(suspect.linked),
             "sums": suspect.linked.structure.rows,
             "without_totals": list(suspect.without_totals),
             "figures_beside_marks": suspect.beside,
@@ -144,7 +146,7 @@ def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool =
     Raises:
         ConfideError: Where published cells do not add up.
     """
-    wrong = list(_sums(suspect))
+    wrong = list(wrong_sums(suspect))
     if wrong:
         raise InputError(wrong)
     value, unknown, low, high = suspect.value, suspect.unknown, suspect.low, suspect.high
@@ -183,7 +185,7 @@ def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool =
     return Audit(suspect, intervals, exact, narrow & ~exact, outside, required is not None)
 
 
-def _sums(suspect: Suspect) -> Iterator[Finding]:
+def wrong_sums(suspect: Suspect) -> Iterator[Finding]:
     """Equations of published cells alone that do not hold."""
     structure = suspect.linked.structure
     matrix = abs(structure.matrix)
@@ -216,6 +218,9 @@ def name_of(linked: LinkedTables, cell: int) -> str:
             codes = zip(table.dimensions, table.places[at[0]].tolist(), strict=True)
             named = ", ".join(f"{dimension.name} = {dimension.codes[code]}" for dimension, code in codes)
             return f"{table.name}: {named}" if named else table.name
+    for joint in linked.joint:
+        if joint.first <= cell < joint.first + joint.cells:
+            return f"{', '.join(joint.tables)}: as tables of the same people"
     return ""
 
 

@@ -16,21 +16,23 @@ import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer
 from confide.engines import Engine, LocalEngine, Source, format_of
-from confide.engines.groups import whole_file, write_text
-from confide.engines.protocol import identifier
+from confide.engines.groups import private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
 from confide.mechanisms.cellkey import lookups
-from confide.mechanisms.cellkey.counting import check_keyed_records, coded_expressions, count_cells, perturb
+from confide.mechanisms.cellkey.counting import count_cells, perturb_cells
+from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.lookups import AbsTable
-from confide.mechanisms.cellkey.output import plain_rows, plain_schema
-from confide.mechanisms.cellkey.programme import CellKeyProblem, build, prepare
+from confide.mechanisms.cellkey.output import figure_columns, plain_rows, plain_schema
+from confide.mechanisms.cellkey.preparing import prepare
+from confide.mechanisms.cellkey.programme import CellKeyProblem, build
 from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.noise.ptables.ptable import key_of
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import QueryTable
+from confide.releases.tabular import NAMED, QueryTable
+from confide.renamed import renamed
 from confide.schema import Query, Recode, Schema
 
 READABLE = 0o644
@@ -134,6 +136,7 @@ def table_on_request(
     variables: Sequence[str],
     *,
     where: Mapping[str, Sequence[str]] | None = None,
+    levels: Sequence[str] = (),
     margins: bool = True,
     out: str | Path | None = None,
     processes: int | None = None,
@@ -145,6 +148,7 @@ def table_on_request(
         loaded: A spec of the mechanism cellkey.
         variables: What is crossed: attributes and recodes such as ``age:five-year``; none for the total.
         where: Count the records with these labels alone, by variable; several labels of one: any of them.
+        levels: Geolevels and areas of the spec: the table for every unit of each; none: for all records.
         margins: Whether the table has all margins, or inner cells alone.
         out: Where to write the table, in a file that ends in .csv or .parquet.
         processes: How many processes count; without it, as many as the machine has cores.
@@ -156,31 +160,38 @@ def table_on_request(
     target = None if out is None else Path(out)
     if target is not None and target.suffix not in (".csv", ".parquet"):
         raise bad_option("--out", "the form of the file is not known", target.name, "a name in .csv or .parquet")
-    if not isinstance(loaded.spec, CellKeySpec):
+    if not isinstance(loaded.spec, CellKeySpec) or loaded.spec.given:
         raise SpecError(
             "not-cellkey",
-            "only the cell key method answers tables on request",
+            "only the cell key method answers tables on request, from records",
             where=loaded.place("release", "mechanism"),
             found=f"the mechanism {loaded.spec.release.mechanism}",
-            expected="the mechanism cellkey",
-            remedy="give a spec of the mechanism cellkey",
+            expected="the mechanism cellkey, with records",
+            remedy="give a spec of the mechanism cellkey that names records",
         )
-    question, labels = prepare(loaded), dict(where or {})
+    labels = dict(where or {})
     with (
         tempfile.TemporaryDirectory(prefix="confide-table-") as scratch,
         LocalEngine(Path(scratch), processes=processes, memory=memory) as engine,
     ):
         rows = build_table(
-            question, engine, variables, labels, margins="all" if margins else "none", scratch=Path(scratch)
+            prepare(loaded, engine),
+            engine,
+            variables,
+            labels,
+            margins="all" if margins else "none",
+            levels=levels,
+            scratch=Path(scratch),
         )
     if target is not None:
         _write(rows, target)
     return RequestedTable(tuple(variables), labels, rows, target)
 
 
+@renamed(max_noise="D", variance="V")
 def make_abs_table(
-    max_noise: int,
-    variance: Exact,
+    D: int,
+    V: Exact,
     out: str | Path,
     *,
     js: int = 0,
@@ -192,8 +203,8 @@ def make_abs_table(
     """Makes a table of noise for the lookup ``abs``: 256 values for each column, from the law of a perturbation table.
 
     Args:
-        max_noise: The largest noise D, a count.
-        variance: The variance V.
+        D: The largest noise, a count.
+        V: The variance.
         out: A new file: 256 lines, a column for each count or class of counts.
         js: Results from 1 to js do not occur.
         size: How many columns there are.
@@ -210,7 +221,7 @@ def make_abs_table(
     if target.exists():
         expected = "a new file: figures made with the table that is there need it"
         raise bad_option("--out", "there is such a file already", target.name, expected)
-    design = generate(count_settings(max_noise, variance, js))
+    design = generate(count_settings(D, V, js))
     law = design.table()
     table = lookups.draw_columns(law, key_of(seed), size, small_n) if draw else lookups.allocate(law, size, small_n)
     write_text(target, lookups.abs_text(table))
@@ -264,12 +275,27 @@ def understand(
     variables: Sequence[str],
     where: Mapping[str, str | Sequence[str]] | None = None,
     margins: Literal["all", "none"] = "all",
+    levels: Sequence[str] = (),
+    known: Sequence[str] = (),
+    layout: int = NAMED,
 ) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
-    findings: list[Finding] = []
+    findings: list[Finding] = [
+        Finding(
+            "unknown-level",
+            f"the spec has no level or area {level!r} in its tables",
+            Place(path="levels"),
+            level,
+            "one of " + ", ".join(known) if known else "no level: no table of the spec has any",
+            "name a level of the frame, in [[tables]] levels of the spec too",
+        )
+        for level in levels
+        if level not in known
+    ]
     table = None
     try:
-        table = build(CellKeyTable(name=NAME, variables=list(variables), margins=margins), schema)
+        part = CellKeyTable(name=NAME, variables=list(variables), margins=margins, levels=list(levels))
+        table = build(part, schema, layout)
     except ConfideError as error:
         findings += [replace(finding, where=Place(path="variables")) for finding in error.findings]
     chosen = []
@@ -292,6 +318,7 @@ def build_table(
     where: Mapping[str, str | Sequence[str]] | None = None,
     *,
     margins: Literal["all", "none"] = "all",
+    levels: Sequence[str] = (),
     scratch: Path | None = None,
 ) -> pa.Table:
     """The published figures of a table: columns and rows as a release has them.
@@ -302,6 +329,7 @@ def build_table(
         variables: Attributes or recodes of the schema; none: the total alone.
         where: For some variables the label (or code) of one group or of several; others are not counted.
         margins: Whether all margins are wanted, or the inner cells alone.
+        levels: Geolevels and areas that the table is wanted for; none: all records.
         scratch: Coded records lie in a private folder below this one while they are counted.
 
     Returns:
@@ -311,35 +339,27 @@ def build_table(
         ParameterError: There is no such variable or group.
         InputError: The records do not fit, or have no keys.
     """
-    request = understand(problem.schema, variables, where, margins)
+    assert problem.schema is not None
+    known = [] if problem.frame is None else problem.spine.names
+    layout = problem.spec.output.layout
+    request = understand(problem.schema, variables, where, margins, levels, known, layout)
     # A table without margins is coded, and never counted: the variables of the filter.
     only = QueryTable("where", "where", Query(tuple(variable for variable, _ in request.where)), ())
-    coded = replace(problem, tables=(request.table, only))
-    wrong = [finding for finding in check_keyed_records(engine, coded) if finding.severity == "error"]
-    if wrong:
-        raise InputError(wrong)
+    coded = replace(problem, tables=(request.table, only), frame=problem.frame if levels else None)
+    chosen = [
+        (variable.attribute.name, np.flatnonzero(np.isin(variable.assignment, groups)).tolist())
+        for variable, groups in request.where
+    ]
     with tempfile.TemporaryDirectory(prefix="confide-table-", dir=scratch) as folder:
-        file = Path(folder) / CODED
-        engine.write(_coded(engine, coded, request), file, records=problem.records)
-        threshold = problem.spec.cellkey.threshold
-        figures = {
-            query.name: perturb(sums, problem.lookup, threshold)
-            for query, sums in count_cells(replace(problem, tables=(request.table,)), file)
-        }
-    schema = plain_schema(request.table, weighted=problem.spec.data.weight is not None)
-    return pa.Table.from_batches(plain_rows(request.table, figures), schema)
-
-
-def _coded(engine: Engine, problem: CellKeyProblem, request: TableRequest) -> str:
-    """SQL for the coded records that the filter leaves."""
-    expressions = coded_expressions(engine, problem)
-    columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in expressions.items())
-    text = f"SELECT {columns} FROM records"
-    conditions = []
-    for variable, groups in request.where:
-        levels = np.flatnonzero(np.isin(variable.assignment, groups)).tolist()
-        conditions.append(f"{identifier(variable.attribute.name)} IN ({', '.join(map(str, levels))})")
-    return f"SELECT * FROM ({text}) AS coded WHERE {' AND '.join(conditions)}" if conditions else text
+        private = private_folder(Path(folder))
+        wrong = [f for f in check_keyed_records(engine, coded, private) if f.severity == "error"]
+        if wrong:
+            raise InputError(wrong)
+        write_coded(engine, coded, private / CODED, private, chosen)
+        counted = count_cells(replace(coded, tables=(request.table,)), private / CODED)
+        figures = {each.name: perturb_cells(problem, sums) for each, sums in counted}
+    schema = plain_schema(request.table, figure_columns(problem))
+    return pa.Table.from_batches(plain_rows(coded, request.table, figures), schema)
 
 
 def _group(variable: Recode, value: str) -> int:

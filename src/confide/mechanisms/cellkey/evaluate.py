@@ -18,17 +18,16 @@ import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.engines.groups import private_folder
-from confide.errors import Finding
+from confide.errors import Finding, Place, RunError
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.cellkey.counting import KEY, count_cells, write_coded
+from confide.mechanisms.cellkey.counting import KEY
+from confide.mechanisms.cellkey.given import given_fingerprint
 from confide.mechanisms.cellkey.lookups import expected_errors
-from confide.mechanisms.cellkey.output import read_table
 from confide.mechanisms.cellkey.programme import CellKeyProblem
+from confide.mechanisms.cellkey.released import code_records, released_tables
 from confide.releases.evaluate import require_records
 from confide.releases.mechanism import OutcomeLaw, Residuals
 from confide.releases.progress import Progress
-from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
@@ -124,6 +123,8 @@ class ComparedCells:
     true: Integers
     published: Integers
     others: int
+    unit: int = 1
+    """Figures are whole numbers of 1/unit."""
 
     def __repr__(self) -> str:
         return "<confidential>"
@@ -135,8 +136,8 @@ class ComparedCells:
 
     def as_dict(self) -> dict[str, Any]:
         """Every measure."""
-        occupied = self.true > 0
-        deviation = (self.published - self.true)[occupied]
+        occupied = self.true != 0
+        deviation = (self.published - self.true)[occupied] / self.unit
         return {
             "cells": self.cells,
             "empty_cells": self.cells - int(occupied.sum()),
@@ -144,8 +145,8 @@ class ComparedCells:
             "false_nonzeros": int((~occupied).sum()),
             "unchanged": int((deviation == 0).sum()),
             "mean_error": float(deviation.mean()) if len(deviation) else None,
-            "without_empty": _measures(self.true[occupied], self.published[occupied], 0),
-            "with_empty": _measures(self.true, self.published, self.others),
+            "without_empty": _measures(self.true[occupied], self.published[occupied], 0, self.unit),
+            "with_empty": _measures(self.true, self.published, self.others, self.unit),
         }
 
 
@@ -155,25 +156,27 @@ def compare_cells(true: Integers, published: Integers) -> ComparedCells:
     return ComparedCells(true[at], published[at], len(true) - len(at))
 
 
-def join_cells(parts: list[ComparedCells]) -> ComparedCells:
+def join_cells(parts: list[ComparedCells], unit: int = 1) -> ComparedCells:
     """The cells of several cross-classifications."""
     nobody = np.zeros(0, np.int64)
     return ComparedCells(
         np.concatenate([nobody, *(part.true for part in parts)]),
         np.concatenate([nobody, *(part.published for part in parts)]),
         sum(part.others for part in parts),
+        unit,
     )
 
 
-def _measures(true: Integers, published: Integers, zeros: int) -> dict[str, Any]:
-    absolute = np.abs(published - true)
+def _measures(true: Integers, published: Integers, zeros: int, unit: int = 1) -> dict[str, Any]:
+    absolute = np.abs(published - true) / unit
     largest = int(absolute.max()) if len(absolute) else 0
-    roots = np.abs(np.sqrt(published.astype(np.float64)) - np.sqrt(true.astype(np.float64)))
-    relative = absolute[true > 0] / true[true > 0]
+    # Noise changes no sign, so that the distance of roots is that of sizes.
+    roots = np.abs(np.sqrt(np.abs(published) / unit) - np.sqrt(np.abs(true) / unit))
+    relative = absolute[true != 0] / (np.abs(true[true != 0]) / unit)
     # Deviations of counts are whole: below one, their shares are all the same.
     points = (*POINTS, *(float(point) for point in range(1, min(largest, 100) + 1)))
     result = {
-        "AD": deviation_quantiles(absolute.astype(np.float64), zeros, points),
+        "AD": deviation_quantiles(absolute, zeros, points),
         "RAD": deviation_quantiles(relative, zeros),
         "DR": deviation_quantiles(roots, zeros),
     }
@@ -187,40 +190,44 @@ SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
 def evaluate(
     problem: CellKeyProblem, workspace: Workspace, engine: Engine, progress: Progress
 ) -> Confidential[dict[str, Any]]:
-    """Every released count against the true one, for each table with its margins and for the programme as a whole."""
-    fingerprint = records_fingerprint(problem.records.path)
-    require_records(workspace, fingerprint, "the records are not those of the release")
-    coded = private_folder(workspace.scratch) / "coded.parquet"
-    with progress.stage("Counting records", 1) as advance:
-        write_coded(engine, problem, coded)
-        truth = {query.name: _sparse(sums.count) for query, sums in count_cells(problem, coded)}
-        advance(1)
+    """Every released figure against the true one, for each table with its margins and for the programme as a whole."""
+    coded = _coded(problem, workspace, engine, progress)
     by_query: dict[str, ComparedCells] = {}
     tables = []
-    threshold = problem.spec.cellkey.threshold
-    with progress.stage("Comparing with the truth", len(problem.tables)) as advance:
-        for table, published in _released(problem, workspace.release):
+    unit = 1 if problem.magnitude is None else problem.magnitude.unit
+    with progress.stage("Comparing with the truth", len(problem.tables) + len(problem.given)) as advance:
+        for table in released_tables(problem, engine, workspace.release, coded):
             parts = []
             for margin in table.margins:
-                released = np.zeros(margin.cells, np.int64)
-                rows = published[margin.name]
-                released[rows.cell] = rows.count
-                cells = compare_cells(_dense(truth[margin.name], margin.cells), released)
+                cells = ComparedCells(margin.true, margin.published, margin.cells - len(margin.cell), unit)
                 by_query[margin.name] = cells
                 parts.append(cells)
-            together = join_cells(parts)
-            tables.append({"name": table.name, "title": table.title} | _accuracy(problem, together, threshold))
+            together = join_cells(parts, unit)
+            tables.append({"name": table.name, "title": table.title} | _accuracy(problem, together))
             advance(1)
-    programme = join_cells(list(by_query.values()))
+    programme = join_cells(list(by_query.values()), unit)
     return Confidential(
         {
             "units": "cells",
             "accuracy": [_headline(row) for row in tables],
-            "programme": _accuracy(problem, programme, threshold),
+            "programme": _accuracy(problem, programme),
             "tables": tables,
-            "sizes": list(_by_size(problem, programme, threshold)),
+            "sizes": list(_by_size(problem, programme)) if problem.magnitude is None else [],
         }
     )
+
+
+def _coded(problem: CellKeyProblem, workspace: Workspace, engine: Engine, progress: Progress) -> Path | None:
+    """The coded records, if the release is made of the same; none for given cells."""
+    if problem.given:
+        require_records(workspace, given_fingerprint(problem.given), "the cells are not those of the release")
+        return None
+    fingerprint = records_fingerprint(problem.source.path)
+    require_records(workspace, fingerprint, "the records are not those of the release")
+    with progress.stage("Counting records", 1) as advance:
+        coded = code_records(problem, engine, workspace)
+        advance(1)
+    return coded
 
 
 KEY_CLASSES = 256
@@ -234,26 +241,26 @@ def residuals(problem: CellKeyProblem, workspace: Workspace, engine: Engine) -> 
     The same members have the same noise in every table, by design. So the cells of one cross-classification, which have
     no member in common, are one family, and two cross-classifications are not compared.
     """
-    require_records(workspace, records_fingerprint(problem.records.path), "the records are not those of the release")
-    coded = private_folder(workspace.scratch) / "coded.parquet"
-    write_coded(engine, problem, coded)
+    if problem.magnitude is not None or problem.given:
+        what = "the noise of magnitudes and of given cells is not audited: its law is another for each cell"
+        remedy = "compare released and true figures: confide evaluate"
+        place, expected = Place(path="data"), "a release of counts, made from records"
+        raise RunError("no-noise", what, place, "values" if problem.magnitude else "given cells", expected, remedy)
+    require_records(workspace, records_fingerprint(problem.source.path), "the records are not those of the release")
+    coded = code_records(problem, engine, workspace)
     yield _record_keys(problem, pq.read_table(coded, columns=[KEY]).column(0).to_numpy())
-    truth = {query.name: _sparse(sums.count) for query, sums in count_cells(problem, coded)}
     laws: dict[tuple[int, int], tuple[int, OutcomeLaw]] = {}
-    for table, published in _released(problem, workspace.release):
+    for table in released_tables(problem, engine, workspace.release, coded):
         for margin in table.margins:
-            true = _dense(truth[margin.name], margin.cells)
-            noise = -true
-            rows = published[margin.name]
-            noise[rows.cell] += rows.count
-            law_of = _law_numbers(problem, true, laws)
+            law_of = _law_numbers(problem, margin.true, laws)
             yield Residuals(
-                "all records",
+                margin.level or "all records",
                 margin.name,
-                noise[:, None],
+                (margin.published - margin.true)[:, None],
                 tuple(law for _, law in laws.values()),
                 "released",
                 law_of=law_of[:, None],
+                units=margin.cell,
                 family=margin.name,
             )
 
@@ -293,11 +300,15 @@ def _law_numbers(
     return np.asarray(numbers[back.reshape(-1)])
 
 
-def _accuracy(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> dict[str, Any]:
-    occupied = cells.true > 0
-    error, zero = expected_errors(problem.lookup, cells.true[occupied], threshold)
+def _accuracy(problem: CellKeyProblem, cells: ComparedCells) -> dict[str, Any]:
+    occupied = cells.true != 0
+    mean = float(cells.true[occupied].mean() / cells.unit) if occupied.any() else None
+    if problem.magnitude is not None:
+        nothing = {"expected_mean_absolute_deviation": None, "expected_false_zeros": None}
+        return cells.as_dict() | {"mean_truth": mean} | nothing
+    error, zero = expected_errors(problem.lookup, cells.true[occupied], problem.spec.cellkey.threshold)
     return cells.as_dict() | {
-        "mean_truth": float(cells.true[occupied].mean()) if occupied.any() else None,
+        "mean_truth": mean,
         "expected_mean_absolute_deviation": float(error.mean()) if len(error) else None,
         "expected_false_zeros": float(zero.sum()),
     }
@@ -317,11 +328,11 @@ def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _by_size(problem: CellKeyProblem, cells: ComparedCells, threshold: int | None) -> Iterable[dict[str, Any]]:
+def _by_size(problem: CellKeyProblem, cells: ComparedCells) -> Iterable[dict[str, Any]]:
     """Cells with somebody in them by their true count, each distinct cross-classification once."""
     at = np.flatnonzero(cells.true)
     true, published = cells.true[at], cells.published[at]
-    error, zero = expected_errors(problem.lookup, true, threshold)
+    error, zero = expected_errors(problem.lookup, true, problem.spec.cellkey.threshold)
     classes = bin_of(SIZES, true)
     for number in np.unique(classes).tolist():
         of = classes == number
@@ -337,29 +348,6 @@ def _by_size(problem: CellKeyProblem, cells: ComparedCells, threshold: int | Non
             "false_zeros": int((published[of] == 0).sum()),
             "expected_false_zeros": float(zero[of].sum()),
         }
-
-
-def _released(problem: CellKeyProblem, release: Path) -> Iterable[tuple[QueryTable, dict[str, TableRows]]]:
-    """Each table, and for each of its margins the cells that are listed, with their counts."""
-    weighted = problem.spec.data.weight is not None
-    for table in problem.tables:
-        file, format_ = released_file(release, table.name, problem.spec.output.formats)
-        try:
-            rows = read_table(file, format_, table.layout, weighted=weighted)
-        except (UnlikePlanError, OSError) as error:
-            raise unlike_plan(file.name, error) from None
-        yield table, {margin.name: rows.of_margin(number) for number, margin in enumerate(table.margins)}
-
-
-def _sparse(counts: Integers) -> tuple[Integers, Integers]:
-    cells = np.flatnonzero(counts)
-    return cells, counts[cells]
-
-
-def _dense(sparse: tuple[Integers, Integers], cells: int) -> Integers:
-    full: Integers = np.zeros(cells, np.int64)
-    full[sparse[0]] = sparse[1]
-    return full
 
 
 # The dossier of a release by the cell key method: what noise did to its tables, beside what it should do.
@@ -413,12 +401,18 @@ def _headlines(programme: Row) -> list[tuple[str, str]]:
     false, vanish = programme["false_zeros"], programme["expected_false_zeros"]
     return [
         (f"{occupied:,}", f"distinct cells with somebody in them, of {programme['cells']:,} in the programme"),
-        (f"{measures['AD']['mean']:.2f}", f"mean absolute deviation; the noise leads to {expected:.2f}"),
+        (
+            f"{measures['AD']['mean']:.2f}",
+            "mean absolute deviation" + ("" if expected is None else f"; the noise leads to {expected:.2f}"),
+        ),
         (
             _percent(measures["RAD"]["median"]),
             f"median relative deviation; for one cell in ten, at least {_ninth(measures)}",
         ),
-        (f"{false:,}", f"cells of somebody published as zero; the noise leads to {vanish:,.0f}"),
+        (
+            f"{false:,}",
+            "cells of somebody published as zero" + ("" if vanish is None else f"; the noise leads to {vanish:,.0f}"),
+        ),
     ]
 
 

@@ -10,6 +10,7 @@ All have sums of whole record keys as cell keys, so that the same members have t
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 from collections.abc import Mapping
@@ -162,6 +163,8 @@ def draw_columns(
 def read_abs(path: Path, small_n: int = SMALL_N, big_n: int = BIG_N) -> AbsTable:
     """The table of a text file: 256 lines of whole numbers with commas between them, no header."""
     try:
+        if path.is_fifo():
+            raise OSError(errno.ESPIPE, "a pipe")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         found, remedy = "a file that cannot be read", "correct its path or make it anew"

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,11 +24,29 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
-from confide.mechanisms.cellkey.counting import PerturbedFigures, check_keyed_records, count_cells, perturb, write_coded
-from confide.mechanisms.cellkey.output import plain_rows, plain_schema, sdmx_rows, sdmx_schema
-from confide.mechanisms.cellkey.programme import CellKeyProblem, describe, prepare
+from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb, perturb_cells
+from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
+from confide.mechanisms.cellkey.given_output import batches
+from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
+from confide.mechanisms.cellkey.output import (
+    figure_columns,
+    plain_rows,
+    plain_schema,
+    sdmx_rows,
+    sdmx_schema,
+)
+from confide.mechanisms.cellkey.preparing import prepare
+from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
 from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
-from confide.mechanisms.cellkey.statement import cellkey_statement, in_words, noise_facts, single_count, sizes
+from confide.mechanisms.cellkey.statement import (
+    cellkey_statement,
+    in_words,
+    magnitude_facts,
+    magnitude_words,
+    noise_facts,
+    single_count,
+    sizes,
+)
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
@@ -41,6 +59,9 @@ from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
 
 BYTES_PER_CELL = 60
+MOST_CELLS_FORESEEN = 1 << 27
+"""Of so many cells at most the disk must hold all: where areas are many, most of their cells are empty."""
+LABEL = "label/"
 
 
 class CellKey(Mechanism[CellKeyProblem]):
@@ -51,39 +72,60 @@ class CellKey(Mechanism[CellKeyProblem]):
     on_spark = True
     measures_counts = False
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:  # noqa: ARG002
-        return prepare(loaded)
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
+        return prepare(loaded, engine)
 
     def plan(self, problem: CellKeyProblem) -> Plan:
         """No measurement and no loss; the problem has everything else."""
         return Plan.without_loss(self.name, problem.facts())
 
     def fingerprint(self, problem: CellKeyProblem) -> str:
-        return records_fingerprint(problem.records.path)
+        return given_fingerprint(problem.given) if problem.given else records_fingerprint(problem.source.path)
 
-    def bytes_needed(self, problem: CellKeyProblem, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_CELL * sum(margin.cells for table in problem.tables for margin in table.margins)
+    def bytes_needed(self, problem: CellKeyProblem, plan: Plan) -> int:
+        if problem.given:
+            return 2 * sum(table.source.path.stat().st_size for table in problem.given if table.source is not None)
+        described = describe(plan.question)
+        cells = sum(described.cells(table) for table in described.tables)
+        return BYTES_PER_CELL * min(cells, MOST_CELLS_FORESEEN)
 
     def check(self, problem: CellKeyProblem, job: Job) -> list[Finding]:
-        return [*problem.warnings, *check_keyed_records(job.engine, problem)]
+        if problem.given:
+            findings = [check_given(job.engine, table, problem.modulus) for table in problem.given]
+            return [*problem.warnings, *(finding for of_table in findings for finding in of_table)]
+        return [*problem.warnings, *check_keyed_records(job.engine, problem, job.workspace.scratch)]
 
     def measure(self, problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts every cross-classification and perturbs it. True counts and keys are not kept."""
-        folder = private_folder(job.workspace.measured)
-        distinct = [query for query, _ in problem.counted()]
-        if all(_file(job.workspace, query.name).exists() for query in distinct):
+        private_folder(job.workspace.measured)
+        if problem.given:
+            self._measure_given(problem, job)
             return
-        coded = private_folder(job.workspace.scratch) / "coded.parquet"
+        distinct = [counted.name for counted in problem.counted()]
+        if all(_file(job.workspace, name).exists() for name in distinct):
+            return
+        scratch = private_folder(job.workspace.scratch)
         with job.progress.stage("Reading records", 1) as advance:
-            write_coded(job.engine, problem, coded)
+            write_coded(job.engine, problem, scratch / "coded.parquet", scratch)
             advance(1)
         with job.progress.stage("Counting and perturbing", len(distinct)) as advance:
-            for query, sums in count_cells(problem, coded):
-                figures = perturb(sums, problem.lookup, problem.spec.cellkey.threshold)
-                _keep(folder / _file(job.workspace, query.name).name, figures)
+            for counted, sums in count_cells(problem, scratch / "coded.parquet"):
+                _keep(_file(job.workspace, counted.name), perturb_cells(problem, sums))
                 advance(1)
 
-    def guarantee(self, problem: CellKeyProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def _measure_given(self, problem: CellKeyProblem, job: Job) -> None:
+        """Perturbs the cells of every file, and keeps the labels of those that are published above zero."""
+        with job.progress.stage("Perturbing cells", len(problem.given)) as advance:
+            for table in problem.given:
+                sums, labels = read_given(job.engine, table, problem.modulus).reveal("to perturb given cells")
+                figures = perturb(sums, problem.lookup, problem.spec.cellkey.threshold).listed()
+                _keep(_file(job.workspace, table.name), figures, labels.take(pa.array(figures.cell)))
+                advance(1)
+
+    def guarantee(self, problem: CellKeyProblem, job: Job) -> Mapping[str, Any]:
+        if problem.magnitude is not None:
+            return self.restated(job.plan, {})
+        assert problem.ptable is not None
         table = problem.ptable
         words = in_words(str(table.largest_noise), problem.spec.cellkey.threshold)
         return {
@@ -92,13 +134,20 @@ class CellKey(Mechanism[CellKeyProblem]):
         }
 
     def publish(self, problem: CellKeyProblem, job: Job, release: ReleaseWriter) -> None:
-        output, weighted = problem.spec.output, problem.spec.data.weight is not None
-        with job.progress.stage("Writing tables", len(problem.tables)) as advance:
+        output, columns = problem.spec.output, figure_columns(problem)
+        with job.progress.stage("Writing tables", len(problem.tables) + len(problem.given)) as advance:
             for table in problem.tables:
-                figures = {margin.name: _recall(job.workspace, margin.name) for margin in table.margins}
-                plain = plain_schema(table, weighted=weighted), plain_rows(table, figures)
-                sdmx = sdmx_schema(table, weighted=weighted), sdmx_rows(table, figures, output.agency)
+                names = [counted.name for counted in replace(problem, tables=(table,)).counted()]
+                figures = {name: _recall(job.workspace, name) for name in names}
+                plain = plain_schema(table, columns), plain_rows(problem, table, figures)
+                sdmx = sdmx_schema(table, columns), sdmx_rows(problem, table, figures, output.agency)
                 publish(release, table.name, table.title, output.formats, plain, sdmx)
+                advance(1)
+            for given in problem.given:
+                rows = batches(
+                    given, _labels(job.workspace, given), _recall(job.workspace, given.name), columns, output.agency
+                )
+                publish(release, given.name, given.title, output.formats, *rows)
                 advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -106,6 +155,10 @@ class CellKey(Mechanism[CellKeyProblem]):
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words and bound. What follows from the whole perturbation table, which stays secret, is taken as stated."""
+        magnitude = plan.question.get("magnitude")
+        if magnitude is not None:
+            words = magnitude_words(magnitude)
+            return {"privacy": {"loss": None, "in_words": words}, "noise": magnitude_facts(magnitude)}
         largest, stated = plan.question["ptable"]["D"], manifest["noise"]
         words = in_words(largest, plan.question["threshold"])
         noise = {"sampler": None, "key": "record keys", "largest": largest}
@@ -154,22 +207,26 @@ def _file(workspace: Workspace, query: str) -> Path:
     return workspace.measured / f"{hashlib.sha256(query.encode()).hexdigest()}.parquet"
 
 
-def _keep(file: Path, figures: PerturbedFigures) -> None:
-    cells = np.flatnonzero(figures.count)
-    columns = {"cell": pa.array(cells), "count": pa.array(figures.count[cells])}
-    if figures.weighted is not None:
-        columns["weighted"] = pa.array(figures.weighted[cells])
-    table = pa.table(columns).replace_schema_metadata({"cells": str(len(figures.count))})
+def _keep(file: Path, figures: PerturbedFigures, labels: pa.Table | None = None) -> None:
+    listed = figures.listed()
+    columns = {"cell": pa.array(listed.cell), "count": pa.array(listed.figure)}
+    if listed.weighted is not None:
+        columns["weighted"] = pa.array(listed.weighted)
+    table = pa.table(columns)
+    for number, name in enumerate(() if labels is None else labels.column_names):
+        assert labels is not None
+        table = table.append_column(f"{LABEL}{number}", labels.column(name))
     write_parquet(table, file)
 
 
-def _recall(workspace: Workspace, query: str) -> PerturbedFigures:
-    table = pq.read_table(_file(workspace, query))
-    size, cells = int(table.schema.metadata[b"cells"]), table.column("cell").to_numpy()
-    values = []
-    for name in ("count", "weighted"):
-        if name in table.column_names:
-            full = np.zeros(size, np.int64)
-            full[cells] = table.column(name).to_numpy()
-            values.append(full)
-    return PerturbedFigures(values[0], values[1] if len(values) > 1 else None)
+def _recall(workspace: Workspace, name: str) -> PerturbedFigures:
+    table = pq.read_table(_file(workspace, name))
+    values = [table.column(each).to_numpy() for each in ("cell", "count")]
+    weighted = table.column("weighted").to_numpy() if "weighted" in table.column_names else None
+    return PerturbedFigures(values[0], values[1], weighted)
+
+
+def _labels(workspace: Workspace, table: GivenTable) -> pa.Table:
+    """The labels of the cells that are published."""
+    kept = pq.read_table(_file(workspace, table.name))
+    return kept.select([name for name in kept.column_names if name.startswith(LABEL)])

@@ -6,8 +6,9 @@ seen. Figures do not add up: each cell has noise of its own members.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,71 +16,185 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from confide.geography import Geolevel
 from confide.mechanisms.cellkey.counting import WEIGHT_UNIT, PerturbedFigures
+from confide.mechanisms.cellkey.programme import CellKeyProblem, counted_name
 from confide.releases import tabular
 from confide.releases.tabular import COUNT, OBSERVATION, SDMX, QueryTable, Table, TableRows, UnlikePlanError
+from confide.schema import Query
 
 Integers = npt.NDArray[np.int64]
-WEIGHTED, WEIGHTED_OBSERVATION = "weighted", "OBS_VALUE_WEIGHTED"
+WEIGHTED, WEIGHTED_OBSERVATION, VALUE = "weighted", "OBS_VALUE_WEIGHTED", "value"
+BATCH = 1 << 18
+Recall = Mapping[str, PerturbedFigures]
+Rows = tuple[list[pa.Array], list[pa.Array]]
+"""Columns of labels, and of figures."""
 
 
-def plain_schema(table: QueryTable, *, weighted: bool) -> pa.Schema:
+@dataclass(frozen=True)
+class FigureColumns:
+    """The columns of figures that the tables of a release have: counts and weighted ones, or values."""
+
+    weighted: bool = False
+    decimals: int | None = None
+    """Of values; None: counts."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of the first column: whole numbers, or exact decimals."""
+        return pa.decimal128(38, self.decimals) if self.decimals else pa.int64()
+
+    @property
+    def name(self) -> str:
+        """The name of the first column."""
+        return COUNT if self.decimals is None else VALUE
+
+    def plain(self) -> list[pa.Field]:
+        """For readers."""
+        what = "records, perturbed" if self.decimals is None else "the sum of the records' values, perturbed"
+        figure = tabular.figure_column(self.name, f"{what}; cells that are not listed are 0", self.kind)
+        mean = tabular.figure_column(WEIGHTED, "the perturbed count times the cell's mean weight", pa.float64())
+        return [figure, *([mean] if self.weighted else ())]
+
+    def sdmx(self) -> list[pa.Field]:
+        """For SDMX-CSV."""
+        mean = tabular.figure_column(WEIGHTED_OBSERVATION, kind=pa.float64())
+        return [tabular.figure_column(OBSERVATION, kind=self.kind), *([mean] if self.weighted else ())]
+
+    def arrays(self, figures: PerturbedFigures) -> list[pa.Array]:
+        """The figures of cells as columns."""
+        if self.decimals:
+            columns = [pa.array([_decimal(value, self.decimals) for value in figures.figure.tolist()], self.kind)]
+        else:
+            columns = [pa.array(figures.figure)]
+        if figures.weighted is not None:
+            columns.append(pa.array(figures.weighted / WEIGHT_UNIT))
+        return columns
+
+
+def _decimal(value: int, decimals: int) -> Decimal:
+    return Decimal(value).scaleb(-decimals)
+
+
+def figure_columns(problem: CellKeyProblem) -> FigureColumns:
+    """Those of a problem."""
+    if problem.magnitude is not None:
+        return FigureColumns(decimals=problem.magnitude.decimals)
+    return FigureColumns(problem.spec.data.weight is not None)
+
+
+def plain_schema(table: QueryTable, columns: FigureColumns) -> pa.Schema:
     """The columns of a table for its readers."""
-    count = tabular.figure_column(COUNT, "records, perturbed; cells that are not listed are 0")
-    mean = tabular.figure_column(WEIGHTED, "the perturbed count times the cell's mean weight", pa.float64())
-    return tabular.plain_schema(table.layout, count, *([mean] if weighted else ()))
+    return tabular.plain_schema(table.layout, *columns.plain())
 
 
-def sdmx_schema(table: QueryTable, *, weighted: bool) -> pa.Schema:
+def sdmx_schema(table: QueryTable, columns: FigureColumns) -> pa.Schema:
     """The columns of SDMX-CSV."""
-    mean = tabular.figure_column(WEIGHTED_OBSERVATION, kind=pa.float64())
-    figures = [tabular.figure_column(OBSERVATION), *([mean] if weighted else ())]
-    return tabular.sdmx_schema(table.layout.columns, *figures)
+    return tabular.sdmx_schema(table.layout.sdmx_columns, *columns.sdmx())
 
 
-def plain_rows(table: QueryTable, figures: Mapping[str, PerturbedFigures]) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, margin by margin, the total first."""
-    for labels, values in _columns(table, figures):
-        yield tabular.plain_rows(plain_schema(table, weighted=len(values) > 1), labels, values)
+def plain_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall) -> Iterator[pa.RecordBatch]:
+    """The rows of a table: margin by margin, the total first; on levels area by area."""
+    columns = figure_columns(problem)
+    for labels, values in table_rows(problem, table, figures, columns):
+        yield tabular.plain_rows(plain_schema(table, columns), labels, values)
 
 
-def sdmx_rows(table: QueryTable, figures: Mapping[str, PerturbedFigures], agency: str) -> Iterator[pa.RecordBatch]:
+def sdmx_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall, agency: str) -> Iterator[pa.RecordBatch]:
     """The same rows as SDMX-CSV."""
-    for labels, values in _columns(table, figures):
-        schema = sdmx_schema(table, weighted=len(values) > 1)
-        yield tabular.sdmx_rows(schema, agency, table.name, labels, values)
+    columns = figure_columns(problem)
+    for labels, values in table_rows(problem, table, figures, columns):
+        yield tabular.sdmx_rows(sdmx_schema(table, columns), agency, table.name, labels, values)
 
 
-def _columns(
-    table: QueryTable, figures: Mapping[str, PerturbedFigures]
-) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
-    """For each margin the labels and the figures of its cells that are not zero."""
+def table_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall, columns: FigureColumns) -> Iterator[Rows]:
+    """Labels and figures of the cells that are not zero."""
     layout = table.layout
-    for margin in layout.margins:
-        published = figures[margin.name]
-        cells = np.flatnonzero(published.count)
-        values = [pa.array(published.count[cells])]
-        if published.weighted is not None:
-            values.append(pa.array(published.weighted[cells] / WEIGHT_UNIT))
-        yield layout.labels(layout.places(margin, cells)), values
+    for name in table.levels or (None,):
+        level = problem.level(name)
+        parts = [
+            in_order(figures[counted_name(name, canonical.name)].listed(), canonical, query)
+            for query, canonical in ((query, problem.canonical(query)) for query in table.margins)
+        ]
+        if level is None:
+            for margin, part in zip(layout.margins, parts, strict=True):
+                yield layout.labels(layout.places(margin, part.cell)), columns.arrays(part)
+        else:
+            yield from _area_rows(layout, level, parts, columns)
 
 
-def read_table(path: Path, format_: str, table: Table, *, weighted: bool) -> TableRows:
-    """A released table in one of its formats; weighted figures in millionths. Raises :class:`UnlikePlanError`."""
+def _area_rows(
+    layout: Table, level: Geolevel, parts: Sequence[PerturbedFigures], columns: FigureColumns
+) -> Iterator[Rows]:
+    """The rows of a level: by area, by margin, by cell."""
+    sizes = [margin.cells for margin in layout.margins]
+    unit = np.concatenate([part.cell // size for part, size in zip(parts, sizes, strict=True)])
+    cell = np.concatenate([part.cell % size for part, size in zip(parts, sizes, strict=True)])
+    margin = np.repeat(np.arange(len(parts)), [len(part.cell) for part in parts])
+    figure = np.concatenate([part.figure for part in parts])
+    weighted = [part.weighted for part in parts if part.weighted is not None]
+    weights = np.concatenate(weighted) if weighted else None
+    order = np.lexsort((cell, margin, unit))
+    codes = pa.array(level.codes, pa.string())
+    for first in range(0, len(order), BATCH):
+        at = order[first : first + BATCH]
+        labels = layout.labels(layout.mixed_places(margin[at], cell[at]))
+        part = PerturbedFigures(cell[at], figure[at], None if weights is None else weights[at])
+        area = codes.take(pa.array(unit[at]))
+        yield [tabular.repeated(level.name, len(at)), area, *labels], columns.arrays(part)
+
+
+def in_order(figures: PerturbedFigures, canonical: Query, query: Query) -> PerturbedFigures:
+    """Figures of cells numbered by one order of variables, numbered by another, and in its order."""
+    cell = renumbered(figures.cell, canonical, query)
+    if cell is figures.cell:
+        return figures
+    at = np.argsort(cell, kind="stable")
+    return PerturbedFigures(cell[at], figures.figure[at], None if figures.weighted is None else figures.weighted[at])
+
+
+def renumbered(cell: Integers, canonical: Query, query: Query) -> Integers:
+    """The numbers of cells, unit by unit, in the order of the variables of ``query``."""
+    names = [variable.name for variable in query.variables]
+    if names == [variable.name for variable in canonical.variables]:
+        return cell
+    unit, within = np.divmod(cell, canonical.cells)
+    places = dict(zip((v.name for v in canonical.variables), np.unravel_index(within, canonical.shape), strict=True))
+    inner = np.ravel_multi_index(tuple(places[name] for name in names), query.shape)
+    result: Integers = unit * query.cells + inner
+    return result
+
+
+def read_table(path: Path, format_: str, table: Table, columns: FigureColumns) -> TableRows:
+    """A released table in one of its formats; weighted figures in millionths, values in whole numbers of their last
+    decimal, both under the name of counts and ``weighted``. Raises :class:`UnlikePlanError`."""
+    plain = {field.name: field.type for field in columns.plain()}
     if format_ == SDMX:
-        columns = {COUNT: (OBSERVATION, pa.int64()), WEIGHTED: (WEIGHTED_OBSERVATION, pa.float64())}
-        rows = tabular.read_sdmx(path, table, columns if weighted else {COUNT: columns[COUNT]})
+        names = dict(zip(plain, columns.sdmx(), strict=True))
+        rows = tabular.read_sdmx(path, table, {name: (field.name, field.type) for name, field in names.items()})
     else:
-        rows = tabular.read_plain(path, table, {COUNT: pa.int64()} | ({WEIGHTED: pa.float64()} if weighted else {}))
-    if not weighted:
-        return rows
-    return replace(rows, figures={COUNT: rows.count, WEIGHTED: _millionths(rows.figures[WEIGHTED])})
+        rows = tabular.read_plain(path, table, plain)
+    figures = dict(rows.figures)
+    if columns.decimals is not None:
+        values = figures[VALUE]
+        figures = {COUNT: whole_numbers(values, columns.decimals) if columns.decimals else values}
+    elif columns.weighted:
+        figures[WEIGHTED] = millionths(figures[WEIGHTED])
+    return replace(rows, figures=figures)
 
 
-def _millionths(values: npt.NDArray[Any]) -> Integers:
+def whole_numbers(values: npt.NDArray[Any], decimals: int) -> Integers:
+    """Values as whole numbers of their last decimal."""
+    scaled = [int(value.scaleb(decimals)) for value in values.tolist()]
+    if any(abs(value) >= 1 << 62 for value in scaled):
+        raise UnlikePlanError("a value is larger than any sum")
+    return np.array(scaled, np.int64)
+
+
+def millionths(values: npt.NDArray[Any]) -> Integers:
     """Weighted figures as whole numbers; those of a release have no more than six decimals."""
     scaled = np.rint(values * WEIGHT_UNIT)
     if not np.isfinite(values).all() or not np.array_equal(scaled / WEIGHT_UNIT, values):
         raise UnlikePlanError("a weighted figure is not one of millionths")
-    millionths: Integers = scaled.astype(np.int64)
-    return millionths
+    result: Integers = scaled.astype(np.int64)
+    return result

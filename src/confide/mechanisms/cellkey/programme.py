@@ -1,38 +1,81 @@
-"""A static programme: tables with all margins, each distinct cross-classification counted once (Bach, Eq. 6, 7)."""
+"""A static programme: tables with all margins, each distinct cross-classification counted once (Bach, Eq. 6, 7).
+
+A table with geolevels is counted for every unit of each: the unit is one more thing that tells cells apart. A
+cross-classification is known by its level and its query, whatever order a table has its variables in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property
 from typing import Any
 
-from confide.documents import load_schema
+import numpy as np
+import numpy.typing as npt
+
 from confide.engines import Source
-from confide.errors import ConfideError, Finding, SpecError
-from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, allocate, bias_findings, facts, read_abs
-from confide.mechanisms.cellkey.spec import LARGEST_KEYS, CellKeySpec, CellKeyTable
-from confide.noise import ReleaseKey
-from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
-from confide.releases.spec import LoadedSpec, find_source
+from confide.errors import ConfideError, Finding
+from confide.geography import Geolevel, Spine
+from confide.inputs.frame import Frame
+from confide.mechanisms.cellkey.given import GivenTable
+from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, facts
+from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
+from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
+from confide.noise.ptables import PTable
+from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import (
+    AREA,
     COUNT,
     DATAFLOW,
+    FIRST,
+    LEVEL,
+    NAMED,
     OBSERVATION,
     QueryTable,
     Table,
     check_column_names,
+    check_sdmx_columns,
     placed,
     too_large,
 )
 from confide.schema import NO_GROUP, Attribute, Query, Schema
 
+Integers = npt.NDArray[np.int64]
 MOST_CELLS = 50_000_000
-"""More cells in one table than this are a mistake: somebody crossed what should not be crossed."""
+"""More cells in one table than this, on a level in one area, are a mistake: somebody crossed what should not be."""
+MOST_NUMBERS = 1 << 62
+"""The numbers of all cells of a level stay below this."""
 
-COLUMNS = (COUNT, "weighted", DATAFLOW, OBSERVATION, f"{OBSERVATION}_WEIGHTED")
+COLUMNS = (COUNT, "weighted", "value", DATAFLOW, OBSERVATION, f"{OBSERVATION}_WEIGHTED")
 """Columns of our own, plain and in SDMX-CSV."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A cross-classification that is counted, for all records or for each unit of a level."""
+
+    level: Geolevel | None
+    query: Query
+    """Variables in the order of the schema."""
+    larger: Query | None
+    """What it is summed from, on the same level; None: it is counted from the records."""
+
+    @property
+    def name(self) -> str:
+        """What it is known by: the names of its level and of its query."""
+        return counted_name(None if self.level is None else self.level.name, self.query.name)
+
+    @property
+    def cells(self) -> int:
+        """The number of its cells, over all units."""
+        return self.query.cells * (1 if self.level is None else self.level.units)
+
+
+def counted_name(level: str | None, query: str) -> str:
+    """The name of a cross-classification on a level. No name has the sign between the two."""
+    return query if level is None else f"{level}/{query}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,24 +83,57 @@ class CellKeyProblem:
     """Everything that decides the release but the records and their keys."""
 
     spec: CellKeySpec
-    schema: Schema
-    records: Source
-    ptable: PTable
+    schema: Schema | None
+    """None where cells are given."""
+    records: Source | None
+    ptable: PTable | None
+    """None for magnitudes."""
     tables: tuple[QueryTable, ...]
     warnings: tuple[Finding, ...]
     matrix: AbsTable | None = None
     """With ``lookup = "abs"``; ``ptable`` is then the same table by the byte of a key."""
+    frame: Frame | None = None
+    given: tuple[GivenTable, ...] = ()
+    magnitude: MagnitudeNoise | None = None
+    order: str = ""
+    """How the intervals of the perturbation table stand: secret, derived, none or file."""
 
     @property
     def lookup(self) -> Lookup:
         """Where the noise of a count and a cell key is found."""
+        assert self.ptable is not None
         return self.ptable if self.matrix is None else self.matrix
+
+    @property
+    def modulus(self) -> int:
+        """Cell keys are sums of record keys modulo this."""
+        return self.lookup.modulus if self.magnitude is None else self.magnitude.modulus
+
+    @property
+    def source(self) -> Source:
+        """The records, where there are some."""
+        assert self.records is not None
+        return self.records
+
+    @property
+    def spine(self) -> Spine:
+        assert self.frame is not None
+        return self.frame.spine
+
+    @cached_property
+    def unit_of_block(self) -> dict[str, Integers]:
+        """For each level of some table the unit of every block, in the order of the blocks."""
+        if self.frame is None:
+            return {}
+        order = self.spine.blocks.unit_of_block.argsort()
+        names = dict.fromkeys(name for table in self.tables for name in table.levels)
+        return {name: self.spine.level(name).unit_of_block[order] for name in names}
 
     @property
     def record_keys(self) -> range:
         """What the key of a record can be."""
         if self.matrix is None:
-            return range(self.ptable.modulus)
+            return range(self.modulus)
         part = self.spec.cellkey
         return range(1, 1 + (part.keys if "keys" in part.model_fields_set else self.matrix.big_n))
 
@@ -65,63 +141,107 @@ class CellKeyProblem:
     def attributes(self) -> list[Attribute]:
         """The attributes that some table uses, in the order of the schema."""
         used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
-        return [attribute for attribute in self.schema.attributes if attribute.name in used]
+        return [] if self.schema is None else [each for each in self.schema.attributes if each.name in used]
 
-    def counted(self) -> Iterator[tuple[Query, Query | None]]:
-        """Every distinct cross-classification once, each after a larger one that it can be summed from; None: from the
-        records."""
-        wanted = {query.name: query for table in self.tables for query in table.margins}
-        done: dict[frozenset[str], Query] = {}
-        for query in sorted(wanted.values(), key=lambda each: -len(each.variables)):
-            names = frozenset(variable.name for variable in query.variables)
-            larger = [other for key, other in done.items() if names < key]
-            yield query, min(larger, key=lambda other: other.cells, default=None)
-            done[names] = query
+    def canonical(self, query: Query) -> Query:
+        """The query with its variables in the order of the schema: the same members, counted once."""
+        assert self.schema is not None
+        return self.schema.ordered_query([variable.name for variable in query.variables])
+
+    def level(self, name: str | None) -> Geolevel | None:
+        """The geolevel of a name; none for all records."""
+        return None if name is None else self.spine.level(name)
+
+    def counted(self) -> Iterator[Counted]:
+        """Every distinct cross-classification once, each after a larger one that it can be summed from."""
+        levels: dict[str | None, dict[str, Query]] = {}
+        for table in self.tables:
+            for level in table.levels or (None,):
+                wanted = levels.setdefault(level, {})
+                wanted |= {query.name: query for query in map(self.canonical, table.margins)}
+        for level, wanted in levels.items():
+            done: dict[frozenset[str], Query] = {}
+            for query in sorted(wanted.values(), key=lambda each: -len(each.variables)):
+                names = frozenset(variable.name for variable in query.variables)
+                larger = [other for key, other in done.items() if names < key]
+                smallest = min(larger, key=lambda other: other.cells, default=None)
+                yield Counted(self.level(level), query, smallest)
+                done[names] = query
 
     def facts(self) -> Mapping[str, Any]:
         """What stands in the plan: all of it public."""
-        part = self.spec.cellkey
-        return {
-            "record": "person",
-            "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
+        part, data = self.spec.cellkey, self.spec.data
+        question: dict[str, Any] = {"record": "person"}
+        if self.schema is not None:
+            question["schema"] = {"id": self.schema.id, "sha256": self.schema.fingerprint}
+        question |= {
             "attributes": {attribute.name: attribute.title for attribute in self.attributes},
-            "ptable": {
-                "sha256": self.lookup.fingerprint,
-                "D": str(self.ptable.largest_noise),
-                "V": str(part.V) if part.V is not None else None,
-                "js": never_published(self.ptable),
-                "pstay": str(part.pstay) if part.pstay is not None else None,
-                "keys": len(self.record_keys),
-                **facts(self.lookup),
-            },
+            "ptable": self._noise_facts(),
             "threshold": part.threshold,
-            "weighted": self.spec.data.weight is not None,
+            "weighted": data.weight is not None,
             "partial": sorted(
                 {v.name for table in self.tables for v in table.query.variables if (v.assignment == NO_GROUP).any()}
             ),
-            "tables": [table.layout.as_dict() for table in self.tables],
+            "tables": [table.layout.as_dict() for table in self.tables] + [table.as_dict() for table in self.given],
+        }
+        if self.spec.output.layout == FIRST:
+            return question
+        levels = dict.fromkeys(name for table in self.tables for name in table.levels)
+        return question | {
+            "layout": NAMED,
+            "order": self.order,
+            "frame": None if self.frame is None else self.frame.fingerprint,
+            "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
+            "levels": {name: self.spine.level(name).units for name in levels},
+            "given": bool(self.given),
+            "magnitude": None if self.magnitude is None else self.magnitude.facts(),
+        }
+
+    def _noise_facts(self) -> Mapping[str, Any] | None:
+        part = self.spec.cellkey
+        if self.ptable is None:
+            return None
+        return {
+            "sha256": self.lookup.fingerprint,
+            "D": str(self.ptable.largest_noise),
+            "V": str(part.V) if part.V is not None else None,
+            "js": never_published(self.ptable),
+            "pstay": str(part.pstay) if part.pstay is not None else None,
+            "keys": len(self.record_keys),
+            **facts(self.lookup),
         }
 
 
-def build_tables(loaded: LoadedSpec, spec: CellKeySpec, schema: Schema) -> tuple[list[QueryTable], list[Finding]]:
+def build_tables(
+    loaded: LoadedSpec, spec: CellKeySpec, schema: Schema, spine: Spine | None
+) -> tuple[list[QueryTable], list[Finding]]:
     """The tables of a spec, and a finding for each that cannot be."""
     tables, findings = [], []
     for position, part in enumerate(spec.tables):
         try:
-            tables.append(build(part, schema))
+            table = build(part, schema, spec.output.layout)
+            for level in part.levels if spine is not None else ():
+                if spine is not None and spine.level(level).units * table.query.cells > MOST_NUMBERS:
+                    raise too_large(spine.level(level).units * table.query.cells, MOST_NUMBERS)
+            tables.append(table)
         except ConfideError as error:
             findings += placed(error, loaded.place("tables", position, "variables"))
     return tables, findings
 
 
-def build(part: CellKeyTable, schema: Schema) -> QueryTable:
+def build(part: CellKeyTable, schema: Schema, layout: int = NAMED) -> QueryTable:
     """The table that a part of a spec, or a request, describes."""
     query = schema.ordered_query(part.variables)
+    if layout == NAMED:
+        query = Query(tuple(schema.variable(name) for name in part.variables))
     if query.cells > MOST_CELLS:
-        raise too_large(query.cells, MOST_CELLS)
-    check_column_names((variable.attribute for variable in query.variables), COLUMNS)
+        raise too_large(query.cells, MOST_CELLS, area=bool(part.levels))
+    columns = (*COLUMNS, LEVEL, AREA) if part.levels else COLUMNS
+    check_column_names((variable.attribute for variable in query.variables), columns)
     margins = tuple(query.margins())[::-1] if part.margins == "all" else (query,)
-    return QueryTable(part.name, part.title or part.name, query, margins)
+    table = QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), layout)
+    check_sdmx_columns(table.layout)
+    return table
 
 
 def never_published(ptable: PTable) -> int:
@@ -130,85 +250,6 @@ def never_published(ptable: PTable) -> int:
     laws = [ptable.rows[place].key_counts() for place in ptable.row_of(counts)]
     results = {int(count + value) for count, law in zip(counts, laws, strict=True) for value in law}
     return min(result for result in results if result > 0) - 1
-
-
-# From a spec to its prepared problem: schema, perturbation table and tables, with every problem of them at once.
-
-
-def prepare(loaded: LoadedSpec) -> CellKeyProblem:
-    """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
-    spec = loaded.spec
-    assert isinstance(spec, CellKeySpec)
-    findings: list[Finding] = []
-    warnings: list[Finding] = []
-    records = find_source(loaded, "records")
-    if isinstance(records, Finding):
-        findings.append(records)
-    schema = ptable = None
-    try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
-    except ConfideError as error:
-        findings += error.findings
-    try:
-        ptable = _ptable(loaded, spec, warnings)
-    except ConfideError as error:
-        findings += error.findings
-    tables: list[QueryTable] = []
-    if schema is not None:
-        tables, wrong = build_tables(loaded, spec, schema)
-        findings += wrong
-    if findings or schema is None or ptable is None or isinstance(records, Finding):
-        raise SpecError(findings)
-    matrix = None if isinstance(ptable, PTable) else ptable
-    law = ptable if isinstance(ptable, PTable) else ptable.by_byte
-    return CellKeyProblem(spec, schema, records, law, tuple(tables), tuple(warnings), matrix)
-
-
-def _ptable(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable:
-    """The table of a file, or of parameters; a variance that is not attained is a warning, and so is bias."""
-    part = spec.cellkey
-    if part.lookup == "abs" and part.ptable is not None:
-        matrix = read_abs(loaded.resolve(part.ptable), part.small_n, part.big_n)
-        warnings += bias_findings(matrix)
-        return matrix
-    if part.ptable is not None:
-        read = read_table(loaded.resolve(part.ptable))
-        warnings += [finding for finding in read.findings if finding.severity == "warning"]
-        _check_file(loaded, spec, read.table)
-        return _shuffled(read.table, spec)
-    assert part.D is not None
-    assert part.V is not None
-    design = generate(count_settings(part.D, part.V, part.js, p_stay=part.pstay))
-    warnings += design.findings()
-    if part.lookup == "abs":
-        matrix = allocate(design.table(), part.table_size, part.small_n, part.big_n)
-        warnings += bias_findings(matrix)
-        return matrix
-    return _shuffled(design.table(part.keys), spec)
-
-
-def _shuffled(table: PTable, spec: CellKeySpec) -> PTable:
-    """The same laws with their intervals cut and put into a secret order, if the spec says so."""
-    part = spec.cellkey
-    if part.pieces is None or part.shuffle is None:
-        return table
-    return modify(table, part.pieces, ReleaseKey.choose(part.shuffle))
-
-
-def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
-    """A table from a file is one for counts, with as many keys as the spec says, if it says so."""
-    keys = spec.cellkey.keys if "keys" in spec.cellkey.model_fields_set else table.modulus
-    if table.for_counts and table.modulus == keys <= LARGEST_KEYS:
-        return
-    expected = "as many keys as the spec says" if table.modulus <= LARGEST_KEYS else f"at most {LARGEST_KEYS:,} keys"
-    raise SpecError(
-        "unfit-ptable",
-        "this perturbation table does not fit the records",
-        where=loaded.place("cellkey", "ptable"),
-        found=f"{table.modulus:,} keys" if table.for_counts else "a table for magnitudes",
-        expected=expected if table.for_counts else "a table with a row for every count, and whole noise",
-        remedy="give a table for counts over the keys of the records; [cellkey] keys may be left out",
-    )
 
 
 # A programme as the plan of a release describes it: what can be known of the tables from the manifest alone.
@@ -227,21 +268,39 @@ class PerturbedTables:
     weighted: bool
     partial: frozenset[str]
     """Variables that leave somebody out."""
+    units: Mapping[str, int]
+    """The number of units of each level."""
+    given: tuple[GivenTable, ...] = ()
+    magnitude: Mapping[str, Any] | None = None
+
+    def cells(self, table: Table) -> int:
+        """The number of cells of a table, over all its areas."""
+        return table.cells * sum(self.units[level] for level in table.levels) if table.levels else table.cells
 
     @property
     def distinct(self) -> dict[str, int]:
         """Every distinct cross-classification with its number of cells."""
-        return {margin.name: margin.cells for table in self.tables for margin in table.margins}
+        return {
+            counted_name(level, "*".join(sorted(variable.name for variable in margin.variables))): margin.cells
+            * (1 if level is None else self.units[level])
+            for table in self.tables
+            for level in table.levels or (None,)
+            for margin in table.margins
+        }
 
 
 def describe(question: Mapping[str, Any]) -> PerturbedTables:
-    """The tables of a plan's ``question``, which :meth:`CellKeyProblem.facts` made."""
-    ptable, threshold = question["ptable"], question["threshold"] or 0
+    """The tables of a plan's ``question``, which :meth:`CellKeyProblem.facts` made, in any layout."""
+    ptable, threshold = question["ptable"] or {"D": "0", "js": 0}, question["threshold"] or 0
+    given = bool(question.get("given"))
     return PerturbedTables(
-        tuple(Table.read(values) for values in question["tables"]),
+        () if given else tuple(Table.read(values) for values in question["tables"]),
         Fraction(ptable["D"]),
         max(ptable["js"] + 1, threshold),
         threshold,
         question["weighted"],
         frozenset(question["partial"]),
+        question.get("levels", {}),
+        tuple(GivenTable.read(values) for values in question["tables"]) if given else (),
+        question.get("magnitude"),
     )

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
+from confide.mechanisms.cellkey.magnitude_spec import MagnitudePart, magnitude_problems
 from confide.releases.spec import DataPart, ExactNumber, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.tabular import FIRST
 from confide.report.render import render
 
 NOTHING = "-"
-_SHUFFLE = r"^[0-9a-f]{64}$"
 LARGEST_KEYS = 1 << 32
 """Key sums of a million records at a time stay exact in the arithmetic that is used."""
+DERIVED, UNSHUFFLED = "derived", "none"
+_SHUFFLE = rf"^([0-9a-f]{{64}}|{DERIVED}|{UNSHUFFLED})$"
+MOST_DECIMALS = 6
+OF_COUNTS = frozenset(("D", "V", "js", "pstay", "mono", "ptable", "threshold", "lookup", "pieces"))
+"""Keys of [cellkey] that have no role in magnitude tables."""
 
 
 class CellKeyData(DataPart):
-    """Where the records are, what they mean, and which column holds their keys."""
+    """Where the records are, what they mean, and which column holds their keys; or the columns of given cells."""
 
-    records: str = Field(description="The confidential records: a Parquet or CSV file, relative to the spec.")
-    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    records: str = Field(NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec.")
+    schema_: str = Field(
+        NOTHING, alias="schema", description="The schema of the records: a shipped name, or a TOML file."
+    )
+    blocks: str = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     record_key: str = Field("record_key", description="The column with the key of each record, drawn once for ever.")
     weight: str | None = Field(None, description="A column of weights: counts are then also published weighted.")
-    blocks: ClassVar[str] = NOTHING  # type: ignore[misc]
-    block_columns: ClassVar[dict[str, str]] = {}  # type: ignore[misc]
+    value: str | None = Field(
+        None, description="A column of numbers: its sums are published in place of counts (magnitude tables)."
+    )
+    decimals: int = Field(
+        0, ge=0, le=MOST_DECIMALS, description="How many decimals values have, and published sums of them."
+    )
+    count: str = Field("count", description="Given cells: the column with their true counts.")
+    cell_key: str = Field("cell_key", description="Given cells: the column with their cell keys.")
 
 
 class CellKeyPart(Part):
@@ -37,13 +52,19 @@ class CellKeyPart(Part):
     V: ExactNumber | None = Field(None, description="The variance of the noise.")
     js: int = Field(0, ge=0, le=99, description="Small counts, from 1 to js, are never published.")
     pstay: ExactNumber | None = Field(None, description="The least probability with which a count is left as it is.")
+    mono: bool = Field(True, description="Whether probabilities increase from the most negative noise to zero.")
     ptable: str | None = Field(None, description="Or: a table as a file, in the form of tau-ARGUS, SAS, ONS or CSV.")
     keys: int = Field(10**8, ge=2, le=LARGEST_KEYS, description="Record keys are whole numbers from 0 to below this.")
     pieces: ExactNumber | None = Field(
-        None, description="The table is cut into pieces of this probability, in an order that shuffle decides."
+        None,
+        description="The table is cut into pieces of this probability, in an order that shuffle decides; by default "
+        "of a hundredth of the keys.",
     )
     shuffle: Annotated[str, Field(pattern=_SHUFFLE)] | None = Field(
-        None, description="The secret order of the pieces: 64 hexadecimal digits, drawn once like the keys."
+        None,
+        description="The order of the pieces: 64 hexadecimal digits, a secret that is drawn once like the keys; "
+        'derived: an order that follows from the table, the default; none: not shuffled. A "ptable" from a file '
+        "stays as it is, unless this says otherwise.",
     )
     threshold: int | None = Field(None, ge=1, description="Published counts below it are left out, as ONS does.")
     lookup: Literal["ess", "abs"] = Field(
@@ -60,9 +81,18 @@ class CellKeyTable(Part):
     name: Name = Field(description="The name of the table, and of its file.")
     title: str = Field("", max_length=200, description="A title for people.")
     variables: list[str] = Field(
-        description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
+        description="The variables crossed: attributes of the schema, or recodes such as age:five-year; of given "
+        "cells the columns with their labels."
+    )
+    levels: list[str] = Field(
+        default_factory=list, description="The geolevels and areas the table is published for; none: for all records."
     )
     margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
+    cells: str | None = Field(
+        None,
+        description="A table that was counted elsewhere, Parquet or CSV: labels, counts and cell keys; its margins "
+        "are rows of it.",
+    )
 
 
 class CellKeyOutput(OutputPart):
@@ -72,6 +102,11 @@ class CellKeyOutput(OutputPart):
         ["parquet", "csv"], min_length=1, description="The file formats of the tables."
     )
     agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX-CSV.")
+    layout: Literal[1, 2] = Field(
+        2,
+        description="2: columns in the order and under the names of the spec; 1: as first releases had them, "
+        "attributes before recodes, and these under the names of their attributes.",
+    )
     noise_margin: ClassVar[None] = None  # type: ignore[misc]
 
 
@@ -80,31 +115,108 @@ class CellKeySpec(Spec):
 
     data: CellKeyData
     cellkey: CellKeyPart
+    magnitude: MagnitudePart | None = Field(None, description="The noise of magnitude tables: with [data] value.")
     tables: list[CellKeyTable] = Field(min_length=1)
     output: CellKeyOutput = CellKeyOutput()
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
+    @property
+    def given(self) -> bool:
+        """Whether the tables were counted elsewhere: cells with their counts and keys are given, and no records."""
+        return any(table.cells is not None for table in self.tables)
+
     def problems(self) -> list[Problem]:
-        problems = super().problems()
-        if self.geography.model_fields_set:
-            what = "the cell key method has no [geography]: areas are variables of the schema like others"
-            problems.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
+        return [
+            *super().problems(),
+            *self._sources(),
+            *self._geography(),
+            *self._ptable(),
+            *magnitude_problems(self.magnitude, self.data.value, self.cellkey.keys),
+        ]
+
+    def _sources(self) -> Iterator[Problem]:
+        """Records with their schema, or tables of cells; and what neither goes with."""
+        data = self.data
+        if not self.given:
+            for name, text in (("records", data.records), ("schema", data.schema_)):
+                if text == NOTHING:
+                    what = f"the spec names no {name}"
+                    expected = f'{name} = "..."; or a file of cells for every table: cells = "..."'
+                    yield Problem(("data",), "missing-key", what, expected, "nothing")
+            given = sorted(data.model_fields_set & {"count", "cell_key"})
+            if given:
+                what = f"{given[0]} is a column of given cells"
+                yield Problem(("data", given[0]), "no-cells", what, "[[tables]] cells", remedy="remove it")
+        else:
+            for name in sorted(data.model_fields_set & {"records", "schema_", "blocks", "value", "decimals"}):
+                what = f"tables of given cells have no {name.rstrip('_')}"
+                yield Problem(("data", name.rstrip("_")), "given-cells", what, "no such key", remedy="remove it")
+            for position, table in enumerate(self.tables):
+                if table.cells is None or table.levels or "margins" in table.model_fields_set:
+                    what = "a table of given cells is one file, and its margins and areas are rows of it"
+                    expected = "cells, and neither levels nor margins, for every table"
+                    yield Problem(("tables", position), "given-cells", what, expected)
+            if self.output.layout == FIRST:
+                yield Problem(("output", "layout"), "layout", "given cells have the layout 2", "2", "1")
+        if data.value is not None and self.output.layout == FIRST:
+            yield Problem(("output", "layout"), "layout", "magnitude tables have the layout 2", "2", "1")
+
+    def _geography(self) -> Iterator[Problem]:
+        spatial = any(table.levels for table in self.tables)
+        if self.geography.model_fields_set and not spatial:
+            what = "no table has levels, so that [geography] has no role"
+            yield Problem(("geography",), "geography", what, "levels in [[tables]], or no such part")
+        if not spatial:
+            return
+        if self.data.blocks == NOTHING and not self.given:
+            what = "tables with levels need the block table of the frame"
+            yield Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing")
+        if self.output.layout == FIRST:
+            yield Problem(("output", "layout"), "layout", "tables with levels have the layout 2", "2", "1")
+        geography = self.geography
+        known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas), "block"]
+        for position, table in enumerate(self.tables):
+            for level in dict.fromkeys(table.levels):
+                path = ("tables", position, "levels")
+                if level not in known:
+                    what = f"there is no level or area {level!r}"
+                    yield Problem(path, "unknown-level", what, "one of " + ", ".join(known), level)
+                if table.levels.count(level) > 1:
+                    yield Problem(path, "repeated-level", f"{level!r} stands twice", "each once", level)
+
+    def _ptable(self) -> Iterator[Problem]:
         part = self.cellkey
-        parameters = part.D is not None or part.V is not None or part.js > 0 or part.pstay is not None
-        if parameters if part.ptable is not None else part.D is None or part.V is None:
+        parameters = part.D is not None or part.V is not None or part.js > 0 or part.pstay is not None or not part.mono
+        if self.data.value is not None:
+            of_counts = {
+                "D",
+                "V",
+                "js",
+                "pstay",
+                "mono",
+                "ptable",
+                "threshold",
+                "lookup",
+                "pieces",
+            } & part.model_fields_set
+            if of_counts:
+                name = min(of_counts)
+                what = f"{name} belongs to tables of counts"
+                yield Problem(("cellkey", name), "ptable", what, "the noise in [magnitude]", remedy="remove it")
+        elif parameters if part.ptable is not None else part.D is None or part.V is None:
             what = "the perturbation table is not given, or given twice"
-            problems.append(Problem(("cellkey",), "ptable", what, "D and V, with js and pstay if need be; or ptable"))
+            yield Problem(("cellkey",), "ptable", what, "D and V, with js, pstay and mono if need be; or ptable")
         if part.pstay is not None and part.pstay >= 1:
             what = "pstay is a probability and must be less than one"
-            problems.append(Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay)))
-        if (part.pieces is None) != (part.shuffle is None) or (part.pieces is not None and part.lookup == "abs"):
-            what = "a table is cut and shuffled with both pieces and shuffle, for the lookup ess"
-            problems.append(Problem(("cellkey",), "shuffle", what, 'pieces = "0.01" and shuffle = "...", or neither'))
+            yield Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay))
+        shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED)
+        if (part.pieces is not None and part.shuffle == UNSHUFFLED) or (shuffled and part.lookup == "abs"):
+            what = "a table is cut into pieces where it is shuffled, and for the lookup ess"
+            yield Problem(("cellkey",), "shuffle", what, 'shuffle = "...", with pieces if need be; or shuffle = "none"')
         given = sorted(part.model_fields_set & {"big_n", "small_n", "table_size"})
         if part.lookup == "ess" and given:
             what = f"{given[0]} belongs to the lookup abs"
-            problems.append(Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it"))
-        return problems
+            yield Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it")
 
 
 def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
-from confide.releases.tabular import Table
+from confide.releases.tabular import NAMED, Table
 from confide.report.render import exact_text, render
 
 IN_WORDS = (
@@ -32,6 +33,37 @@ def in_words(largest_noise: str, threshold: int | None) -> list[str]:
     """What is promised and what is not."""
     hidden = "" if threshold is None else HIDDEN.format(threshold=threshold)
     return [text.format(D=largest_noise, hidden=hidden) for text in IN_WORDS]
+
+
+MAGNITUDE_WORDS = (
+    "The values of this release are perturbed by the cell key method: each in proportion to its largest contributions, "
+    "always by the same amount for the same members. {bound} Zero stays zero.",
+    "No differential privacy is promised, and no budget was spent. The noise never changes, so what one release gives "
+    "away stays given away. Sums that occur in many tables can be averaged out, and somebody who knows a large part of "
+    "a cell knows how much noise the rest has at most.",
+    "The keys of records, and with them all noise, are secret. Whoever has them has the true values.",
+)
+
+
+def magnitude_words(magnitude: Mapping[str, Any]) -> list[str]:
+    """The same for magnitude tables."""
+    share, small = Fraction(magnitude["largest_share"]), Fraction(magnitude["largest_small"])
+    if magnitude["negative"] or magnitude["contributions"] == "range":
+        bound = "How far a value can be off follows from the contributions, and is not said for all."
+    else:
+        bound = f"No value is off by more than {exact_text(100 * share)} % of itself"
+        bound += f", or by {exact_text(small)} where contributions are small." if small else "."
+    return [text.format(bound=bound) for text in MAGNITUDE_WORDS]
+
+
+def magnitude_facts(magnitude: Mapping[str, Any]) -> dict[str, Any]:
+    """The noise of a value: by what share of itself it can be off, and by how much where contributions are small."""
+    return {
+        "sampler": None,
+        "key": "record keys",
+        "largest_share": magnitude["largest_share"],
+        "largest_small": magnitude["largest_small"],
+    }
 
 
 def single_count(ptable: PTable) -> dict[str, Any] | None:
@@ -82,6 +114,9 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
     question = manifest["plan"]["question"]
     described, ptable = describe(question), question["ptable"]
+    named = question.get("layout") == NAMED
+    if described.magnitude is not None:
+        return _magnitude_statement(manifest, described)
     return render(
         "cellkey.html.j2",
         title=f"Statement: {manifest['title']}",
@@ -100,28 +135,57 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
         reading=_reading(manifest["privacy"]["single_count"]),
         not_a_promise=NOT_A_GUARANTEE,
         sizes=sizes(described),
-        tables=[_row(table) for table in described.tables],
+        tables=[*(_row(described, table) for table in described.tables), *map(_given_row, described.given)],
+        order=question["order"] if named else None,
+        levels=[f"{name} ({units:,})" for name, units in described.units.items()],
+        given=bool(described.given),
+    )
+
+
+def _magnitude_statement(manifest: Mapping[str, Any], described: PerturbedTables) -> str:
+    magnitude = described.magnitude
+    assert magnitude is not None
+    return render(
+        "cellkey_magnitude.html.j2",
+        title=f"Statement: {manifest['title']}",
+        banner="",
+        manifest=manifest,
+        words=manifest["privacy"]["in_words"],
+        magnitude=magnitude,
+        share=exact_text(100 * Fraction(magnitude["largest_share"])),
+        bounded=not magnitude["negative"] and magnitude["contributions"] != "range",
+        partial=manifest["plan"]["question"]["partial"],
+        order=manifest["plan"]["question"]["order"],
+        sizes=sizes(described),
+        tables=[_row(described, table) for table in described.tables],
+        levels=[f"{name} ({units:,})" for name, units in described.units.items()],
     )
 
 
 def sizes(described: PerturbedTables) -> dict[str, int]:
     """How large a programme is: tables, cells in them, distinct cross-classifications, and cells in these."""
     return {
-        "tables": len(described.tables),
-        "cells": sum(table.cells for table in described.tables),
+        "tables": len(described.tables) + len(described.given),
+        "cells": sum(described.cells(table) for table in described.tables),
         "distinct": len(described.distinct),
         "distinct_cells": sum(described.distinct.values()),
     }
 
 
-def _row(table: Table) -> dict[str, Any]:
+def _row(described: PerturbedTables, table: Table) -> dict[str, Any]:
+    levels = [f"{level} ({described.units[level]:,})" for level in table.levels]
+    variables = [f"{variable.name} ({len(variable.labels):,})" for variable in table.variables]
     return {
         "name": table.name,
         "title": table.title,
-        "variables": [f"{variable.name} ({len(variable.labels):,})" for variable in table.variables],
+        "variables": [*([" + ".join(levels)] if levels else []), *variables],
         "margins": len(table.margins),
-        "cells": table.cells,
+        "cells": described.cells(table),
     }
+
+
+def _given_row(table: GivenTable) -> dict[str, Any]:
+    return {"name": table.name, "title": table.title, "variables": table.variables, "margins": None, "cells": None}
 
 
 def _reading(single: Mapping[str, Any] | None) -> dict[str, Any] | None:

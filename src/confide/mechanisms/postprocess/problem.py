@@ -17,6 +17,7 @@ from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine, build_spine
 from confide.inputs.frame import BLOCK, WHOLE, AreaRule, Frame, LevelRule, fingerprint, read_counts, read_frame
+from confide.mechanisms.topdown.constraints import check_sizes
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
     find_measurements,
@@ -36,7 +37,7 @@ from confide.mechanisms.topdown.problem import Integers, TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.releases.spec import LoadedSpec, PrivacyPart, Problem, find_source
+from confide.releases.spec import LoadedSpec, PrivacyPart, Problem, find_source, is_path
 
 # The spec of a release that is made from published measurements: no records, no budget, no ledger.
 
@@ -93,7 +94,7 @@ class PostprocessSpec(TopDownSpec):
                 ("data", key), "bad-path", f"{key} is no path of a folder", "a path, relative to the spec", repr(text)
             )
             for key, text in texts.items()
-            if not text.strip() or "\0" in text
+            if not is_path(text)
         ]
         problems += [
             Problem(("data", "totals", code), "bad-total", "a number of records is negative", "0, 1, 2, ...", str(n))
@@ -166,6 +167,8 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         spine = spine_of(levels, strategy.shares, frame.spine, rows)
         columns = frame_columns(folder, strategy, levels[-1])
         columns |= _counts(engine, blocks, [c for c in strategy.constraints.frame_columns if c not in columns], rows)
+        if findings := check_sizes(strategy.constraints, columns, place.file or folder.path.name):
+            raise InputError(findings)
         check_limits(folder, strategy, levels[-1], columns)
         totals = known_totals_of(folder, strategy, levels, spine, spec.data.totals)
         total = root_total(strategy, totals, columns, strategy.level_names[0])

@@ -7,7 +7,7 @@ Sums of them, by sex or altogether, are not measured and not compared, but for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,11 +15,9 @@ from math import ceil, sqrt
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
@@ -31,7 +29,7 @@ from confide.mechanisms.safetab.output.reading import (
     read_table,
     region_of,
 )
-from confide.mechanisms.safetab.problem import CHOICE, TABLE, TOTAL_ONLY, GroupLevel, SafeTabProblem, query_key
+from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
 from confide.mechanisms.safetab.tallies import (
@@ -43,9 +41,8 @@ from confide.mechanisms.safetab.tallies import (
     SuppressionCurve,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
-from confide.releases.evaluate import no_truth, require_sealed
+from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
-from confide.releases.mechanism import OutcomeLaw, Residuals
 from confide.releases.workspace import Workspace
 from confide.utility.metrics import bin_of
 
@@ -195,7 +192,7 @@ def evaluate(
 
 
 @dataclass(frozen=True, eq=False)
-class _Truth:
+class TrueGroups:
     """The true counts of a level: a row for each group and finest cell with anybody."""
 
     group: Integers
@@ -203,7 +200,7 @@ class _Truth:
     n: Integers
 
     @classmethod
-    def read(cls, workspace: Workspace, level: GroupLevel) -> _Truth:
+    def read(cls, workspace: Workspace, level: GroupLevel) -> TrueGroups:
         file = counts_file(workspace, level)
         try:
             rows = pq.read_table(file, columns=["group", "cell", "n"])
@@ -228,99 +225,6 @@ class _Truth:
         return counts
 
 
-def residuals(problem: SafeTabProblem, workspace: Workspace) -> Iterator[Residuals]:
-    """Measured minus true, level by level: totals of total-only groups, totals and tables of stage 2, and which table
-    each group with anybody in it got, beside the probabilities that stage 1 has.
-
-    The first noisy total is kept nowhere. Totals that were suppressed are not seen: the others have their law given
-    that they are above the suppression number.
-    """
-    require_sealed(workspace)
-    for level in problem.levels:
-        truth = _Truth.read(workspace, level)
-        folder = measured_folder(workspace, level)
-        parts = [pq.read_table(folder / f"{part:08d}.parquet") for part in level.parts]
-        rows = pa.concat_tables(parts)
-        group, number, count = (
-            np.asarray(rows.column(name).to_numpy(), np.int64) for name in ("group", "level", "count")
-        )
-        total_only = level.total_only[group % len(level.iterations)]
-        yield from _level_residuals(level, truth, group, np.where(total_only, TOTAL_ALONE, number), count)
-
-
-TOTAL_ALONE = -1
-"""In place of a statistics level: the total of a group that gets nothing else."""
-
-
-def _level_residuals(
-    level: GroupLevel, truth: _Truth, group: Integers, number: Integers, count: Integers
-) -> Iterator[Residuals]:
-    region, table = level.settings.region_type, query_key(level, TABLE)
-    occupied, sizes = truth.sizes()
-
-    def size_of(groups: Integers) -> Integers:
-        return np.asarray(np.concatenate([sizes, [0]])[find(occupied, groups)])
-
-    if level.adaptive < level.groups:
-        at = number == TOTAL_ALONE
-        noise = (count[at] - size_of(group[at]))[:, None]
-        yield Residuals(region, query_key(level, TOTAL_ONLY), noise, (level.total,), MEASURED, units=group[at])
-    if not level.adaptive:
-        return
-    yield _choice(level, occupied, sizes, group, number)
-    at = number == 0
-    size, limit = size_of(group[at]), level.suppressed_up_to
-    yield Residuals(
-        region,
-        f"{table} {TOTAL_TABLE}",
-        (count[at] - size)[:, None],
-        (level.second,),
-        MEASURED,
-        units=group[at],
-        above=None if limit is None else (limit - size)[:, None],
-        planned=table,
-        complete=False,
-    )
-    for position, grid in enumerate(GRIDS, start=1):
-        at = number == position
-        groups = group[at][:: grid.cells]
-        if len(groups):
-            noise = count[at].reshape(-1, grid.cells) - truth.cells(groups, position)
-            query = f"{table} {grid.table}"
-            yield Residuals(
-                region, query, noise, (level.second,), MEASURED, units=groups, planned=table, complete=False
-            )
-
-
-MEASURED = "measured"
-SUPPRESSED = -1
-
-
-def _choice(level: GroupLevel, occupied: Integers, sizes: Integers, group: Integers, number: Integers) -> Residuals:
-    """Which table each group with anybody in it got, or that it was suppressed."""
-    adaptive = ~level.total_only[occupied % len(level.iterations)]
-    occupied, sizes = occupied[adaptive], sizes[adaptive]
-    groups, first = np.unique(group, return_index=True)
-    place = find(groups, occupied)
-    outcome = np.where(place >= 0, number[first][place] if len(first) else SUPPRESSED, SUPPRESSED)
-    distinct, law_of = np.unique(sizes, return_inverse=True)
-    theory = LevelTheory(level, clamped=False)
-    chances, out = theory.chances(distinct), theory.suppressed(distinct)
-    chances[:, 0] -= out
-    listed = np.maximum(np.concatenate([out[:, None], chances], axis=1), 0.0)
-    values = tuple(range(SUPPRESSED, len(CELLS_OF_LEVEL)))
-    return Residuals(
-        level.settings.region_type,
-        query_key(level, CHOICE),
-        outcome[:, None],
-        tuple(OutcomeLaw(values, tuple(row)) for row in listed.tolist()),
-        MEASURED,
-        law_of=law_of.reshape(-1, 1),
-        units=occupied,
-        complete=False,
-    )
-
-
 class _Level:
     """One level of one run."""
 
@@ -335,7 +239,7 @@ class _Level:
         self._level = level
         self._theory = theory
         self._left_out = problem.spec.output.tabulation_suppression
-        self._truth = _Truth.read(workspace, level)
+        self._truth = TrueGroups.read(workspace, level)
         self._occupied, self._sizes = self._truth.sizes()
         self._numbers = _Numbers(problem, level)
         rows, self._released = self._numbers.of(tables[TOTAL_TABLE])

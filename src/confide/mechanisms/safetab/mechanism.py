@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from confide.engines import Engine
 from confide.errors import Finding
+from confide.inputs.canaries import Canaries, require_room
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.codes import iterations_of
@@ -131,21 +133,32 @@ class SafeTab(Mechanism[SafeTabProblem]):
 
         return read_published(folder, manifest, *choice)
 
-    def residuals(self, problem: SafeTabProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
-        """From the measurements: what is published may have been set to zero or copied from an area of one extent."""
-        from confide.mechanisms.safetab.evaluate import residuals
+    def residuals(self, problem: SafeTabProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
+        """From the measurements: what is published may have been set to zero or copied from an area of one extent. The
+        noise of stage 1 is drawn again while the key is kept."""
+        from confide.mechanisms.safetab.residuals import residuals
 
-        return residuals(problem, job.workspace)
+        return residuals(problem, job.workspace, noise)
 
     def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
         """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
         first cell has all that are in the group. There are so many of them that no group is suppressed."""
-        person = {"QAGE": "0", "QSEX": "1", "HOUSEHOLDER": "False", "CENRACE": "01"}
-        person |= _best_block(problem) | _best_codes(problem)
-        far = max(int(10 * level.second.variance() ** 0.5) for level in problem.levels)
-        base = far + max(level.suppressed_up_to or 0 for level in problem.levels) + 1
+        person = BOY | _best_block(problem) | _best_codes(problem)
+        base = _never_suppressed(problem)
         one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
         return one.take([0] * (base + twins)), one.take([0] * base)
+
+    def made_up_canaries(self, problem: SafeTabProblem, number: int) -> Canaries:
+        """The same boys in blocks of different areas, the first in the costliest one. So many are always there that no
+        group of a canary is suppressed."""
+        blocks, codes = _blocks_apart(problem), _codes_within(problem)
+        require_room(number, len(blocks), len(codes))
+        people = []
+        for k in range(number):
+            turn, block = divmod(k, len(blocks))
+            people.append(BOY | blocks[block] | codes[(block + turn) % len(codes)])
+        heads = pa.table({name: [person[name] for person in people] for name in PERSON_COLUMNS})
+        return Canaries(heads.take(np.repeat(np.arange(number), _never_suppressed(problem))), heads, None)
 
     def silenced(self, problem: SafeTabProblem, plan: Plan) -> tuple[SafeTabProblem, Plan]:
         levels = tuple(replace(level, first=SILENT, second=SILENT, total=SILENT) for level in problem.levels)
@@ -174,13 +187,58 @@ def _queries(level: GroupLevel) -> Iterator[str]:
         yield TOTAL_ONLY
 
 
+BOY = {"QAGE": "0", "QSEX": "1", "HOUSEHOLDER": "False", "CENRACE": "01"}
+"""A made-up person, but for block and codes."""
+
+
+def _never_suppressed(problem: SafeTabProblem) -> int:
+    """So many in a group, and it is published whatever the noise."""
+    far = max(int(10 * level.second.variance() ** 0.5) for level in problem.levels)
+    return far + max(level.suppressed_up_to or 0 for level in problem.levels) + 1
+
+
+def _block_costs(problem: SafeTabProblem) -> npt.NDArray[np.float64]:
+    """For each block what the levels cost that it lies in an area of."""
+    cost = np.zeros(problem.regions.blocks.num_rows)
+    for level in problem.levels:
+        cost += float(level.settings.budget) * (problem.regions.numbers(level.settings.region_type) >= 0)
+    return cost
+
+
 def _best_block(problem: SafeTabProblem) -> dict[str, str]:
     """The block that lies in areas of the costliest levels, as columns of a person record."""
-    regions = problem.regions
-    cost = np.zeros(regions.blocks.num_rows)
-    for level in problem.levels:
-        cost += float(level.settings.budget) * (regions.numbers(level.settings.region_type) >= 0)
-    code, columns = str(regions.blocks.column("code")[int(cost.argmax())]), {}
+    return _block_columns(problem, int(_block_costs(problem).argmax()))
+
+
+def _blocks_apart(problem: SafeTabProblem) -> list[dict[str, str]]:
+    """One block for each area of the level with most areas, from the block that lies in areas of the costliest levels
+    on."""
+    cost = _block_costs(problem)
+    level = max(problem.levels, key=lambda level: level.areas)
+    areas = problem.regions.numbers(level.settings.region_type)
+    order = np.argsort(-cost, kind="stable")
+    order = order[areas[order] >= 0]
+    _, first = np.unique(areas[order], return_index=True)
+    return [_block_columns(problem, int(block)) for block in order[np.sort(first)]]
+
+
+def _codes_within(problem: SafeTabProblem) -> list[dict[str, str]]:
+    """The race and ethnicity codes of the person who counts in many groups, and of those with another first code who
+    count in no more of any level."""
+    best, codes = _best_codes(problem), [str(code) for code in problem.lists.codes]
+    tried = pa.table({name: [best[name]] * (len(codes) + 1) for name in CODE_COLUMNS})
+    tried = tried.set_column(tried.column_names.index("QRACE1"), "QRACE1", pa.array([best["QRACE1"], *codes]))
+    counted = iterations_of(problem.lists, tried, problem.settings.max_race_codes)
+    pattern, iteration = (counted.column(name).to_numpy() for name in ("pattern", "iteration"))
+    of_level = (pattern[np.isin(iteration, level.iterations)] for level in problem.levels)
+    counts = np.stack([np.bincount(patterns, minlength=len(codes) + 1) for patterns in of_level])
+    within = np.flatnonzero((counts <= counts[:, :1]).all(axis=0) & counts.any(axis=0))[1:]
+    others = {codes[place - 1]: best | {"QRACE1": codes[place - 1]} for place in within.tolist()}
+    return list(({best["QRACE1"]: best} | others).values())
+
+
+def _block_columns(problem: SafeTabProblem, block: int) -> dict[str, str]:
+    code, columns = str(problem.regions.blocks.column("code")[block]), {}
     for name in BLOCK_COLUMNS:
         columns[name], code = code[: DIGITS[name]], code[DIGITS[name] :]
     return columns

@@ -42,6 +42,7 @@ from confide.mechanisms.safetab.output.reading import (
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.output.verify import KINDS, Fits, PlannedLevel, read_planned
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
+from confide.releases.figure_law import AdditiveLaw
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_release import NOISE, release_title
 from confide.schema import Query, Schema
@@ -290,7 +291,8 @@ def _marginals(
             counts = np.maximum(figures[here], 0).astype(np.float64).reshape(-1)
             arrays = sparse(np.repeat(unit[here], query.cells), cell, counts, len(areas.units[level]))
             exact = Fraction(value).limit_denominator(10**9)
-            yield PublishedMarginal(TABLES[number], level, query, *arrays, exact, absent_unknown=True)
+            law = noise.laws.get(value)
+            yield PublishedMarginal(TABLES[number], level, query, *arrays, exact, absent_unknown=True, law=law)
 
 
 def _cells(figures: Integers, ages: int) -> Integers:
@@ -335,21 +337,25 @@ class GroupNoise:
     cell: Floats = field(repr=False)
     copies: Mapping[int, Regions] = field(repr=False)
     """For areas whose figures can be those of another one: the region types they can come from."""
+    laws: Mapping[float, AdditiveLaw] = field(repr=False)
+    """The law of each variance; what is below zero was read as zero."""
 
     @classmethod
     def of(cls, planned: list[PlannedLevel], truths: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
         """The widest noise of those that a group's figures can have."""
         total, cell = np.zeros((2, len(REGION_TYPES), CODES))
+        laws: dict[float, AdditiveLaw] = {}
         for number, (iteration_level, total_only) in enumerate(KINDS):
             for level in (column for column in planned if column.iteration_level == iteration_level):
                 law = level.total_law if total_only else level.law
                 if law is None:
                     continue
+                laws[law.variance()] = AdditiveLaw(law, floored=True)
                 widest = np.where(truths[number], law.variance(), 0.0)
                 total[level.region] = np.maximum(total[level.region], widest)
                 if not total_only:
                     cell[level.region] = np.maximum(cell[level.region], widest)
-        return cls(total, cell, copies)
+        return cls(total, cell, copies, laws)
 
     def variance(self, keys: Integers, *, total: bool) -> Floats:
         """For each group that of its total alone, or of a cell of its table."""

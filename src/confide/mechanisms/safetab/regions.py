@@ -20,6 +20,7 @@ areas; no block of it is in the nation. An area exists because a block of the fi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -360,6 +361,8 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
 def _lines(path: Path, findings: list[Finding]) -> list[tuple[int, list[str]]]:
     """The lines with three values, and their numbers; what is wrong with others is added to the findings."""
     try:
+        if path.is_fifo():
+            raise OSError(errno.ESPIPE, "a pipe")
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(_finding(path, None, None, "the file is not UTF-8 text", "other bytes", "UTF-8")) from None

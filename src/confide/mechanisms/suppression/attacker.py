@@ -14,8 +14,9 @@ constraints", Management Science 47 (2001).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -83,7 +84,14 @@ PACKED = 400
 
 
 SMALL_PART = 100
-"""Integer programmes are solved in parts of at most so many suppressed cells."""
+"""Integer programmes are solved in parts of at most so many suppressed cells, ..."""
+
+NODES = 2_000
+"""... and in at most so many branches for each bound."""
+
+
+Enough = Callable[[Floats, Floats], Flags]
+"""Of the least and the largest figure that cells can have for certain: where nothing more need be known."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,11 +131,13 @@ class Attacker:
     integer: bool = False
     """Whether the attacker knows that all figures are whole numbers."""
 
-    def intervals(self, *, wanted: Flags | None = None) -> Intervals:
+    def intervals(self, *, wanted: Flags | None = None, enough: Enough | None = None) -> Intervals:
         """The interval of every suppressed cell, or of those wanted.
 
         Args:
             wanted: A flag for each cell; others have bounds that hold, but may be wide. None: all.
+            enough: Says of figures that cells can have for certain, the least and the largest found, where nothing
+                more need be known; these cells have bounds that hold, but may be wide.
 
         Returns:
             The least and the largest value of each cell; of a published one its value twice.
@@ -142,11 +152,12 @@ class Attacker:
         [7.0, 7.0, 7.0]
         """
         low, high = self.value.copy(), self.value.copy()
+        low[self._empty] = high[self._empty] = 0.0
         solved = 0
         parts: list[tuple[_Part, _PartBounds]] = []
         # Bounds that are carried and pushed settle most cells; what is open then gets programmes of its own.
         for part in self.parts():
-            bounds = _PartBounds(part, self.integer)
+            bounds = _PartBounds(part, self.integer, enough)
             bounds.open &= True if wanted is None else wanted[part.cells]
             solved += bounds.push()
             parts.append((part, bounds))
@@ -155,9 +166,9 @@ class Attacker:
             low[part.cells], high[part.cells] = bounds.result()
         return Intervals(low, high, solved)
 
-    def sharpened(self, intervals: Intervals, *, largest: int = SMALL_PART, seconds: float = 2.0) -> Intervals:
+    def sharpened(self, intervals: Intervals, *, largest: int = SMALL_PART, nodes: int = NODES) -> Intervals:
         """The same where the attacker uses that figures are whole numbers in every equation, not in the end alone: by
-        integer programming, in parts that are not too large, and no longer than some seconds for each bound."""
+        integer programming, in parts that are not too large, and in no more than some branches for each bound."""
         low, high, solved = intervals.low.copy(), intervals.high.copy(), intervals.programmes
         for part in self.parts():
             if len(part.cells) > largest:
@@ -168,16 +179,38 @@ class Attacker:
                         continue
                     cost = np.zeros(len(part.cells))
                     cost[at] = sign
-                    best = minimise(cost, part.matrix, part.rhs, part.low, part.high, integer=True, seconds=seconds)
+                    best = minimise(cost, part.matrix, part.rhs, part.low, part.high, integer=True, nodes=nodes)
                     solved += 1
                     if best is not None:
-                        # The bound of the programme holds even if time ran out.
+                        # The bound of the programme holds even if a branch was left.
                         ends[cell] = np.ceil(best.bound - TOLERANCE) * sign
         return Intervals(np.maximum(low, intervals.low), np.minimum(high, intervals.high), solved)
 
+    @cached_property
+    def _empty(self) -> Flags:
+        """Suppressed cells that are parts of a published zero, and of such, and so are zero."""
+        structure = self.structure
+        entries = sparse.coo_array(structure.matrix)
+        row, cell = entries.coords
+        part = cell != structure.total[row]
+        row, cell = row[part], cell[part]
+        # Only where no part can be below zero, nor must be above.
+        usable = np.ones(structure.rows, np.bool_)
+        usable[row[self.suppressed[cell] & (self.low[cell] != 0)]] = False
+        usable[row[~self.suppressed[cell] & (self.value[cell] != 0)]] = False
+        zero = ~self.suppressed & (self.value == 0)
+        empty = np.zeros(structure.cells, np.bool_)
+        while True:
+            new = np.zeros(structure.cells, np.bool_)
+            new[cell[(usable & (zero | empty)[structure.total])[row]]] = True
+            new &= self.suppressed & ~empty
+            if not new.any():
+                return empty
+            empty |= new
+
     def parts(self) -> Iterator[_Part]:
         """The suppressed cells in parts that have no equation in common."""
-        cells = np.flatnonzero(self.suppressed)
+        cells = np.flatnonzero(self.suppressed & ~self._empty)
         if not len(cells):
             return
         # What is published goes to the right-hand side; equations without a suppressed cell drop out.
@@ -206,8 +239,8 @@ class Attacker:
 class _PartBounds:
     """What is known of one part: bounds from outside, points from inside, and the cells where these differ."""
 
-    def __init__(self, part: _Part, integer: bool):
-        self.part, self.integer = part, integer
+    def __init__(self, part: _Part, integer: bool, enough: Enough | None = None):
+        self.part, self.integer, self._enough = part, integer, enough
         self.noise = NOISE * float(np.abs(part.rhs).max(initial=0))
         self.outer_low, self.outer_high = carry(part.matrix, part.rhs, part.low, part.high, TOLERANCE + self.noise)
         self.inner_low = np.full(len(part.cells), np.inf)
@@ -249,6 +282,8 @@ class _PartBounds:
                 unsettled = self.outer_high - self.inner_high > self.tolerance(self.inner_high)
             unsettled &= ~np.isposinf(self.inner_high)
         still_open: Flags = unsettled & self.open
+        if self._enough is not None:
+            still_open &= ~self._enough(self.inner_low, self.inner_high)
         return still_open
 
     def settle(self, cell: int, sign: float, solution: Floats) -> None:

@@ -6,38 +6,37 @@ one, since a rule must know the largest contributions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import ceil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
 from confide.engines.protocol import identifier
-from confide.errors import Finding, Place
-from confide.inputs.records import (
-    ROWS_NAMED,
-    bad_record,
-    check_codes,
-    check_records,
-    code_expressions,
-    column_expressions,
-    integer_expression,
-)
+from confide.errors import Finding
+from confide.inputs.records import check_codes, check_records, code_expressions, column_expressions
+from confide.mechanisms.suppression import magnitudes
 from confide.mechanisms.suppression import problem as rules
-from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem
+from confide.mechanisms.suppression.contributors import Contributors, contributors_of
+from confide.mechanisms.suppression.crossing import leaf_codes
+from confide.mechanisms.suppression.magnitudes import RecordMagnitudes, check_magnitudes, read_magnitudes
+from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem, UnionRule
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.structure import Dimension, Flags, Integers, LinkedTables
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
+from confide.mechanisms.suppression.variables import Variable
 from confide.releases.tabular import AREA
 
-BLOCK, NUMBER, VALUE = "block code", "n", "record value"
+BLOCK, NUMBER = "block code", "n"
 EVERYBODY = "everybody"
 OF_ATTRIBUTE = "attribute "
-LARGEST_VALUE = 1 << 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +46,12 @@ class Truth:
     value: Integers = field(repr=False)
     number: Integers = field(repr=False)
     who: Integers = field(repr=False)
-    """The numbers of all contributors of a cell, added up: of one that is alone in it, its own."""
+    """Of a cell with one contributor the number of that one; of others any number."""
     contributions: Contributions | None = field(repr=False, default=None)
+    contributors: Contributors | None = field(repr=False, default=None)
+    """Magnitudes: who gave what to every cell."""
+    base: Integers | None = field(repr=False, default=None)
+    """What everybody knows figures not to be below, where that is less than zero."""
 
 
 def check_figures(engine: Engine, problem: SuppressionProblem, frame: Path | None) -> list[Finding]:
@@ -60,7 +63,7 @@ def check_figures(engine: Engine, problem: SuppressionProblem, frame: Path | Non
     else:
         findings = check_codes(engine, source, attributes)
     if not findings and problem.spec.data.value is not None:
-        findings = _values(engine, problem)
+        findings = check_magnitudes(engine, source, problem.spec.data)
     return findings
 
 
@@ -70,13 +73,9 @@ def write_grouped(engine: Engine, problem: SuppressionProblem, into: Path) -> No
     if problem.spec.data.value is None:
         engine.count_by(problem.records, keys or {EVERYBODY: "CAST(0 AS BIGINT)"}, into)
         return
+    keys |= magnitudes.expressions(engine, problem.records, problem.spec.data)
     columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
-    value = _value_expression(engine, problem)
-    engine.write(
-        f"SELECT {columns}{', ' if columns else ''}{value} AS {identifier(VALUE)} FROM records",
-        into,
-        records=problem.records,
-    )
+    engine.write(f"SELECT {columns} FROM records", into, records=problem.records)
 
 
 def read_truth(problem: SuppressionProblem, grouped: Path) -> Truth:
@@ -85,27 +84,45 @@ def read_truth(problem: SuppressionProblem, grouped: Path) -> Truth:
     columns = {name: rows.column(name) for name in rows.column_names}
     row = np.arange(rows.num_rows)
     programme = problem.programme
-    value = columns[VALUE].to_numpy().astype(np.int64) if VALUE in columns else None
-    number = np.ones(len(row), np.int64) if value is not None else columns[NUMBER].to_numpy().astype(np.int64)
-    levels = {name: columns[OF_ATTRIBUTE + name].to_numpy() for name in programme.variables if name != AREA}
-    units = _blocks(problem, columns[BLOCK].to_pylist()) if BLOCK in columns else None
-    numbers, values, tops, sums = [], [], [], []
-    top = max(2, problem.spec.suppression.dominance.n if problem.spec.suppression.dominance else 2)
-    for table in programme.tables:
-        leaf = _leaves(problem, table, levels, units, len(row))
+    if magnitudes.VALUE in columns:
+        return _read_magnitudes(problem, read_magnitudes(rows, problem.spec.data), columns)
+    number = columns[NUMBER].to_numpy().astype(np.int64)
+    numbers, sums = [], []
+    for table, leaf in zip(programme.tables, _all_leaves(problem, columns, len(row)), strict=True):
         numbers.append(_added(table, leaf, number))
+        # The numbers of all who are in a cell, added up: of one that is alone in it, its own.
         sums.append(_added(table, leaf, number * row))
-        if value is not None:
-            values.append(_added(table, leaf, value))
-            tops.append(_largest(table, leaf, value, top))
-    linked = programme.linked
-    count, who = joined(linked, numbers), joined(linked, sums)
-    if value is None:
-        return Truth(count, count, who)
-    largest = np.zeros((linked.structure.cells, top), np.int64)
-    for of_table, at in zip(tops, linked.numbers, strict=True):
-        largest[at] = of_table
-    return Truth(joined(linked, values), count, who, Contributions(count, largest))
+    people = partial(_people, programme.linked, _kinds_of(problem, columns))
+    count = joined(programme.linked, numbers, people(number))
+    return Truth(count, count, joined(programme.linked, sums, people(number * row)))
+
+
+def _read_magnitudes(
+    problem: SuppressionProblem, records: RecordMagnitudes, columns: Mapping[str, pa.ChunkedArray]
+) -> Truth:
+    """The figures of every cell, and everybody who is behind each."""
+    programme, linked = problem.programme, problem.programme.linked
+    kinds = _kinds_of(problem, columns)
+    people = partial(_people, linked, kinds)
+    values, bases = [], []
+    # Everybody is in one cell of each joint table, ...
+    entries = [(np.zeros(0, np.int64), np.zeros(0, np.int64)), *((kind, np.arange(len(kind))) for kind in kinds)]
+    covered = np.zeros(linked.structure.cells, np.bool_)
+    leaves = _all_leaves(problem, columns, len(records.added))
+    for table, leaf, at in zip(programme.tables, leaves, linked.numbers, strict=True):
+        values.append(_added(table, leaf, records.added))
+        bases.append(_added(table, leaf, records.lowest))
+        # ... and a cell that several tables have has its contributors once.
+        entries += [(at[cell][new], of[new]) for cell, of in _meetings(table, leaf) for new in [~covered[at[cell]]]]
+        covered[at] = True
+    value, base = joined(linked, values, people(records.added)), joined(linked, bases, people(records.lowest))
+    cell, of = (np.concatenate(each) for each in zip(*entries, strict=True))
+    known = (records.added - records.lowest)[of]
+    contributors = contributors_of(cell, records.person[of], np.abs(records.added)[of], known, base)
+    dominance = problem.spec.suppression.dominance
+    number, largest = contributors.largest(max(2, dominance.n if dominance else 2))
+    contributions = Contributions(number, largest)
+    return Truth(value, number, contributors.alone, contributions, contributors, base)
 
 
 def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
@@ -115,6 +132,8 @@ def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
     single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
     levels = primary_levels(problem, truth)
     keep = problem.programme.kept(part.keep)
+    contributors = truth.contributors
+    union_rule = None if contributors is None else UnionRule(contributors, partial(magnitude_levels, problem))
     return pose(
         linked,
         truth.value,
@@ -125,22 +144,49 @@ def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
         keep=keep,
         who=truth.who,
         inhabited=truth.number > 0,
+        base=truth.base,
+        contributors=contributors if part.singletons else None,
+        union_rule=union_rule,
     )
 
 
 def primary_levels(problem: SuppressionProblem, truth: Truth) -> Levels:
     """The cells that are primary by any rule, with the largest protection levels."""
+    if truth.contributors is not None:
+        return magnitude_levels(problem, truth.contributors)
+    return levels_by_rules(problem, truth.value, truth.number, truth.contributions)
+
+
+def magnitude_levels(problem: SuppressionProblem, contributors: Contributors) -> Levels:
+    """The same for magnitudes, from those who contribute to cells, or to several cells together.
+
+    Rules see amounts, which are at least zero: weights times values, without their sign.
+    """
+    dominance = problem.spec.suppression.dominance
+    number, largest = contributors.largest(max(2, dominance.n if dominance else 2))
+    return levels_by_rules(problem, contributors.size, number, Contributions(number, largest))
+
+
+def levels_by_rules(
+    problem: SuppressionProblem, size: Integers, number: Integers, contributions: Contributions | None
+) -> Levels:
+    """The primary cells by the rules of the spec.
+
+    Args:
+        problem: The spec with its rules.
+        size: What is in every cell.
+        number: How many contribute to it.
+        contributions: The largest contributions; None for counts.
+    """
     part = problem.spec.suppression
-    levels = Levels.none(len(truth.value))
+    levels = Levels.none(len(size))
     if part.threshold is not None:
-        few = rules.threshold(truth.number, part.threshold, zeros=part.zeros == "primary", lower=part.lower)
-        levels = levels.also(few if truth.contributions is None else _ranged(few, truth.value, part.range))
-    if truth.contributions is None:
-        return levels
-    if part.dominance is not None:
-        levels = levels.also(rules.dominance(truth.value, truth.contributions, part.dominance.n, part.dominance.k))
-    if part.p is not None:
-        levels = levels.also(rules.pq(truth.value, truth.contributions, part.p, part.q or MOST))
+        few = rules.threshold(number, part.threshold, zeros=part.zeros == "primary", lower=part.lower)
+        levels = levels.also(few if contributions is None else _ranged(few, size, part.range))
+    if contributions is not None and part.dominance is not None:
+        levels = levels.also(rules.dominance(size, contributions, part.dominance.n, part.dominance.k))
+    if contributions is not None and part.p is not None:
+        levels = levels.also(rules.pq(size, contributions, part.p, part.q or MOST))
     return levels
 
 
@@ -151,6 +197,22 @@ def _ranged(few: Levels, value: Integers, percent: Fraction) -> Levels:
     return Levels(few.primary, np.minimum(level, value), level, np.zeros_like(level))
 
 
+def _all_leaves(
+    problem: SuppressionProblem, columns: Mapping[str, pa.ChunkedArray], rows: int
+) -> Iterator[list[Integers]]:
+    """For each table the finest code of every row along each of its variables."""
+    levels, units = _levels_and_units(problem, columns)
+    return (_leaves(problem, table, levels, units, rows) for table in problem.programme.tables)
+
+
+def _levels_and_units(
+    problem: SuppressionProblem, columns: Mapping[str, pa.ChunkedArray]
+) -> tuple[dict[str, Integers], Integers | None]:
+    """The level of every row along each attribute, and its smallest area where tables have areas."""
+    levels = {name: columns[OF_ATTRIBUTE + name].to_numpy() for name in problem.programme.variables if name != AREA}
+    return levels, _blocks(problem, columns[BLOCK].to_pylist()) if BLOCK in columns else None
+
+
 def _leaves(
     problem: SuppressionProblem,
     table: HierarchicalTable,
@@ -159,19 +221,55 @@ def _leaves(
     rows: int,
 ) -> list[Integers]:
     """For each variable of a table the finest code of every row."""
-    leaves = []
-    for variable, names in zip(table.variables, table.listed, strict=True):
-        finest = variable.grouping(names[-1])
-        if variable.areas:
-            assert units is not None
-            assert problem.frame is not None
-            level = problem.frame.spine.level(names[-1])
-            unit = np.empty(problem.frame.spine.blocks.units, np.int64)
-            unit[problem.frame.spine.blocks.unit_of_block] = level.unit_of_block
-            leaves.append(finest.codes[unit[units]])
-        else:
-            leaves.append(finest.codes[problem.schema.variable(names[-1]).assignment[levels[variable.name]]])
+    leaves = [
+        _codes(problem, variable, names[-1], levels, units)
+        if variable.areas
+        else leaf_codes(variable, names, problem.schema)[levels[variable.name]]
+        for variable, names in zip(table.variables, table.listed, strict=True)
+    ]
     return leaves or [np.zeros(rows, np.int64)]
+
+
+def _codes(
+    problem: SuppressionProblem, variable: Variable, grouping: str, levels: dict[str, Integers], units: Integers | None
+) -> Integers:
+    """The code of every row in one grouping of a variable."""
+    codes = variable.grouping(grouping).codes
+    if not variable.areas:
+        at: Integers = codes[problem.schema.variable(grouping).assignment[levels[variable.name]]]
+        return at
+    assert units is not None
+    assert problem.frame is not None
+    level = problem.frame.spine.level(grouping)
+    unit = np.empty(problem.frame.spine.blocks.units, np.int64)
+    unit[problem.frame.spine.blocks.unit_of_block] = level.unit_of_block
+    areas: Integers = codes[unit[units]]
+    return areas
+
+
+def _kinds_of(problem: SuppressionProblem, columns: Mapping[str, pa.ChunkedArray]) -> list[Integers]:
+    """For each joint table the cell of every row in it."""
+    linked, variables = problem.programme.linked, problem.programme.variables
+    levels, units = _levels_and_units(problem, columns)
+    finest = {
+        dimension.name: _codes(problem, variable, variable.groupings[-1].name, levels, units)
+        for table in linked.joint
+        for dimension in table.dimensions
+        for variable in (variables[dimension.name],)
+    }
+    kinds = []
+    for table in linked.joint:
+        at = [table.places(variables[d.name].tree, finest[d.name]) for d in table.dimensions]
+        kinds.append(table.first + np.ravel_multi_index(tuple(at), table.shape).astype(np.int64))
+    return kinds
+
+
+def _people(linked: LinkedTables, kinds: Sequence[Integers], amount: Integers) -> Integers:
+    """What records add up to in the cells of joint tables."""
+    added = np.zeros(linked.structure.cells - linked.own_cells, np.int64)
+    for kind in kinds:
+        np.add.at(added, kind - linked.own_cells, amount)
+    return added
 
 
 def _added(table: HierarchicalTable, leaf: list[Integers], amount: Integers) -> Integers:
@@ -181,33 +279,30 @@ def _added(table: HierarchicalTable, leaf: list[Integers], amount: Integers) -> 
     return add_up(table.layout.dimensions, totals).reshape(-1)
 
 
-def _largest(table: HierarchicalTable, leaf: list[Integers], value: Integers, top: int) -> Integers:
-    """The largest contributions of every cell: each record contributes to all cells that its own is a part of."""
-    largest = np.zeros((table.layout.cells, top), np.int64)
+def _meetings(table: HierarchicalTable, leaf: list[Integers]) -> Iterator[tuple[Integers, Integers]]:
+    """Cells of a table and the records in them: each record is in all cells that its own is a part of."""
     if not table.variables:
-        _, contributions = rules.contributions_of(np.zeros(len(value), np.int64), value, 1, top=top)
-        return contributions.largest
-    chains = [_chains(dimension.parent) for dimension in table.layout.dimensions]
+        yield leaf[0], np.arange(len(leaf[0]))
+        return
+    chains = [_chains(dimension) for dimension in table.layout.dimensions]
     for steps in product(*(range(chain.shape[1]) for chain in chains)):
         at = [chain[codes, step] for chain, codes, step in zip(chains, leaf, steps, strict=True)]
-        there = np.logical_and.reduce([codes_at >= 0 for codes_at in at])
-        if not there.any():
-            continue
-        cell = np.ravel_multi_index(tuple(codes_at[there] for codes_at in at), table.layout.shape).astype(np.int64)
-        _, contributions = rules.contributions_of(cell, value[there], table.layout.cells, top=top)
-        # A cell may be met at different heights, if the tree is not of one depth: the largest of all meetings.
-        both = np.concatenate([largest, contributions.largest], axis=1)
-        largest = -np.sort(-both, axis=1)[:, :top]
-    return largest
+        there = np.flatnonzero(np.logical_and.reduce([codes_at >= 0 for codes_at in at]))
+        if len(there):
+            places = np.ravel_multi_index(tuple(codes_at[there] for codes_at in at), table.layout.shape)
+            yield np.asarray(places, np.int64), there
 
 
-def _chains(parent: tuple[int, ...]) -> Integers:
-    """For each code itself, what it is a part of, and so on; -1 beyond the total."""
-    above = np.append(np.array(parent, np.int64), -1)
-    columns = [np.arange(len(parent), dtype=np.int64)]
-    while (columns[-1] >= 0).any():
-        columns.append(above[columns[-1]])
-    return np.column_stack(columns[:-1])
+def _chains(dimension: Dimension) -> Integers:
+    """For each code itself and everything that it is a part of, in any hierarchy and each once; -1 beyond."""
+    above: list[list[int]] = []
+    for at in range(dimension.size):
+        parents = [way[at] for way in dimension.hierarchies if way[at] >= 0]
+        above.append(list(dict.fromkeys([at, *(code for parent in parents for code in above[parent])])))
+    chains = np.full((dimension.size, max(map(len, above))), -1, np.int64)
+    for at, codes in enumerate(above):
+        chains[at, : len(codes)] = codes
+    return chains
 
 
 def _blocks(problem: SuppressionProblem, codes: list[str]) -> Integers:
@@ -221,26 +316,3 @@ def _expressions(engine: Engine, problem: SuppressionProblem) -> dict[str, str]:
     # An attribute may have any name, also that of a column of ours.
     keys = {OF_ATTRIBUTE + name: code for name, code in code_expressions(engine, source, problem.attributes).items()}
     return keys if problem.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
-
-
-def _value_expression(engine: Engine, problem: SuppressionProblem) -> str:
-    value = integer_expression(engine, problem.records, str(problem.spec.data.value))
-    return f"CASE WHEN {value} BETWEEN 0 AND {LARGEST_VALUE} THEN {value} END"
-
-
-def _values(engine: Engine, problem: SuppressionProblem) -> list[Finding]:
-    source, name = problem.records, str(problem.spec.data.value)
-    kinds = engine.kinds(source)
-    theirs = source.theirs(name)
-    place = Place(file=source.file, column=theirs)
-    if kinds.get(theirs) not in ("integer", "text"):
-        what, expected = "there is no column of whole numbers to add up", "a column of whole numbers"
-        found = "a column of another kind" if theirs in kinds else "no such column"
-        remedy = (
-            "name the column in [data] value; round its values, or take a smaller unit, if they are no whole numbers"
-        )
-        return [Finding("no-value", what, place, found, expected, remedy)]
-    rows = engine.first_rows(source, f"({_value_expression(engine, problem)}) IS NULL", ROWS_NAMED)
-    expected = f"a whole number from 0 to {LARGEST_VALUE:,}"
-    remedy = "correct the records, or the schema if that is wrong"
-    return [bad_record(source, name, "a value cannot be added up", expected, rows, remedy=remedy)] if rows else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,21 @@ import numpy as np
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding
-from confide.inputs.records import records_fingerprint
 from confide.mechanisms.suppression.attacker import Intervals
-from confide.mechanisms.suppression.counting import pose_problem
-from confide.mechanisms.suppression.mechanism import count
-from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.heuristic import Protection
+from confide.mechanisms.suppression.mechanism import count, fingerprint_of, posed_by
+from confide.mechanisms.suppression.problem import PatternProblem, in_steps, step_of
 from confide.mechanisms.suppression.programme import (
+    ONE,
     HierarchicalTable,
     SuppressionProblem,
     SuppressionProgramme,
-    Variable,
     read_table,
 )
 from confide.mechanisms.suppression.structure import ROOT, Flags, Floats, Integers
+from confide.mechanisms.suppression.unions import sensitive_unions
+from confide.mechanisms.suppression.units import in_unit
+from confide.mechanisms.suppression.variables import Variable
 from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
 from confide.releases.tabular import TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
@@ -59,8 +62,11 @@ MOST_DRAWN = 80
 """So many intervals can be told apart on a picture."""
 
 
-def interval_statistics(problem: PatternProblem, intervals: Intervals, chosen: Flags) -> dict[str, Any]:
-    """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for."""
+def interval_statistics(
+    problem: PatternProblem, intervals: Intervals, chosen: Flags, unit: Fraction = ONE
+) -> dict[str, Any]:
+    """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for. Figures
+    are in units; widths are told as figures are published."""
     cells = np.flatnonzero(chosen)
     value, low, high = problem.value[cells], intervals.low[cells], intervals.high[cells]
     required_low, required_high, required = _required(problem, cells)
@@ -78,9 +84,33 @@ def interval_statistics(problem: PatternProblem, intervals: Intervals, chosen: F
         "known_exactly": int((width <= PRECISION).sum()),
         "protected": int(protected.sum()),
         "without_upper_end": int(np.isinf(high).sum()),
-        "width": _quantiles(width[ends]),
+        "width": _quantiles(width[ends] * float(unit)),
         "width_by_figure": _quantiles(width[some] / value[some]),
         "width_by_asked": _quantiles(width[ends] / required[ends]),
+    }
+
+
+def intervals_of(problem: PatternProblem, suppressed: Flags) -> Intervals:
+    """The attacker's intervals; of very large figures from how far they can move, in steps that the solver knows."""
+    step = step_of(problem.value)
+    moves = in_steps(problem).attacker(suppressed).intervals()
+    if step == 1:
+        return moves
+    value = problem.value.astype(np.float64)
+    return Intervals(value + step * moves.low, value + step * moves.high, moves.programmes)
+
+
+def insider_statistics(problem: PatternProblem, suppressed: Flags) -> dict[str, int]:
+    """Magnitudes: how many primary cells no contributor can bound too tightly, by movements that are found once more,
+    and how many sums that everybody knows are sensitive."""
+    unions = sensitive_unions(problem, suppressed)
+    proof = Protection(in_steps(problem), suppressed)
+    proof.complete(new=False)
+    return {
+        "contributors": 0 if problem.insiders is None else len(problem.insiders.everybody),
+        "cells": len(proof.needs),
+        "kept_from_contributors": sum(proof.proved(cell) for cell in proof.needs),
+        "sensitive_unions": 0 if unions is None else len(unions),
     }
 
 
@@ -130,18 +160,19 @@ def evaluate(
 ) -> Confidential[dict[str, Any]]:
     """Cells and figures lost by table, level, margin and group, and the intervals of suppressed cells against the
     truth."""
-    fingerprint = records_fingerprint(problem.records.path)
+    fingerprint = fingerprint_of(problem)
     require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
-        pattern_problem = pose_problem(problem, count(problem, engine, workspace))
+        pattern_problem = posed_by(problem, count(problem, engine, workspace))
         advance(1)
     suppressed = _released(problem, workspace.release)
     with progress.stage("Attacking", 1) as advance:
-        intervals = pattern_problem.attacker(suppressed).intervals()
+        intervals = intervals_of(pattern_problem, suppressed)
         advance(1)
-    losses = Losses(problem.programme, pattern_problem, suppressed)
+    unit = problem.spec.data.figure_unit
+    losses = Losses(problem.programme, pattern_problem, suppressed, unit)
     listed, primary = problem.programme.linked.listed, pattern_problem.levels.primary
-    magnitude = problem.spec.data.value is not None
+    magnitude = problem.value is not None
     return Confidential(
         {
             "units": "cells",
@@ -153,12 +184,13 @@ def evaluate(
             "margins": list(losses.by_margin()),
             "groups": list(losses.by_group()),
             "intervals": {
-                "primary": interval_statistics(pattern_problem, intervals, suppressed & primary),
-                "complementary": interval_statistics(pattern_problem, intervals, suppressed & listed & ~primary),
+                "primary": interval_statistics(pattern_problem, intervals, suppressed & primary, unit),
+                "complementary": interval_statistics(pattern_problem, intervals, suppressed & listed & ~primary, unit),
                 "drawn": drawn(pattern_problem, intervals, suppressed & primary, relative=magnitude),
                 "relative": magnitude,
             },
         }
+        | ({"insiders": insider_statistics(pattern_problem, suppressed)} if magnitude else {})
     )
 
 
@@ -169,7 +201,8 @@ def _released(problem: SuppressionProblem, release: Path) -> Flags:
     for table, numbers in zip(problem.programme.tables, linked.numbers, strict=True):
         file, format_ = released_file(release, table.name, problem.spec.output.formats)
         try:
-            _, flags = read_table(file, format_, table, magnitude=problem.spec.data.value is not None)
+            unit = problem.spec.data.figure_unit
+            _, flags = read_table(file, format_, table, magnitude=problem.value is not None, unit=unit)
         except (UnlikePlanError, OSError) as error:
             raise unlike_plan(file.name, error) from None
         own = table.layout.listed_cells
@@ -371,7 +404,16 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
             f"{primary['protected']:,} of {primary['cells']:,}",
             "primary cells have the whole of their protection in the attacker's interval",
         ),
+        *_insider_headline(numbers),
     ]
+
+
+def _insider_headline(numbers: Row) -> list[tuple[str, str]]:
+    if "insiders" not in numbers:
+        return []
+    kept = numbers["insiders"]
+    words = "primary cells have it from every contributor too, who knows what it gave"
+    return [(f"{kept['kept_from_contributors']:,} of {kept['cells']:,}", words)] if kept["contributors"] else []
 
 
 # What cell suppression takes from tables: of the whole, by table, level, crossing, margin and group.
@@ -392,6 +434,8 @@ class Losses:
     programme: SuppressionProgramme
     problem: PatternProblem
     suppressed: Flags
+    unit: Fraction = ONE
+    """What figures are multiples of."""
 
     def of(self, cells: Integers) -> dict[str, Any]:
         """How many of some distinct cells, and how much of all that they count, are suppressed.
@@ -401,7 +445,9 @@ class Losses:
         """
         value, suppressed = self.problem.value[cells], self.suppressed[cells]
         primary = self.problem.levels.primary[cells]
-        empty, total = value == 0, max(1, int(value.sum()))
+        # Sums of sums of large figures can be more than 64 bits hold; shares are of figures without their sign.
+        size = np.abs(value).astype(np.float64)
+        empty, total = value == 0, max(1.0, float(size.sum()))
         return {
             "cells": len(cells),
             "empty": int(empty.sum()),
@@ -411,11 +457,11 @@ class Losses:
             "hidden_share": float(suppressed.sum() / max(1, len(cells))),
             "primary_empty": int((primary & empty).sum()),
             "complementary_empty": int((suppressed & ~primary & empty).sum()),
-            "value": int(value.sum()),
-            "hidden_value": int(value[suppressed].sum()),
-            "hidden_value_share": float(value[suppressed].sum() / total),
-            "primary_value_share": float(value[primary].sum() / total),
-            "complementary_value_share": float(value[suppressed & ~primary].sum() / total),
+            "value": in_unit(sum(value.tolist()), self.unit),
+            "hidden_value": in_unit(sum(value[suppressed].tolist()), self.unit),
+            "hidden_value_share": float(size[suppressed].sum() / total),
+            "primary_value_share": float(size[primary].sum() / total),
+            "complementary_value_share": float(size[suppressed & ~primary].sum() / total),
             "cost": float(self.problem.weight[cells][suppressed & ~primary].sum()),
         }
 
@@ -487,7 +533,7 @@ class Losses:
             for part in np.split(pairs, starts[1:]) if len(pairs) else ():
                 code = int(part[0, 0])
                 total = own[code]
-                size = None if self.suppressed[total] else int(self.problem.value[total])
+                size = None if self.suppressed[total] else in_unit(int(self.problem.value[total]), self.unit)
                 row = {"variable": variable.name, "group": variable.tree.codes[code], "areas": variable.areas}
                 rows.append(row | {"groups": len(starts), "size": size} | self.of(part[:, 1]))
             rows.sort(key=lambda row: (-lost_share(row), -row["value"]))
@@ -513,7 +559,7 @@ class Losses:
         """Each table with its listed cells, the codes of its cells and their numbers."""
         linked = self.programme.linked
         return [
-            (table, layout.listed_cells, layout.places, numbers)
+            (table, layout.listed_cells, table.places, numbers)
             for table, layout, numbers in zip(self.programme.tables, linked.tables, linked.numbers, strict=True)
         ]
 

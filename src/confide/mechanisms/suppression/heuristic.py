@@ -12,14 +12,37 @@ from collections.abc import Callable
 
 import numpy as np
 
-from confide.mechanisms.suppression.flows import FeasibleFlows, FlowRegions, cheapest
-from confide.mechanisms.suppression.problem import NOBODY, Pattern, PatternProblem, ProtectionNeed, cannot_protect
-from confide.mechanisms.suppression.structure import Flags
+from confide.mechanisms.suppression.flows import (
+    NOTHING,
+    FeasibleFlow,
+    FeasibleFlows,
+    FlowRegions,
+    Search,
+    cheapest,
+)
+from confide.mechanisms.suppression.lifting import Lifting
+from confide.mechanisms.suppression.problem import (
+    LARGEST,
+    NOBODY,
+    Pattern,
+    PatternProblem,
+    ProtectionNeed,
+    cannot_protect,
+    not_found,
+)
+from confide.mechanisms.suppression.structure import Flags, Integers
 
 Advance = Callable[[int], None]
 
 NARROW = 2
 """Regions that are looked through when a cell might be published again: a wider search seldom pays."""
+
+
+FURTHER = 1
+"""Where movements have fractions alone, so many larger regions are looked through before whole people are moved."""
+
+CAREFUL = 500
+"""With more cells than this, movements of magnitudes are first looked for among those that serve most contributors."""
 
 
 class Protection:
@@ -30,7 +53,16 @@ class Protection:
         self.suppressed: Flags = (problem.begun if suppressed is None else suppressed | problem.begun).copy()
         self.flows = FeasibleFlows(problem)
         self.needs = {need.cell: need for need in problem.needs()}
+        self.missed: set[int] = set()
+        """Cells for which there are movements in fractions, and none in whole numbers was found."""
         self._regions = FlowRegions(problem)
+        self._lifting = Lifting(problem)
+        # In large tables of magnitudes first what few contributors can rule out, since each of these would need another
+        # movement: faster, and a little dearer.
+        large = problem.insiders is not None and len(problem.value) > CAREFUL
+        self._ways = (True, False) if large else (False,)
+        self.unserved: list[tuple[int, int]] = []
+        """Primary cells, each with somebody who could bound it too tightly, that no movement was found for."""
 
     def complete(self, *, new: bool = True, advance: Advance | None = None) -> int:
         """Protects every primary cell, suppressing more if need be and if ``new`` allows. Returns how many are not
@@ -49,14 +81,29 @@ class Protection:
 
     def safe(self) -> bool:
         """Whether the movements prove it all, as whole numbers, without any programme being solved."""
-        return self.flows.prove(self.suppressed) and all(
-            need.met(*self.flows.reach(need.cell)) and not self._tied(need.cell) for need in self.needs.values()
-        )
+        return self.flows.prove(self.suppressed) and all(self.proved(cell) for cell in self.needs)
 
-    def thin_out(self, advance: Advance | None = None) -> None:
-        """Publishes again what is not needed, the most costly first."""
+    def proved(self, cell: int) -> bool:
+        """Whether the movements prove a primary cell protected, from readers and from those who know cells of their
+        own."""
+        return self.needs[cell].met(*self.flows.reach(cell)) and not self._tied(cell)
+
+    def carried(self, problem: PatternProblem, cells: Integers, union: Integers) -> Protection:
+        """The same pattern and its movements for a problem with more cells at the end: each is a union of these."""
+        more = len(problem.value) - len(self.suppressed)
+        protection = Protection(problem, np.append(self.suppressed, np.ones(more, np.bool_)))
+        for flow in self.flows:
+            moved = np.zeros(len(problem.value), np.int64)
+            moved[flow.cells] = flow.by
+            np.add.at(moved, len(self.suppressed) + union, moved[cells])
+            at = np.flatnonzero(moved)
+            protection.flows.keep(FeasibleFlow(at, moved[at]))
+        return protection
+
+    def thin_out(self, advance: Advance | None = None, *, among: Flags | None = None) -> None:
+        """Publishes again what is not needed, the most costly first; of some cells, or of all."""
         # The most costly first, and of equal cost by number: the same tables always have the same pattern.
-        others = np.flatnonzero(self.suppressed & ~self.problem.begun)
+        others = np.flatnonzero(self.suppressed & ~self.problem.begun & (True if among is None else among))
         order = others[np.lexsort((others, -self.problem.weight[others]))]
         for cell in order.tolist():
             if self._reveals_primary(cell):
@@ -91,26 +138,37 @@ class Protection:
                     waiting.append(unknowns[0])
         return False
 
-    def _meet(self, need: ProtectionNeed, *, new: bool, without: int | None = None, widest: int | None = None) -> bool:
-        """Lets a cell fall and rise as far as it must."""
+    def _meet(
+        self,
+        need: ProtectionNeed,
+        *,
+        new: bool,
+        without: int | None = None,
+        widest: int | None = None,
+        known: int = NOBODY,
+    ) -> bool:
+        """Lets a cell fall and rise as far as it must, for all that somebody knows."""
         cell = need.cell
         # Down, up, and then the width of both together: each step uses what the flows so far already reach.
-        down, up = self.flows.reach(cell, without=without)
-        if down < need.lower and not self._move(cell, -need.lower, new=new, widest=widest):
+        down, up = self.flows.reach(cell, without=without, known=known)
+        if down < need.lower and not self._move(cell, -need.lower, known=known, new=new, widest=widest):
             return False
-        if up < need.upper and not self._move(cell, need.upper, new=new, widest=widest):
+        if up < need.upper and not self._move(cell, need.upper, known=known, new=new, widest=widest):
             return False
-        down, up = self.flows.reach(cell, without=without)
+        down, up = self.flows.reach(cell, without=without, known=known)
         if down + up >= need.sliding:
             return True
         further = need.sliding - down, up - need.sliding
-        return any(self._move(cell, by, new=new, widest=widest) for by in further)
+        return any(self._move(cell, by, known=known, new=new, widest=widest) for by in further)
 
     def _untie(self, cell: int, *, new: bool, without: int | None = None, widest: int | None = None) -> bool:
         """Whoever knows the value of a cell, being its only contributor, must not know a primary cell from it.
 
-        For a primary cell and such a person, a movement of the cell that leaves alone what they know is proof.
+        For a primary cell and such a person, a movement of the cell that leaves alone what they know is proof. Of
+        magnitudes, whoever contributes to any cell must be kept as far from the primary one as everybody else.
         """
+        if self.problem.insiders is not None:
+            return self._keep_away(cell, new=new, without=without, widest=widest)
         for person in sorted(self._tied(cell, without=without)):
             if person not in self._tied(cell, without=without):
                 continue  # a movement found for another one has served this one too
@@ -118,23 +176,109 @@ class Protection:
                 return False
         return True
 
+    def _keep_away(self, cell: int, *, new: bool, without: int | None, widest: int | None) -> bool:
+        served = True
+        # A movement found for one contributor often serves the next: each is asked again when its turn comes.
+        for person in sorted(self._tied(cell, without=without)):
+            need = self.need_of(cell, person)
+            if self.flows.serves(need, person, without=without):
+                continue
+            if not self._meet(need, new=new, without=without, widest=widest, known=person):
+                if without is not None:
+                    return False
+                self.unserved.append((cell, person))
+                served = False
+        return served
+
+    def need_of(self, cell: int, person: int) -> ProtectionNeed:
+        """What a cell must be able to do for all that a contributor knows: it cannot fall below what that one gave."""
+        insiders = self.problem.insiders
+        known = self.problem.low[cell] if insiders is None else self.flows.known_by(person).get(cell, -LARGEST)
+        room = int(self.problem.value[cell]) - max(int(self.problem.low[cell]), int(known))
+        return self.needs[cell].within(room)
+
     def _tied(self, cell: int, *, without: int | None = None) -> set[int]:
         # Somebody alone in a total knows that its other parts are empty, and nothing about anybody by that.
-        if not self.problem.single.any() or not self.problem.about_somebody[cell]:
+        known = self.problem.insiders is not None or self.problem.single.any()
+        if not known or not self.problem.about_somebody[cell]:
             return set()
-        return self.flows.tied(cell, without=without)
+        if self.problem.insiders is None:
+            return self.flows.tied(cell, without=without)
+        return {
+            person
+            for person in self.flows.suspects(self.needs[cell], without=without)
+            if not self.flows.serves(self.need_of(cell, person), person, without=without)
+        }
 
     def _move(self, cell: int, by: int, *, known: int = NOBODY, new: bool = True, widest: int | None = None) -> bool:
         # Regions grow from the cell outwards: a programme over all tables is seldom needed, and takes long.
+        fractions = 0
+        for number, region in enumerate(self._regions.near(cell, self.suppressed), 1):
+            search = self._search(region, cell, by, known=known, new=new, near=widest is not None)
+            if search.flow is not None:
+                return self._take(search.flow)
+            if number == widest:
+                return False
         for number, region in enumerate(self._regions.around(cell)):
-            if widest is not None and number >= widest:
+            if (widest is not None and number >= widest) or fractions > FURTHER:
                 break
-            flow = cheapest(self.problem, region, cell, by, self.suppressed, known=known, new=new)
+            search = self._search(region, cell, by, known=known, new=new, near=widest is not None)
+            if search.flow is not None:
+                return self._take(search.flow)
+            fractions += search.possible
+        if widest is not None:
+            return False
+        if self._lifting.any and not fractions:
+            everything = self._lifting.together(cell)
+            search = cheapest(self.problem, everything, cell, by, self.suppressed, known=known, new=new, joint=True)
+            if search.flow is not None:
+                return self._take(search.flow)
+            fractions += search.possible
+        if not fractions:
+            return False
+        # A movement there is, if in fractions: one of whole people, wherever it leads.
+        flow = self._of_whole_people(cell, by, known=known, new=new)
+        if flow is None:
+            self.missed.add(cell)
+            return False
+        return self._take(flow)
+
+    def _of_whole_people(self, cell: int, by: int, *, known: int, new: bool) -> FeasibleFlow | None:
+        """A movement of kinds of people. Of a union each kind is in one part at most: what moves that moves it."""
+        kinds, structure = self.problem.kinds, self.problem.structure
+        if kinds is None:
+            return None
+        for part in structure.union_parts(cell).tolist() or [cell]:
+            flow = kinds.movement(self.problem, part, by, self.suppressed, known=known, new=new)
             if flow is not None:
-                self.suppressed[flow.cells] = True
-                self.flows.add(flow)
-                return True
-        return False
+                moved = np.zeros(structure.cells, np.int64)
+                moved[flow.cells] = flow.by
+                structure.move_unions(moved)
+                at = np.flatnonzero(moved)
+                return FeasibleFlow(at, moved[at])
+        return None
+
+    def _take(self, flow: FeasibleFlow) -> bool:
+        self.suppressed[flow.cells] = True
+        self.flows.add(flow)
+        return True
+
+    def _search(self, region: Integers, cell: int, by: int, *, known: int, new: bool, near: bool) -> Search:
+        """The cheapest movement in a region. With joint tables first one of the tables alone, which people may be able
+        to follow; if not, one of tables and people together."""
+        search = NOTHING
+        for careful in self._ways:
+            search = cheapest(self.problem, region, cell, by, self.suppressed, known=known, new=new, careful=careful)
+            if search.flow is not None:
+                break
+        if not self._lifting.any or not search.possible:
+            return search
+        if search.flow is not None:
+            lifted = self._lifting.lifted(search.flow, known)
+            if lifted is not None or near:
+                return Search(lifted, possible=True)
+        wider = self._lifting.widened(region)
+        return cheapest(self.problem, wider, cell, by, self.suppressed, known=known, new=new, joint=True)
 
     def _dispensable(self, cell: int) -> bool:
         """Whether all primary cells that were moved with this one can do without it, with what else is suppressed."""
@@ -153,7 +297,7 @@ def protect(problem: PatternProblem, *, begin: Flags | None = None, advance: Adv
     protection = Protection(problem, begin)
     failed = protection.complete(advance=advance)
     if failed:
-        raise cannot_protect(failed)
+        raise not_found(len(protection.missed)) if protection.missed else cannot_protect(failed)
     protection.thin_out()
     return protection
 

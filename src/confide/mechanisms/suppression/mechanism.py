@@ -20,9 +20,14 @@ import pyarrow.parquet as pq
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
+from confide.inputs.argus import write_jj
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
+from confide.mechanisms.suppression.given_cells import GivenTruth, check_given, read_given
+from confide.mechanisms.suppression.given_problem import PROBLEM, REASONS, jj_of, pose_given, reasons
+from confide.mechanisms.suppression.given_tables import GivenTablesProblem, prepare_given
+from confide.mechanisms.suppression.problem import PatternProblem
 from confide.mechanisms.suppression.programme import (
     SuppressionProblem,
     described,
@@ -64,19 +69,21 @@ class Suppression(Mechanism[SuppressionProblem]):
     measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
-        return prepare(loaded, engine)
+        return prepare(loaded, engine) if loaded.spec.data.tables is None else prepare_given(loaded)  # type: ignore[attr-defined]
 
     def plan(self, problem: SuppressionProblem) -> Plan:
         """No measurement and no loss; the problem has everything else."""
         return Plan.without_loss(self.name, problem.facts())
 
     def fingerprint(self, problem: SuppressionProblem) -> str:
-        return records_fingerprint(problem.records.path)
+        return fingerprint_of(problem)
 
     def bytes_needed(self, problem: SuppressionProblem, plan: Plan) -> int:  # noqa: ARG002
         return BYTES_PER_CELL * sum(table.layout.cells for table in problem.programme.tables)
 
     def check(self, problem: SuppressionProblem, job: Job) -> list[Finding]:
+        if isinstance(problem, GivenTablesProblem):
+            return check_given(problem)
         return check_figures(job.engine, problem, _frame_file(problem, job.workspace))
 
     def measure(self, problem: SuppressionProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
@@ -88,10 +95,13 @@ class Suppression(Mechanism[SuppressionProblem]):
         with job.progress.stage("Counting records", 1) as advance:
             truth = count(problem, job.engine, job.workspace)
             advance(1)
-        posed = pose_problem(problem, truth)
+        posed = posed_by(problem, truth)
         with job.progress.stage("Protecting cells", int(posed.levels.primary.sum())) as advance:
             safe = solve(posed, problem.programme.linked, method=problem.spec.suppression.method, advance=advance)
         suppressed = safe.pattern.suppressed
+        if isinstance(problem, GivenTablesProblem) and isinstance(truth, GivenTruth):
+            write_parquet(reasons(problem, truth, posed, suppressed), job.workspace.confidential / REASONS)
+            write_jj(jj_of(posed, suppressed), job.workspace.confidential / PROBLEM)
         write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=suppressed)}), kept)
 
     def guarantee(self, problem: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
@@ -109,14 +119,16 @@ class Suppression(Mechanism[SuppressionProblem]):
         }
 
     def publish(self, problem: SuppressionProblem, job: Job, release: ReleaseWriter) -> None:
-        output, magnitude = problem.spec.output, problem.spec.data.value is not None
+        output, magnitude = problem.spec.output, problem.value is not None
+        unit = problem.spec.data.figure_unit
         figures, suppressed = recall(job.workspace)
         programme = problem.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
                 values = table, figures[at], suppressed[at]
-                plain = plain_schema(table, magnitude=magnitude), plain_rows(*values, magnitude=magnitude)
-                sdmx = sdmx_schema(table), sdmx_rows(*values, output.agency)
+                columns = plain_schema(table, magnitude=magnitude, unit=unit)
+                plain = columns, plain_rows(*values, magnitude=magnitude, unit=unit)
+                sdmx = sdmx_schema(table, unit=unit), sdmx_rows(*values, output.agency, unit=unit)
                 publish(release, table.name, table.title, output.formats, plain, sdmx)
                 advance(1)
 
@@ -136,7 +148,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         return Draft(suppression_spec(SPEC, tables, **values))
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.suppression.verify import read_published
+        from confide.mechanisms.suppression.published import read_published
 
         return read_published(folder, manifest, *choice)
 
@@ -152,9 +164,25 @@ class Suppression(Mechanism[SuppressionProblem]):
 
 def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) -> Truth:
     """The true figures of all cells."""
+    if isinstance(question, GivenTablesProblem):
+        return read_given(question)
     grouped = private_folder(workspace.scratch) / "grouped.parquet"
     write_grouped(engine, question, grouped)
     return read_truth(question, grouped)
+
+
+def posed_by(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
+    """The problem that true figures pose."""
+    if isinstance(problem, GivenTablesProblem) and isinstance(truth, GivenTruth):
+        return pose_given(problem, truth)
+    return pose_problem(problem, truth)
+
+
+def fingerprint_of(problem: SuppressionProblem) -> str:
+    """SHA-256 of the records, or of the tables that stand in their place."""
+    if isinstance(problem, GivenTablesProblem):
+        return problem.fingerprint()
+    return records_fingerprint(problem.records.path)
 
 
 def recall(workspace: Workspace) -> tuple[Integers, Flags]:

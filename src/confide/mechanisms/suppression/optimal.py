@@ -17,7 +17,6 @@ they cannot, a cell outside it must be suppressed, and the rounds go on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -42,6 +41,25 @@ SMALL = 1e-6
 CLEAN = 1e-9
 FRACTION_ROUNDS = 20
 ROUNDS = 500
+
+PROGRAMMES = 20_000
+"""How many attacker's programmes are solved at most for one pattern: a minute or so for a hundred cells."""
+
+NODES = 20_000
+"""Branches of all integer programmes of one pattern together."""
+
+
+@dataclass(eq=False)
+class Effort:
+    """What may still be spent on a pattern, counted in work, never in time: a busy machine takes longer, and finds the
+    same."""
+
+    programmes: int = PROGRAMMES
+    nodes: int = NODES
+
+    @property
+    def spent(self) -> bool:
+        return self.programmes <= 0 or self.nodes <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +90,19 @@ class _Master:
         self.rows.append(coefficients)
         self.sides.append(side)
 
-    def solve(self, *, integer: bool, seconds: float) -> tuple[Floats, float] | None:
+    def solve(self, effort: Effort, *, integer: bool) -> tuple[Floats, float] | None:
         """The cheapest x, and what no x can be below. Cells suppressed from the beginning cost nothing."""
         cost = np.where(self.problem.begun, 0.0, self.problem.weight)
         matrix = sparse.csr_array(np.array(self.rows)) if self.rows else sparse.csr_array((0, len(cost)))
         sides = np.array(self.sides)
+        nodes = effort.nodes if integer else None
         solution = minimise(
-            cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=integer, seconds=seconds
+            cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=integer, nodes=nodes
         )
-        return None if solution is None else (solution.values, solution.bound)
+        if solution is None:
+            return None
+        effort.nodes -= solution.nodes
+        return solution.values, solution.bound
 
     def _bridges(self) -> None:
         """A suppressed cell alone in an equation is no secret: sum of the others in it >= x_i. For cells that are not
@@ -105,17 +127,30 @@ def tasks(problem: PatternProblem) -> list[Task]:
         every += [Task(need.cell, (-1,), need.lower)] if need.lower else []
         every += [Task(need.cell, (1,), need.upper)] if need.upper else []
         every += [Task(need.cell, (-1, 1), need.sliding)] if need.sliding > need.lower + need.upper else []
+        if problem.insiders is not None:
+            continue  # contributors are too many to be asked one by one: see insider_tasks
         others = [person for person in persons if person != problem.persons[need.cell]]
         every += [Task(need.cell, (-1, 1), 1, person) for person in others if problem.about_somebody[need.cell]]
     return every
 
 
-def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | None = None) -> Pattern:
-    """The cheapest safe pattern; or the best found in that time, and how much cheaper another one could be.
+def insider_tasks(proof: Protection) -> list[Task]:
+    """What contributors must not rule out, of those for whom a pattern has no proof."""
+    every = []
+    for cell, person in proof.unserved:
+        need = proof.need_of(cell, person)
+        every += [Task(cell, (-1,), need.lower, person)] if need.lower else []
+        every += [Task(cell, (1,), need.upper, person)] if need.upper else []
+        every += [Task(cell, (-1, 1), need.sliding, person)] if need.sliding > need.lower + need.upper else []
+    return every
+
+
+def optimal(problem: PatternProblem, *, effort: Effort | None = None, begin: Pattern | None = None) -> Pattern:
+    """The cheapest safe pattern; or that of the heuristic, and how much cheaper another one could be.
 
     Args:
         problem: Values, protection levels and costs of all distinct cells.
-        seconds: How long it may take, about.
+        effort: How much work it may take.
         begin: A safe pattern to fall back on; None: that of the heuristic.
 
     Returns:
@@ -124,7 +159,7 @@ def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | 
     Raises:
         ParameterError: Some cells cannot be protected, whatever else is suppressed.
     """
-    until = time.monotonic() + seconds
+    effort = effort or Effort()
     if begin is None:
         begin = heuristic(problem)
     master, requirements = _Master(problem), tasks(problem)
@@ -132,43 +167,45 @@ def optimal(problem: PatternProblem, *, seconds: float = 60.0, begin: Pattern | 
     # Rounds with fractions of x: each master is a linear programme whose cost is a bound for every safe pattern, and
     # the inequalities that it breaks hold for whole x too.
     for _ in range(FRACTION_ROUNDS):
-        remaining = until - time.monotonic()
-        solved = master.solve(integer=False, seconds=remaining) if remaining > 0 else None
+        solved = None if effort.spent else master.solve(effort, integer=False)
         if solved is None:
             break
         bound = max(bound, solved[1])
-        broken = list(_broken(problem, requirements, np.clip(solved[0], 0.0, 1.0)))
+        broken = list(_broken(problem, requirements, np.clip(solved[0], 0.0, 1.0), effort))
         if not broken:
             break
         for coefficients, side in broken:
             master.demand(coefficients, side)
-    return _whole_rounds(problem, master, requirements, begin, bound, until)
+    return _whole_rounds(problem, master, requirements, begin, bound, effort)
 
 
 def _whole_rounds(
-    problem: PatternProblem, master: _Master, requirements: list[Task], begin: Pattern, bound: float, until: float
+    problem: PatternProblem, master: _Master, requirements: list[Task], begin: Pattern, bound: float, effort: Effort
 ) -> Pattern:
     proofs = _Proofs(problem)
     # Rounds with whole x: the first master that breaks nothing, and whose pattern is proved, is the cheapest of all.
     for _ in range(ROUNDS):
-        remaining = until - time.monotonic()
-        solved = master.solve(integer=True, seconds=remaining) if remaining > 0 else None
+        solved = None if effort.spent else master.solve(effort, integer=True)
         if solved is None:
             break
         bound = max(bound, solved[1])
         x = np.rint(solved[0])
         suppressed: Flags = x > 1 / 2
-        broken = list(_broken(problem, requirements, x, proofs))
+        broken = list(_broken(problem, requirements, x, effort, proofs))
         if not broken:
             proof = Protection(problem, suppressed)
             if not proof.complete(new=False):
                 cost = problem.cost(suppressed)
                 return Pattern(suppressed, cost, "optimal", min(bound, cost))
+            # Contributors who were not asked yet are asked from now on.
+            fresh = insider_tasks(proof)
+            requirements = list(dict.fromkeys([*requirements, *fresh]))
+            broken = list(_broken(problem, fresh, x, effort, proofs))
             # Safe against fractions but not against whole numbers: so is every pattern within it.
-            broken = [((~suppressed).astype(np.float64), 1.0)]
+            broken = broken or [((~suppressed).astype(np.float64), 1.0)]
         for coefficients, side in broken:
             master.demand(coefficients, side)
-    # Out of time: the pattern that was begun with is safe, and the last bound says how far from the best it may be.
+    # No effort is left: the pattern that was begun with is safe, and the last bound says how far from best it may be.
     return Pattern(begin.suppressed, begin.cost, "optimal", min(bound, begin.cost))
 
 
@@ -176,22 +213,31 @@ class _Proofs:
     """Movements that sub-problems found: where all they move is suppressed again, nothing need be solved again."""
 
     def __init__(self, problem: PatternProblem) -> None:
-        self._persons = problem.persons
-        self._of_cell: dict[int, list[tuple[frozenset[int], frozenset[int], float]]] = {}
+        self._persons, self._magnitudes = problem.persons, problem.insiders is not None
+        self._of_cell: dict[int, list[tuple[frozenset[int], frozenset[int], int, float]]] = {}
 
-    def note(self, cell: int, moved: Integers, by: float) -> None:
-        persons = frozenset(self._persons[moved].tolist())
-        self._of_cell.setdefault(cell, []).append((frozenset(moved.tolist()), persons - {NOBODY}, by))
+    def note(self, task: Task, moved: Integers, by: float) -> None:
+        persons = frozenset(self._persons[moved].tolist()) - {NOBODY}
+        self._of_cell.setdefault(task.cell, []).append((frozenset(moved.tolist()), persons, task.known, by))
 
     def serve(self, task: Task, suppressed: frozenset[int]) -> bool:
         proved = self._of_cell.get(task.cell, ())
-        distances = [by for moved, persons, by in proved if task.known not in persons and moved <= suppressed]
+        distances = [
+            by
+            for moved, persons, known, by in proved
+            if moved <= suppressed and (self._fits(task, known) if self._magnitudes else task.known not in persons)
+        ]
         reach = sum(max([0.0, *(sign * by for by in distances)]) for sign in task.signs)
         return reach >= task.level * (1 - SMALL)
 
+    @staticmethod
+    def _fits(task: Task, known: int) -> bool:
+        """Of magnitudes, a movement that was found for somebody is one for them, and for those who know nothing."""
+        return task.known in (NOBODY, known)
+
 
 def _broken(
-    problem: PatternProblem, requirements: list[Task], x: Floats, proofs: _Proofs | None = None
+    problem: PatternProblem, requirements: list[Task], x: Floats, effort: Effort, proofs: _Proofs | None = None
 ) -> Iterator[tuple[Floats, float]]:
     """The inequalities that x breaks, at most one for each task. With ``proofs``, x are whole numbers."""
     # Cells with x = 0 are published and do not move: equations of these alone say nothing.
@@ -207,6 +253,7 @@ def _broken(
         reached, coefficients = 0.0, np.zeros(len(x))
         for sign in task.signs:
             moved, why = system.furthest(task, sign)
+            effort.programmes -= 1
             reached += moved
             coefficients += why
         # No cell need give more than the whole level: a stronger inequality, and it still holds.
@@ -233,14 +280,14 @@ class _System:
         looked at, not whether it holds.
         """
         share, level, integral = self.x[self.cells], float(task.level), self.proofs is not None
-        room = (self.problem.value - self.problem.low)[self.cells].astype(np.float64)
+        room = (self.problem.value - self.problem.low_for(task.known))[self.cells].astype(np.float64)
         low = -room if integral else -np.minimum(room, level) * share
         high = np.full(len(self.cells), np.inf) if integral else level * share
         # The cell of the task goes one way, and no further than its level: more is never needed.
         at = int(np.searchsorted(self.cells, task.cell))
         low[at], high[at] = (0.0, level) if sign > 0 else (-min(level, room[at]), 0.0)
         if task.known != NOBODY:
-            own = self.problem.persons[self.cells] == task.known
+            own = self.problem.fixed_by(task.known)[self.cells]
             low[own], high[own] = 0.0, 0.0
         cost = np.zeros(len(self.cells))
         cost[at] = -sign
@@ -255,7 +302,7 @@ class _System:
         prices = np.zeros(self.problem.structure.rows)
         prices[self.rows] = solved.eqlin.marginals
         if self.proofs is not None:
-            self.proofs.note(task.cell, self.cells[np.abs(solved.x) > CLEAN], float(solved.x[at]))
+            self.proofs.note(task, self.cells[np.abs(solved.x) > CLEAN], float(solved.x[at]))
         return -solved.fun, self._coefficients(task, sign, prices)
 
     def _coefficients(self, task: Task, sign: int, prices: Floats) -> Floats:
@@ -264,10 +311,10 @@ class _System:
         r = -(self.problem.structure.matrix.T @ prices)
         r[task.cell] -= sign
         r[np.abs(r) < CLEAN] = 0.0
-        room = (self.problem.value - self.problem.low).astype(np.float64)
+        room = (self.problem.value - self.problem.low_for(task.known)).astype(np.float64)
         coefficients = np.where(r > 0, r * room, np.where(r < 0, float(task.level), 0.0))
         if task.known != NOBODY:
-            coefficients[self.problem.persons == task.known] = 0.0
+            coefficients[self.problem.fixed_by(task.known)] = 0.0
         return np.minimum(coefficients, task.level)
 
 
@@ -287,8 +334,8 @@ class _System:
 MARGIN = 1_000.0
 """How much dearer the margins of a sub-table are than its inner cells: suppressed only where nothing else will do."""
 
-SECONDS = 5.0
-"""How long one sub-table may take."""
+OF_SUB_TABLE, OF_ALL = 2_000, 200_000
+"""How many attacker's programmes are solved at most for one sub-table, and for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,25 +346,24 @@ class _SubTable:
 
 
 def modular(
-    problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
+    problem: PatternProblem, linked: LinkedTables, *, programmes: int = OF_ALL, advance: Advance | None = None
 ) -> Pattern:
-    """A safe pattern, sub-table by sub-table. Those for which no time remains are left to the last step.
+    """A safe pattern, sub-table by sub-table. Those for which no effort remains are left to the last step.
 
     Args:
         problem: Values, protection levels and costs of all distinct cells.
         linked: The tables that the cells belong to.
-        seconds: How long the sub-tables may take together.
+        programmes: How many attacker's programmes are solved at most for all sub-tables together.
         advance: Is told of every primary cell that is done.
     """
-    protection = modular_protection(problem, linked, seconds=seconds, advance=advance)
+    protection = modular_protection(problem, linked, programmes=programmes, advance=advance)
     return Pattern(protection.suppressed, problem.cost(protection.suppressed), "modular")
 
 
 def modular_protection(
-    problem: PatternProblem, linked: LinkedTables, *, seconds: float = 600.0, advance: Advance | None = None
+    problem: PatternProblem, linked: LinkedTables, *, programmes: int = OF_ALL, advance: Advance | None = None
 ) -> Protection:
     """The same, with the movements that prove it."""
-    until = time.monotonic() + seconds
     tables = [
         sub for table, numbers in zip(linked.tables, linked.numbers, strict=True) for sub in _subs(table, numbers)
     ]
@@ -330,16 +376,20 @@ def modular_protection(
     suppressed, levels = problem.begun.copy(), problem.levels
     waiting = {number for cell in np.flatnonzero(suppressed).tolist() for number in where.get(cell, ())}
     # Always the coarsest that waits. What it newly suppresses sends every other sub-table with that cell to the queue.
-    while waiting and time.monotonic() < until:
+    while waiting and programmes > 0:
         number = min(waiting)
         waiting.remove(number)
-        new, levels = _solve(problem, parts[number], suppressed, levels)
+        effort = Effort(min(OF_SUB_TABLE, programmes))
+        new, levels = _solve(problem, parts[number], suppressed, levels, effort)
+        programmes -= OF_SUB_TABLE - effort.programmes
         suppressed[new] = True
         waiting |= {other for cell in new.tolist() for other in where[cell] if other != number}
     return protect(problem, begin=suppressed, advance=advance)
 
 
-def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels) -> tuple[Integers, Levels]:
+def _solve(
+    problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels, effort: Effort
+) -> tuple[Integers, Levels]:
     """The cells of a sub-table that must be suppressed besides, with protection levels as wide as what they protect."""
     cells = part.cells
     own = levels.taken(cells)
@@ -360,9 +410,12 @@ def _solve(problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: 
         single=problem.single[cells],
         who=None if problem.who is None else problem.who[cells],
         inhabited=None if problem.inhabited is None else problem.inhabited[cells],
+        kinds=None,  # of people in all tables, not in this part of one
+        along=None,
+        contributors=None if problem.contributors is None else problem.contributors.taken(cells),
     )
     try:
-        pattern = optimal(small, seconds=SECONDS)
+        pattern = optimal(small, effort=effort)
     except ParameterError:
         return np.zeros(0, np.int64), levels  # not to be protected within the sub-table: the last step looks further
     new = cells[pattern.suppressed & ~begun]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,12 @@ from scipy.sparse import csgraph
 from confide.errors import CONFIDENTIAL, NOWHERE, ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.attacker import Attacker
+from confide.mechanisms.suppression.contributors import NOBODY as NOBODY
+from confide.mechanisms.suppression.contributors import Contributors, contributors_of
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
+
+if TYPE_CHECKING:
+    from confide.mechanisms.suppression.kinds import Kinds
 
 # Primary rules: which cells would disclose something, and how far an attacker must be kept from their values.
 #
@@ -162,6 +168,10 @@ def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Ex
 
 def _both_ways(need: list[Fraction]) -> Levels:
     """Primary is what needs to be kept at a distance at all."""
+    if max(need, default=Fraction(0)) > LARGEST:
+        raise _wrong(
+            "level", CONFIDENTIAL, f"protection levels up to {LARGEST:,}: less demanding rules, or larger units"
+        )
     level = np.array([max(0, ceil(distance)) for distance in need], np.int64)
     return Levels(level > 0, level, level, np.zeros_like(level))
 
@@ -197,11 +207,23 @@ def contributions_of(cell: Integers, value: Integers, cells: int, *, top: int = 
 
 Weights = Literal["constant", "value", "log"]
 
-PRECISION = 1e-9
-NOBODY = -1
 
-LARGEST = 1 << 40
-"""Larger figures would leave the range in which the solver can be trusted."""
+@dataclass(frozen=True, eq=False, repr=False)
+class UnionRule:
+    """The primary rules for cells that are put together: who contributes to each cell, and what the rules say of
+    the contributors of several."""
+
+    contributors: Contributors
+    levels: Callable[[Contributors], Levels]
+
+
+PRECISION = 1e-9
+
+LARGEST = 1 << 62
+"""Larger figures would leave 64 bits when they are added."""
+
+SOLVABLE = 1 << 40
+"""Larger figures would leave the range in which the solver can be trusted: movements go in larger steps then."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,6 +250,14 @@ class PatternProblem:
     """Where a cell is single, a number for its contributor; None where the records are not at hand."""
     inhabited: Flags | None = None
     """Cells that somebody is in; None: those with a figure other than zero."""
+    kinds: Kinds | None = None
+    """The kinds of people that the tables tell apart, for movements of the last resort."""
+    along: tuple[int, Integers] | None = None
+    """The variable with most codes, and for each cell its code: large regions are looked through in part first."""
+    contributors: Contributors | None = None
+    """Magnitudes: who gave what to which cell; None for counts, or if this is not to be thought of."""
+    union_rule: UnionRule | None = None
+    """Magnitudes: the rules that hidden cells in one sum must meet together; None: they need not."""
 
     def __post_init__(self) -> None:
         if (self.value < self.low).any() or (np.abs(self.value) > LARGEST).any():
@@ -235,10 +265,10 @@ class PatternProblem:
                 "values",
                 "figures are out of range",
                 found=CONFIDENTIAL,
-                expected=f"whole numbers from 0 to {LARGEST:,}, totals too",
-                remedy="take thousands or millions for larger ones; negative figures cannot be protected",
+                expected=f"whole numbers up to {LARGEST:,}, totals too, none below what everybody knows",
+                remedy="take thousands or millions for larger ones; say how far below zero negative ones may be",
             )
-        if (self.structure.matrix @ self.value.astype(np.float64)).any():
+        if (self.structure.matrix.astype(np.int64) @ self.value).any():
             what, expected = "the figures do not add up", "tables that add up"
             raise ParameterError("not-additive", what, NOWHERE, CONFIDENTIAL, expected, "add the totals up again")
         if (self.levels.primary & self.keep).any():
@@ -272,11 +302,42 @@ class PatternProblem:
         matrix = sparse.coo_array(self.structure.matrix)
         row, cell = matrix.coords
         total = self.structure.total[row]
-        same = self.single[cell] & self.single[total]
+        same = (total >= 0) & self.single[cell] & self.single[total]
         size = self.structure.cells
         graph = sparse.csr_array((np.ones(int(same.sum())), (cell[same], total[same])), shape=(size, size))
         _, labels = csgraph.connected_components(graph, directed=False)
         return np.where(self.single, labels.astype(np.int64), NOBODY)
+
+    @cached_property
+    def insiders(self) -> Contributors | None:
+        """Those who must be kept as far from every primary cell as everybody else, knowing what they contribute.
+
+        Where no contributors are given, those who are alone in a cell, unless all of them count as one: then figures
+        are counts, and what somebody alone in a cell must not know is another count exactly.
+        """
+        if self.contributors is not None or (self.value[self.single] == 1).all():
+            return self.contributors
+        cells = np.flatnonzero(self.single)
+        amount = self.value[cells]
+        return contributors_of(cells, self.persons[cells], np.abs(amount), amount - self.low[cells], self.low)
+
+    def fixed_by(self, person: int) -> Flags:
+        """The cells whose figure somebody knows, being alone in them; none for nobody."""
+        if person == NOBODY:
+            return np.zeros(len(self.value), np.bool_)
+        owner = self.persons if self.insiders is None else self.insiders.alone
+        fixed: Flags = owner == person
+        return fixed
+
+    def low_for(self, person: int) -> Integers:
+        """What somebody knows figures not to be below: their own contributions are in them."""
+        if person == NOBODY or self.insiders is None:
+            return self.low
+        low = self.low.copy()
+        known = self.insiders.known_by(person)
+        at = np.fromiter(known, np.int64, len(known))
+        low[at] = np.maximum(low[at], np.fromiter(known.values(), np.int64, len(known)))
+        return low
 
     @property
     def about_somebody(self) -> Flags:
@@ -296,7 +357,8 @@ class PatternProblem:
     def needs(self) -> list[ProtectionNeed]:
         """What every primary cell must be able to do, the highest totals and the largest distances first."""
         levels = self.levels
-        parts = np.bincount(self.structure.total, minlength=self.structure.cells)
+        plain = self.structure.plain.total
+        parts = np.bincount(plain[plain >= 0], minlength=self.structure.cells)
         needs = []
         for cell in np.flatnonzero(levels.primary).tolist():
             lower = min(int(levels.lower[cell]), int(self.value[cell] - self.low[cell]))
@@ -314,9 +376,51 @@ class ProtectionNeed:
     upper: int
     sliding: int
 
+    def within(self, room: int) -> ProtectionNeed:
+        """The same for somebody who knows that the cell cannot fall further than this."""
+        return replace(self, lower=min(self.lower, room))
+
     def met(self, down: float, up: float) -> bool:
         """Whether a cell that can fall and rise so far is protected."""
         return down >= self.lower and up >= self.upper and down + up >= self.sliding
+
+
+def step_of(value: Integers) -> int:
+    """The steps in which the solver can be trusted with such figures: 1, unless they are very large."""
+    return max(1, -(-int(np.abs(value).max(initial=0)) // SOLVABLE))
+
+
+def in_steps(problem: PatternProblem) -> PatternProblem:
+    """The same problem in steps that the solver can be trusted with: itself, unless figures are very large.
+
+    With steps of g, a movement of e steps is one of g · e, so that e need only keep e >= -floor((a - low) / g), and
+    protection levels are ceil(level / g). What e is at is not asked: figures are taken to be zero, and bounds with
+    them. A movement that this problem proves is, times g, one of the other.
+    """
+    step = step_of(problem.value)
+    if step == 1:
+        return problem
+    room = (problem.value - problem.low) // step
+
+    def levels(of: Levels) -> Levels:
+        return Levels(of.primary, -(-of.lower // step), -(-of.upper // step), -(-of.sliding // step))
+
+    def contributors(of: Contributors) -> Contributors:
+        value = np.repeat(problem.value, np.diff(of.start))
+        return replace(of, floor=-((value - of.floor) // step))
+
+    rule = problem.union_rule
+    return replace(
+        problem,
+        value=np.zeros_like(problem.value),
+        low=-room,
+        levels=levels(problem.levels),
+        inhabited=problem.about_somebody,
+        contributors=None if problem.insiders is None else contributors(problem.insiders),
+        union_rule=None
+        if rule is None
+        else UnionRule(contributors(rule.contributors), lambda merged: levels(rule.levels(merged))),
+    )
 
 
 def weights(value: Integers, kind: Weights) -> Floats:
@@ -358,4 +462,15 @@ def cannot_protect(number: int) -> ParameterError:
         found=f"{number:,} cells",
         expected="cells that can be hidden beside each primary one",
         remedy="let totals or zeros be hidden too, ask for smaller protection levels, or use coarser variables",
+    )
+
+
+def not_found(number: int) -> ParameterError:
+    """Some cells could be protected by fractions of people, and no movement in whole numbers was found."""
+    return ParameterError(
+        "no-whole-pattern",
+        "no pattern of other tables in whole numbers was found for some primary cells",
+        found=f"{number:,} cells",
+        expected="cells that can be hidden beside each primary one",
+        remedy="keep fewer margins, let zeros be hidden, ask for smaller protection levels, or use coarser variables",
     )

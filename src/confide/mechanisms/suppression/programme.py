@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,18 @@ import pyarrow as pa
 from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
-from confide.geography import Geolevel
 from confide.inputs.frame import Frame, LevelRule, read_frame
+from confide.mechanisms.suppression.crossing import of_attribute, of_levels
+from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import (
-    ROOT,
-    Dimension,
     Flags,
     Integers,
     LinkedTables,
     TableDimensions,
-    link,
 )
+from confide.mechanisms.suppression.units import figure_type, published_figures, units_of
+from confide.mechanisms.suppression.variables import Variable, read_variable
 from confide.releases import tabular
 from confide.releases.spec import LoadedSpec, find_source
 from confide.releases.tabular import (
@@ -44,154 +44,7 @@ from confide.releases.tabular import (
     placed,
     text_column,
 )
-from confide.schema import Attribute, Recode, Schema
-
-# Variables with their hierarchies: recodes of an attribute that nest, and levels of the spine.
-#
-# All tables of a release share one tree for each variable, from the coarsest grouping that any of them has to the
-# finest. A table goes down as far as its own finest grouping. Groupings in between that it does not list are part of
-# what can be worked out from it, and so of the structure. Groups of the same codes are one code, in whatever grouping
-# they are.
-
-
-@dataclass(frozen=True, eq=False)
-class VariableGrouping:
-    """One grouping of a variable: its labels, and for each the number of its code in the tree."""
-
-    name: str
-    labels: tuple[str, ...]
-    codes: Integers
-
-
-@dataclass(frozen=True, eq=False)
-class Variable:
-    """A variable of a release: its tree, and its groupings from coarse to fine."""
-
-    tree: Dimension
-    groupings: tuple[VariableGrouping, ...]
-    areas: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.tree.name
-
-    def grouping(self, name: str) -> VariableGrouping:
-        return next(each for each in self.groupings if each.name == name)
-
-    def cut(self, finest: str) -> Dimension:
-        """The tree down to one grouping. Codes are in the order of groupings, so these are the first ones."""
-        names = [grouping.name for grouping in self.groupings]
-        size = 1 + max(int(grouping.codes.max()) for grouping in self.groupings[: names.index(finest) + 1])
-        return Dimension(self.name, self.tree.codes[:size], self.tree.parent[:size])
-
-    def entries(self, listed: Sequence[str]) -> list[tuple[str, str, int]]:
-        """The lines of a table along this variable: grouping, label, code. Areas of several levels have a line on each;
-        groups that two recodes have in common have one."""
-        chosen = [grouping for grouping in self.groupings if grouping.name in listed]
-        entries: list[tuple[str, str, int]] = []
-        codes = set()
-        if not (self.areas and any(ROOT in grouping.codes for grouping in chosen)):
-            entries.append((TOTAL_CODE, TOTAL_CODE, ROOT))
-            codes.add(ROOT)
-        for grouping in chosen:
-            for label, code in zip(grouping.labels, grouping.codes.tolist(), strict=True):
-                if self.areas or code not in codes:
-                    entries.append((grouping.name, label, code))
-                codes.add(code)
-        return entries
-
-    def listed(self, names: Sequence[str]) -> Flags:
-        """The codes of a table that are listed when it lists some groupings."""
-        chosen = [grouping for grouping in self.groupings if grouping.name in names]
-        flags = np.zeros(self.cut(chosen[-1].name).size, np.bool_)
-        flags[ROOT] = True
-        for grouping in chosen:
-            flags[grouping.codes] = True
-        return flags
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the plan."""
-        return {
-            "codes": list(self.tree.codes),
-            "parent": list(self.tree.parent),
-            "areas": self.areas,
-            "groupings": {
-                grouping.name: {"labels": list(grouping.labels), "codes": grouping.codes.tolist()}
-                for grouping in self.groupings
-            },
-        }
-
-
-def read_variable(name: str, plain: Mapping[str, Any]) -> Variable:
-    """The variable of a plan."""
-    groupings = tuple(
-        VariableGrouping(each, tuple(values["labels"]), np.array(values["codes"], np.int64))
-        for each, values in plain["groupings"].items()
-    )
-    return Variable(Dimension(name, tuple(plain["codes"]), tuple(plain["parent"])), groupings, plain["areas"])
-
-
-def of_attribute(recodes: Sequence[Recode]) -> Variable:
-    """The variable of an attribute from the recodes that tables use. Raises where they leave codes out, do not nest, or
-    call different groups the same."""
-    ordered = sorted(recodes, key=lambda recode: recode.size)
-    name = ordered[0].attribute.name
-    for recode in ordered:
-        if (recode.assignment < 0).any():
-            raise _wrong("incomplete-recode", f"the recode {recode.name!r} leaves levels out", recode.name)
-    for coarse, fine in pairwise(ordered):
-        if not _nests(coarse.assignment, fine.assignment):
-            what = f"the recodes {coarse.name!r} and {fine.name!r} do not nest: what follows from both cannot be seen"
-            raise _wrong("not-nested", what, f"{coarse.name}, {fine.name}")
-    return _variable(name, [(r.name, r.labels, r.assignment) for r in ordered], prefixed=False)
-
-
-def of_levels(levels: Sequence[Geolevel]) -> Variable:
-    """The variable of geographic areas from levels of the spine, the root first."""
-    return _variable(
-        AREA, [(level.name, level.codes, level.unit_of_block) for level in levels], prefixed=True, areas=True
-    )
-
-
-def _variable(
-    name: str, groupings: Sequence[tuple[str, Sequence[str], Integers]], *, prefixed: bool, areas: bool = False
-) -> Variable:
-    """The tree of groupings that nest, coarse first; each says for every smallest code its group."""
-    codes, parent = [TOTAL_CODE], [-1]
-    above = np.zeros(len(groupings[0][2]), np.int64)
-    trees = []
-    for grouping, labels, group in groupings:
-        of_group = np.empty(len(labels), np.int64)
-        number = np.bincount(group, minlength=len(labels))
-        of_above = np.bincount(above, minlength=len(codes))
-        some = np.zeros(len(labels), np.int64)
-        some[group] = above
-        for at, label in enumerate(labels):
-            if number[at] == of_above[some[at]]:
-                of_group[at] = some[at]  # the same members: the same code
-                continue
-            of_group[at] = len(codes)
-            codes.append(f"{grouping} {label}" if prefixed else label)
-            parent.append(int(some[at]))
-        trees.append(VariableGrouping(grouping, tuple(labels), of_group))
-        above = of_group[group]
-    if len(set(codes)) < len(codes):
-        twice = next(code for code, times in Counter(codes).items() if times > 1)
-        raise _wrong("repeated-label", f"two groups of {name!r} have the label {twice!r}", twice)
-    return Variable(Dimension(name, tuple(codes), tuple(parent)), tuple(trees), areas)
-
-
-def _nests(coarse: Integers, fine: Integers) -> bool:
-    """Whether every group of the finer lies in one of the coarser."""
-    of_fine = np.empty(int(fine.max()) + 1, np.int64)
-    of_fine[fine] = coarse
-    return bool((of_fine[fine] == coarse).all())
-
-
-def _wrong(code: str, what: str, found: str) -> SpecError:
-    expected = "recodes that put every level into a group, nest, and have labels of their own"
-    return SpecError(code, what, found=found, expected=expected, remedy="change the schema file or the tables")
-
+from confide.schema import Attribute, Schema
 
 MOST_CELLS = 500_000
 """More cells in all tables together would take the solver days: somebody crossed what should not be crossed."""
@@ -212,8 +65,22 @@ class HierarchicalTable:
     @cached_property
     def layout(self) -> TableDimensions:
         pairs = list(zip(self.variables, self.listed, strict=True))
-        dimensions = tuple(variable.cut(names[-1]) for variable, names in pairs)
+        dimensions = tuple(variable.cut(names) for variable, names in pairs)
         return TableDimensions(self.name, dimensions, tuple(variable.listed(names) for variable, names in pairs))
+
+    @cached_property
+    def places(self) -> Integers:
+        """For each cell of the layout the codes of its variables, by their numbers in the release."""
+        kept = [variable.kept(names) for variable, names in zip(self.variables, self.listed, strict=True)]
+        places = self.layout.places
+        columns = [codes[places[:, axis]] for axis, codes in enumerate(kept)]
+        return np.column_stack(columns) if columns else places
+
+    def codes_of(self, variable: Variable, grouping: str) -> Integers:
+        """The codes of a grouping, by their numbers in the layout."""
+        names = self.listed[self.variables.index(variable)]
+        number = {old: new for new, old in enumerate(variable.kept(names).tolist())}
+        return np.array([number[code] for code in variable.grouping(grouping).codes.tolist()], np.int64)
 
     @property
     def columns(self) -> list[str]:
@@ -254,7 +121,7 @@ class SuppressionProgramme:
 
     @cached_property
     def linked(self) -> LinkedTables:
-        return link([table.layout for table in self.tables])
+        return linked_people([table.layout for table in self.tables])
 
     def kept(self, margins: Sequence[str]) -> Flags:
         """The cells of margins that are never suppressed, each named by its variables, such as total or area*sex."""
@@ -267,6 +134,11 @@ class SuppressionProgramme:
                 if frozenset(names[pattern].tolist()) in wanted:
                     keep[numbers[(inner == pattern).all(axis=1)]] = True
         return keep
+
+
+def unit_of(question: Mapping[str, Any]) -> Fraction:
+    """What every figure of a plan is a multiple of."""
+    return Fraction(question.get("unit", 1))
 
 
 def described(question: Mapping[str, Any]) -> SuppressionProgramme:
@@ -295,6 +167,11 @@ class SuppressionProblem:
     programme: SuppressionProgramme
 
     @property
+    def value(self) -> str | None:
+        """The column of magnitudes; None where tables count."""
+        return self.spec.data.value
+
+    @property
     def attributes(self) -> list[Attribute]:
         """The attributes that some table uses, in the order of the schema."""
         return [attribute for attribute in self.schema.attributes if attribute.name in self.programme.variables]
@@ -302,17 +179,33 @@ class SuppressionProblem:
     def facts(self) -> Mapping[str, Any]:
         """What stands in the plan: all of it public."""
         part = self.spec.suppression
-        rules = part.model_dump(mode="json", exclude={"range"} if self.spec.data.value is None else set())
-        return {
-            "record": "person" if self.spec.data.value is None else "contributor",
-            "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
-            "frame": None if self.frame is None else self.frame.fingerprint,
-            "attributes": {attribute.name: attribute.title for attribute in self.attributes},
-            "value": self.spec.data.value,
-            "suppression": rules,
-            "variables": {name: variable.as_dict() for name, variable in self.programme.variables.items()},
-            "tables": [table.as_dict() for table in self.programme.tables],
-        }
+        joint = joint_facts(self.programme.linked)
+        rules = part.model_dump(mode="json", exclude={"range"} if self.value is None else set())
+        return (
+            self._of_values()
+            | {
+                "record": "person" if self.value is None else "contributor",
+                "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
+                "frame": None if self.frame is None else self.frame.fingerprint,
+                "attributes": {attribute.name: attribute.title for attribute in self.attributes},
+                "value": self.value,
+                "suppression": rules,
+                "variables": {name: variable.as_dict() for name, variable in self.programme.variables.items()},
+                "tables": [table.as_dict() for table in self.programme.tables],
+            }
+            | ({} if joint is None else {"joint": joint})
+        )
+
+    def _of_values(self) -> dict[str, Any]:
+        """What stands in the plan of magnitudes besides: what is declared of values, and against whom it protects."""
+        data = self.spec.data
+        if self.value is None:
+            return {}
+        declared = {"contributor": data.contributor, "weight": data.weight}
+        declared["below_zero"] = None if data.below_zero is None else str(data.below_zero)
+        declared["unit"] = None if data.figure_unit == 1 else str(data.figure_unit)
+        against = {"insiders": self.spec.suppression.singletons, "unions": True}
+        return {key: value for key, value in declared.items() if value is not None} | against
 
 
 def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Frame | None) -> SuppressionProgramme:
@@ -334,7 +227,9 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
         if attribute.name in used:
             try:
                 tabular.check_column_names([attribute], COLUMNS)
-                variables[attribute.name] = of_attribute(list(used[attribute.name].values()))
+                recodes = used[attribute.name]
+                by_table = [[name for name in part.variables if name in recodes] for part in spec.tables]
+                variables[attribute.name] = of_attribute(list(recodes.values()), [names for names in by_table if names])
             except ConfideError as error:
                 findings += error.findings
     if findings:
@@ -390,7 +285,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
             findings += error.findings
     if findings or schema is None or programme is None or isinstance(records, Finding):
         raise SpecError(findings)
-    findings = _margins(loaded, spec, [set(_names(table.variables)) for table in programme.tables])
+    findings = margins_unknown(loaded, spec, [set(_names(table.variables)) for table in programme.tables])
     if findings:
         raise SpecError(findings)
     return SuppressionProblem(spec, schema, records, frame, programme)
@@ -408,7 +303,7 @@ def _names(variables: tuple[object, ...]) -> list[str]:
     return [str(getattr(variable, "name", "")) for variable in variables]
 
 
-def _margins(loaded: LoadedSpec, spec: SuppressionSpec, tables: list[set[str]]) -> list[Finding]:
+def margins_unknown(loaded: LoadedSpec, spec: SuppressionSpec, tables: list[set[str]]) -> list[Finding]:
     """Margins that are to be kept must be of some table."""
     known = set().union(*tables)
     return [
@@ -432,6 +327,7 @@ def _margins(loaded: LoadedSpec, spec: SuppressionSpec, tables: list[set[str]]) 
 # not said, and must not be: which cells are primary is part of what is protected.
 
 
+ONE = Fraction(1)
 PUBLISHED, SUPPRESSED = "published", "suppressed"
 VALUE, STATUS = "value", "status"
 OBSERVATION_STATUS = "OBS_STATUS"
@@ -439,41 +335,47 @@ NORMAL, MISSING = "A", "Q"
 """Codes of the SDMX list of observation status: a normal value, a missing one that is suppressed."""
 
 
-def plain_schema(table: HierarchicalTable, *, magnitude: bool) -> pa.Schema:
+def plain_schema(table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE) -> pa.Schema:
     """The columns of a table for its readers."""
     columns = [text_column(name, f"{name}; {TOTAL_CODE}: all together") for name in table.columns]
     what = "the sum of the records' values" if magnitude else "records"
-    figure = figure_column(VALUE if magnitude else COUNT, f"{what}; empty where suppressed", gaps=True)
+    description = f"{what}; empty where suppressed"
+    figure = figure_column(VALUE if magnitude else COUNT, description, figure_type(unit), gaps=True)
     return pa.schema([*columns, figure, text_column(STATUS, f"{PUBLISHED} or {SUPPRESSED}")])
 
 
-def sdmx_schema(table: HierarchicalTable) -> pa.Schema:
+def sdmx_schema(table: HierarchicalTable, *, unit: Fraction = ONE) -> pa.Schema:
     """The columns of SDMX-CSV."""
-    figure = figure_column(OBSERVATION, gaps=True)
+    figure = figure_column(OBSERVATION, kind=figure_type(unit), gaps=True)
     return tabular.sdmx_schema(table.columns, figure, text_column(OBSERVATION_STATUS, ""))
 
 
 def plain_rows(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool
+    table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool, unit: Fraction = ONE
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table; ``figures`` and ``suppressed`` are those of its layout's cells."""
-    values = _values(table, figures, suppressed, PUBLISHED, SUPPRESSED)
-    yield tabular.plain_rows(plain_schema(table, magnitude=magnitude), _labels(table), values)
+    """The rows of a table; ``figures``, in units, and ``suppressed`` are those of its layout's cells."""
+    values = _values(table, figures, suppressed, PUBLISHED, SUPPRESSED, unit)
+    yield tabular.plain_rows(plain_schema(table, magnitude=magnitude, unit=unit), _labels(table), values)
 
 
-def sdmx_rows(table: HierarchicalTable, figures: Integers, suppressed: Flags, agency: str) -> Iterator[pa.RecordBatch]:
+def sdmx_rows(
+    table: HierarchicalTable, figures: Integers, suppressed: Flags, agency: str, *, unit: Fraction = ONE
+) -> Iterator[pa.RecordBatch]:
     """The same rows as SDMX-CSV."""
-    values = _values(table, figures, suppressed, NORMAL, MISSING)
-    yield tabular.sdmx_rows(sdmx_schema(table), agency, table.name, _labels(table), values)
+    values = _values(table, figures, suppressed, NORMAL, MISSING, unit)
+    yield tabular.sdmx_rows(sdmx_schema(table, unit=unit), agency, table.name, _labels(table), values)
 
 
-def read_table(path: Path, format_: str, table: HierarchicalTable, *, magnitude: bool) -> tuple[Integers, Flags]:
-    """The figures and flags of a written table, for the cells of its layout; cells that are not listed are suppressed.
+def read_table(
+    path: Path, format_: str, table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE
+) -> tuple[Integers, Flags]:
+    """The figures, in units, and flags of a written table, for the cells of its layout; cells that are not listed are
+    suppressed.
 
     Raises :class:`UnlikePlanError`.
     """
     sdmx = format_ == SDMX
-    schema = sdmx_schema(table) if sdmx else plain_schema(table, magnitude=magnitude)
+    schema = sdmx_schema(table, unit=unit) if sdmx else plain_schema(table, magnitude=magnitude, unit=unit)
     rows = tabular.read_columns(path, {field.name: field.type for field in schema}, gaps=True)
     if sdmx:
         tabular.check_flow(rows, table.name)
@@ -492,7 +394,9 @@ def read_table(path: Path, format_: str, table: HierarchicalTable, *, magnitude:
     absent: Flags = np.asarray(figure.is_null().to_numpy(zero_copy_only=False), np.bool_)
     if not np.array_equal(absent, status == missing):
         raise UnlikePlanError("a cell is suppressed and has a figure, or is published and has none")
-    values = np.asarray(figure.fill_null(0).to_numpy()).astype(np.int64)
+    values = units_of(figure, unit)
+    if values is None:
+        raise UnlikePlanError("a figure is no multiple of the unit")
     figures, suppressed = np.zeros(table.layout.cells, np.int64), np.ones(table.layout.cells, np.bool_)
     figures[cells], suppressed[cells] = values, absent
     # Areas may stand on two levels: both rows are one cell.
@@ -507,8 +411,8 @@ def _labels(table: HierarchicalTable) -> list[pa.Array]:
 
 
 def _values(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, normal: str, missing: str
+    table: HierarchicalTable, figures: Integers, suppressed: Flags, normal: str, missing: str, unit: Fraction
 ) -> list[pa.Array]:
     _, cells = table.lines
     status = np.where(suppressed[cells], missing, normal).tolist()
-    return [pa.array(figures[cells], pa.int64(), mask=suppressed[cells]), pa.array(status, pa.string())]
+    return [published_figures(figures[cells], unit, suppressed[cells]), pa.array(status, pa.string())]

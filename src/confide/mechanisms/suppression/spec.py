@@ -10,6 +10,7 @@ from pydantic import Field
 
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.suppress import Method, Zeros
+from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
 from confide.releases.spec import DataPart, ExactNumber, Name, OutputPart, Part, PrivacyPart, Problem, Spec
 from confide.report.render import render
 
@@ -19,11 +20,35 @@ NOTHING = "-"
 class SuppressionData(DataPart):
     """Where the records are, what they mean, and what is added up."""
 
-    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    records: str = Field(NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec.")
+    schema_: str = Field(
+        NOTHING, alias="schema", description="The schema of the records: a shipped name, or a TOML file."
+    )
+    tables: str | None = Field(
+        None,
+        description="In place of records: tables of cells that are to be protected, by their description (TOML), a CSV "
+        "or Parquet file, or the metadata of tau-ARGUS (.rda).",
+    )
     blocks: str = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     value: str | None = Field(
-        None, description="A column of whole numbers: its sums are published in place of counts (magnitude tables)."
+        None, description="A column of exact numbers: its sums are published in place of counts (magnitude tables)."
     )
+    unit: ExactNumber = Field(Fraction(1), description="Every value is a multiple of this: 1/100 for cents.")
+    below_zero: ExactNumber | None = Field(
+        None, description="Values may be negative, down to minus this, as everybody knows; without it, none may be."
+    )
+    contributor: str | None = Field(
+        None, description="Magnitudes: a column that says whose a record is; without it, each is somebody else's."
+    )
+    weight: str | None = Field(
+        None, description="Magnitudes: a column of sampling weights; a record counts weight times value."
+    )
+    weight_unit: ExactNumber = Field(Fraction(1), description="Every weight is a multiple of this.")
+
+    @property
+    def figure_unit(self) -> Fraction:
+        """What every published figure is a multiple of."""
+        return self.unit * (self.weight_unit if self.weight is not None else 1)
 
 
 class DominancePart(Part):
@@ -86,12 +111,12 @@ class SuppressionSpec(Spec):
 
     data: SuppressionData
     suppression: SuppressionPart
-    tables: list[SuppressionTable] = Field(min_length=1)
+    tables: list[SuppressionTable] = Field(default_factory=list)
     output: SuppressionOutput = SuppressionOutput()
     privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     def problems(self) -> list[Problem]:
-        problems = super().problems() + self._rules()
+        problems = super().problems() + self._rules() + self._source()
         known = [*(level.name for level in self.geography.levels), "block"]
         for position, table in enumerate(self.tables):
             for level in table.levels:
@@ -112,11 +137,35 @@ class SuppressionSpec(Spec):
             problems.append(Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing"))
         return problems
 
+    def _source(self) -> list[Problem]:
+        """Either records with a schema and tables of them, or tables as they are."""
+        given, data = self.data.tables is not None, self.data.model_fields_set
+        if not given:
+            lacking = [key for key in ("records", "schema") if (key if key == "records" else "schema_") not in data]
+            problems = [
+                Problem(("data", key), "missing-key", f"{key} is missing", f"{key}, or tables of cells", "nothing")
+                for key in lacking
+            ]
+            if not self.tables:
+                what, expected = "there are no tables", "[[tables]] with name and variables"
+                problems.append(Problem(("tables",), "missing-key", what, expected, "nothing", "add a table"))
+            return problems
+        beside = sorted(data & {"records", "schema_", "blocks", "value"})
+        problems = [
+            Problem(("data", key.rstrip("_")), "tables-given", "tables of cells are no records", "tables alone", key)
+            for key in beside
+        ]
+        if self.tables:
+            what, expected = "the tables are those of [data] tables", "no [[tables]]"
+            problems.append(Problem(("tables",), "tables-given", what, expected, f"{len(self.tables)} more"))
+        return problems
+
     def _rules(self) -> list[Problem]:
         part = self.suppression
         problems = []
         magnitude = sorted(part.model_fields_set & {"dominance", "p", "q", "range"})
-        if self.data.value is None and magnitude:
+        given = self.data.tables is not None  # whether these are magnitudes is seen when they are read
+        if self.data.value is None and magnitude and not given:
             what = f"{magnitude[0]} belongs to magnitude tables"
             expected = "[data] value, or no such key"
             problems.append(
@@ -125,7 +174,8 @@ class SuppressionSpec(Spec):
         if self.data.value is not None and "lower" in part.model_fields_set:
             what, expected = "lower belongs to tables of counts", "range, in percent"
             problems.append(Problem(("suppression", "lower"), "count-rule", what, expected, remedy="remove it"))
-        if part.threshold is None and part.dominance is None and part.p is None:
+        problems += self._units()
+        if part.threshold is None and part.dominance is None and part.p is None and not given:
             what = "no primary rule is given"
             problems.append(Problem(("suppression",), "no-rule", what, "threshold, dominance or p", "none of them"))
         for name, number in (("p", part.p), ("q", part.q), ("range", part.range)):
@@ -146,6 +196,36 @@ class SuppressionSpec(Spec):
         if part.zeros == "primary" and part.threshold is None:
             what = "zeros are primary by the threshold rule alone"
             problems.append(Problem(("suppression", "zeros"), "zeros", what, "a threshold", part.zeros))
+        return problems
+
+    def _units(self) -> list[Problem]:
+        """What is said of values, and fits neither each other nor decimals."""
+        data, problems = self.data, []
+        given = sorted(data.model_fields_set & {"unit", "below_zero", "contributor", "weight", "weight_unit"})
+        if data.value is None and given:
+            what = f"{given[0]} belongs to magnitude tables"
+            problems.append(
+                Problem(("data", given[0]), "magnitude-rule", what, "[data] value beside it", remedy="remove it")
+            )
+        for name, unit in (("unit", data.unit), ("weight_unit", data.weight_unit)):
+            digits = digits_of(unit)
+            if digits is None or digits > MOST_DIGITS:
+                what = "multiples of this unit have no end after the point, or too many digits"
+                expected = f"a number of at most {MOST_DIGITS} digits after the point, such as 1/100"
+                problems.append(Problem(("data", name), "unit", what, expected, str(unit)))
+        if "weight_unit" in data.model_fields_set and data.weight is None and data.value is not None:
+            what = "weight_unit goes with weights"
+            problems.append(Problem(("data", "weight_unit"), "unit", what, "[data] weight", remedy="remove it"))
+        if data.below_zero is not None and (data.below_zero / data.unit).denominator != 1:
+            what = "below_zero is a multiple of the unit, as values are"
+            problems.append(
+                Problem(("data", "below_zero"), "unit", what, f"a multiple of {data.unit}", str(data.below_zero))
+            )
+        if data.below_zero is not None and self.suppression.zeros == "published":
+            what = "where values can be negative, a zero says nothing of who is in a cell"
+            problems.append(
+                Problem(("suppression", "zeros"), "zeros", what, "secondary or primary", self.suppression.zeros)
+            )
         return problems
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from confide.mechanisms.suppression.joint import joint_in_words
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
+from confide.releases.tabular import TOTAL_CODE
 from confide.report.render import render
 
 IN_WORDS = (
@@ -44,6 +46,14 @@ def rules_in_words(question: Mapping[str, Any]) -> list[str]:
             f"Cells are primary where the largest contribution could be estimated to within {part['p']} % by somebody "
             f"who knows all contributions to within {part['q']} % beforehand."
         )
+    given = question.get("given", {})
+    if given.get("statuses"):
+        sentences.append(
+            "The office has decided of some cells beforehand: they are primary, or exempt from the rules, or never "
+            "hidden, whatever the rules say."
+        )
+    if given.get("levels"):
+        sentences.append("Cells for which the office asks for a protection level are primary.")
     return sentences
 
 
@@ -65,6 +75,7 @@ def protection_in_words(question: Mapping[str, Any]) -> list[str]:
         )
         if part["threshold"] is not None:
             sentences.append(f"Figures of few contributors are kept {part['range']} % away, to both sides.")
+        sentences += _of_values(question)
     zeros = {
         "published": "Zeros are always published: whoever reads the tables knows that hidden cells are not zero, and "
         "intervals take that into account.",
@@ -72,10 +83,42 @@ def protection_in_words(question: Mapping[str, Any]) -> list[str]:
         "primary": "Zeros are hidden as small counts are.",
     }
     sentences.append(zeros[part["zeros"]])
-    if part["singletons"]:
+    if question.get("insiders"):
+        sentences.append(
+            "This holds against every contributor as well, who knows what it gave to each cell: none can bound what "
+            "another gave more tightly than the rules allow. Several who put together what they know are not thought "
+            "of."
+        )
+    elif part["singletons"]:
         sentences.append(
             "Somebody who knows a hidden cell, being the only one in it, does not know another primary cell by it."
         )
+    if question.get("unions"):
+        sentences.append(
+            "Hidden cells of one sum whose total is published, whose figures together are known, meet the rules "
+            "together too. Of hidden cells whose sum follows from several sums only, each is protected; whether they "
+            "meet the rules together is not asked."
+        )
+    return sentences + joint_in_words(question.get("joint"))
+
+
+def _of_values(question: Mapping[str, Any]) -> list[str]:
+    """What is declared of values, weights and contributors."""
+    sentences = []
+    if question.get("contributor"):
+        sentences.append(f"Records with the same {question['contributor']} are those of one contributor.")
+    if question.get("weight"):
+        sentences.append(
+            f"A record counts {question['weight']} times; thresholds are on the number of contributors, without "
+            "weights, and the other rules take a contribution with its weight, as somebody does who knows it."
+        )
+    if question.get("below_zero"):
+        sentences.append(
+            f"Values can be negative, and everybody is taken to know that none is below -{question['below_zero']}, and "
+            "how many there are in each cell; rules take contributions without their sign."
+        )
+    if question.get("unit"):
+        sentences.append(f"All figures are multiples of {question['unit']}.")
     return sentences
 
 
@@ -97,8 +140,10 @@ def suppression_statement(manifest: Mapping[str, Any]) -> str:
         protection=manifest["privacy"]["protection"],
         part=question["suppression"],
         magnitude=question["value"],
+        insiders=question.get("insiders", False),
         sizes=suppression_sizes(programme),
         tables=[_row(table) for table in programme.tables],
+        totals=sorted({variable.total for variable in programme.variables.values()} or {TOTAL_CODE}),
     )
 
 
@@ -117,7 +162,7 @@ def _row(table: HierarchicalTable) -> dict[str, Any]:
         "name": table.name,
         "title": table.title,
         "variables": [
-            f"{' > '.join(names)} ({sum(variable.listed(names)):,})"
+            f"{variable.name if variable.given else ' > '.join(names)} ({sum(variable.listed(names)):,})"
             for variable, names in zip(table.variables, table.listed, strict=True)
         ],
         "rows": len(table.lines[0]),

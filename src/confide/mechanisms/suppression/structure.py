@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,27 +26,75 @@ from scipy import optimize, sparse
 
 from confide.errors import NOWHERE, ConfideError, Finding, InputError, ParameterError, Place
 
+if TYPE_CHECKING:
+    from confide.mechanisms.suppression.joint import JointTable
+
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 ROOT = 0
 """The number of the total among the codes of a dimension."""
 
+JOINT = -1
+"""In place of a dimension: an equation between a cell and the kinds of people in it (:mod:`.joint`)."""
+
+UNION = -2
+"""In place of a dimension: an equation between a union of cells and these (:mod:`.unions`)."""
+
+NOT_HERE = -2
+"""In place of a parent: the code is in another hierarchy of the dimension, and not in this one."""
+
 
 @dataclass(frozen=True)
 class Dimension:
-    """A variable with its hierarchy: codes, the total first, and for each the number of the code it is a part of."""
+    """A variable with its hierarchy: codes, the total first, and for each the number of the code it is a part of.
+
+    A variable can be divided in several ways, such as municipalities by county and by size: ``others`` are further
+    hierarchies of the same codes, each with a parent for every code, and :data:`NOT_HERE` for those that it does not
+    have. A cell belongs to one code whichever way that is reached.
+    """
 
     name: str
     codes: tuple[str, ...]
     parent: tuple[int, ...]
+    others: tuple[tuple[int, ...], ...] = ()
+    called: tuple[str, ...] = ()
+    """The names of the hierarchies: within one of them all tables must divide a code alike. Default: numbers."""
 
     def __post_init__(self) -> None:
-        tree = len(self.codes) == len(self.parent) and bool(self.codes) and self.parent[0] == -1
-        if not tree or not all(0 <= above < at for at, above in enumerate(self.parent) if at):
+        named = not self.called or len(self.called) == len(self.hierarchies)
+        if not self.codes or not named or not all(self._is_tree(way) for way in self.hierarchies):
             raise _wrong(self.name, "its codes are no tree", "the total first, every other code after its parent")
+        if not all(any(way[at] != NOT_HERE for way in self.hierarchies) for at in range(len(self.codes))):
+            raise _wrong(self.name, "a code is in no hierarchy", "every code in one of them")
         if len(set(self.codes)) < len(self.codes):
             raise _wrong(self.name, "a code stands twice", "codes that differ")
+
+    def _is_tree(self, parent: tuple[int, ...]) -> bool:
+        """Whether the codes that are here hang together from the total down."""
+        if len(parent) != len(self.codes) or parent[0] != -1:
+            return False
+        return all(
+            0 <= above < at and parent[above] != NOT_HERE for at, above in enumerate(parent) if at and above != NOT_HERE
+        )
+
+    @property
+    def hierarchies(self) -> tuple[tuple[int, ...], ...]:
+        """The parents in every hierarchy, the first one first."""
+        return (self.parent, *self.others)
+
+    @cached_property
+    def divisions(self) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
+        """Every way in which a code is the sum of others: the name of the hierarchy, the code, its parts. What two
+        hierarchies have in common is there once."""
+        seen: set[tuple[int, tuple[int, ...]]] = set()
+        divided: list[tuple[str, int, tuple[int, ...]]] = []
+        for name, way in zip(self.called or map(str, range(len(self.hierarchies))), self.hierarchies, strict=True):
+            for code, parts in enumerate(_parts(way)):
+                if parts and (code, parts) not in seen:
+                    seen.add((code, parts))
+                    divided.append((name, code, parts))
+        return tuple(divided)
 
     @property
     def size(self) -> int:
@@ -54,17 +103,22 @@ class Dimension:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each code the numbers of its parts."""
-        parts: list[list[int]] = [[] for _ in self.codes]
-        for at, above in enumerate(self.parent):
-            if above >= 0:
-                parts[above].append(at)
-        return tuple(tuple(codes) for codes in parts)
+        """For each code the numbers of its parts in the first hierarchy."""
+        return _parts(self.parent)
 
     @property
     def inner(self) -> list[int]:
-        """The codes that have parts."""
+        """The codes that have parts in the first hierarchy."""
         return [at for at, parts in enumerate(self.children) if parts]
+
+
+def _parts(parent: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """For each code of one hierarchy the numbers of its parts."""
+    parts: list[list[int]] = [[] for _ in parent]
+    for at, above in enumerate(parent):
+        if above >= 0:
+            parts[above].append(at)
+    return tuple(tuple(codes) for codes in parts)
 
 
 def flat(name: str, codes: Sequence[str], total: str = "_T") -> Dimension:
@@ -146,7 +200,7 @@ class Structure:
     total: Integers
     """The total of each equation."""
     axis: Integers
-    """The dimension, numbered over all tables, that an equation adds up over."""
+    """The dimension, numbered over all tables, that an equation adds up over; JOINT for those of a joint table."""
 
     @property
     def cells(self) -> int:
@@ -161,13 +215,42 @@ class Structure:
         """The matrix by columns: the equations of each cell."""
         return sparse.csc_array(self.matrix)
 
+    @cached_property
+    def plain(self) -> Structure:
+        """The same cells without the equations of joint tables."""
+        own = self.axis != JOINT
+        if own.all():
+            return self
+        return Structure(sparse.csr_array(self.matrix[own]), self.total[own], self.axis[own])
+
+    @cached_property
+    def _unions(self) -> sparse.csr_array:
+        """The parts of unions, one row for each union. Unions come after all other cells, in the order of their
+        equations."""
+        own = self.axis == UNION
+        return sparse.csr_array(self.matrix[own][:, : self.cells - int(own.sum())])
+
+    def union_parts(self, cell: int) -> Integers:
+        """The cells that a union is made of; none of a cell that is no union."""
+        at = cell - self._unions.shape[1]
+        if at < 0:
+            return np.zeros(0, np.int64)
+        parts: Integers = self._unions.indices[self._unions.indptr[at] : self._unions.indptr[at + 1]].astype(np.int64)
+        return parts
+
+    def move_unions(self, moved: Integers) -> None:
+        """Lets unions move as their cells do, in place."""
+        size = self._unions.shape[1]
+        if size < self.cells:
+            moved[size:] = self._unions.astype(np.int64) @ moved[:size]
+
     def rows_of(self, cells: Integers) -> Integers:
         """The equations that some of these cells are in."""
-        return np.unique(_gather(self.by_cell.indptr, self.by_cell.indices, cells))
+        return np.unique(gather(self.by_cell.indptr, self.by_cell.indices, cells))
 
     def cells_of(self, rows: Integers) -> Integers:
         """The cells that are in some of these equations."""
-        return np.unique(_gather(self.matrix.indptr, self.matrix.indices, rows))
+        return np.unique(gather(self.matrix.indptr, self.matrix.indices, rows))
 
     def sub(self, cells: Integers, rows: Integers) -> Structure:
         """The structure of some cells, with equations that have no others."""
@@ -188,6 +271,15 @@ class LinkedTables:
     structure: Structure
     numbers: tuple[Integers, ...]
     listed: Flags
+    joint: tuple[JointTable, ...] = ()
+    """Tables of all kinds of people behind these: see :mod:`confide.mechanisms.suppression.joint`."""
+    beyond: tuple[tuple[str, ...], ...] = ()
+    """Names of tables whose whole joint table is too large to be thought of."""
+
+    @property
+    def own_cells(self) -> int:
+        """The number of cells of the tables themselves, without those of joint tables, which come after them."""
+        return self.joint[0].first if self.joint else self.structure.cells
 
     def gathered(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         """Values of all cells out of those of the tables; where tables disagree, the last."""
@@ -198,7 +290,8 @@ class LinkedTables:
 
 
 def link(tables: Sequence[TableDimensions]) -> LinkedTables:
-    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree.
+    """Tables put together. Dimensions of one name speak of the same codes, whose hierarchies must agree, one by one: a
+    code may be divided otherwise in another hierarchy of the same dimension.
 
     Args:
         tables: The tables by their dimensions.
@@ -227,21 +320,25 @@ def link(tables: Sequence[TableDimensions]) -> LinkedTables:
     for table, of_table in zip(tables, numbers, strict=True):
         listed[of_table[table.listed_cells]] = True
     axes = {name: at for at, name in enumerate(codes)}
-    rows: dict[tuple[int, int], Integers] = {}
+    rows: dict[tuple[int, int], list[tuple[str, Integers]]] = {}
     for table, of_table in zip(tables, numbers, strict=True):
-        for total, axis, parts in _equations(table, of_table.reshape(table.shape or (1,)), axes):
-            known_parts = rows.setdefault((total, axis), parts)
-            if len(known_parts) != len(parts) or not np.array_equal(np.sort(known_parts), np.sort(parts)):
+        for total, axis, hierarchy, parts in _equations(table, of_table.reshape(table.shape or (1,)), axes):
+            ways = rows.setdefault((total, axis), [])
+            if any(len(other) == len(parts) and np.array_equal(np.sort(other), np.sort(parts)) for _, other in ways):
+                continue
+            if any(other == hierarchy for other, _ in ways):
                 raise _wrong(table.dimensions[0].name, "two tables divide a code differently", "one hierarchy for both")
+            ways.append((hierarchy, parts))
     return LinkedTables(tuple(tables), _assembled(len(distinct), rows), tuple(numbers), listed)
 
 
-def _assembled(cells: int, rows: Mapping[tuple[int, int], Integers]) -> Structure:
-    total = np.array([key[0] for key in rows], np.int64)
-    axis = np.array([key[1] for key in rows], np.int64)
-    sizes = np.array([len(parts) for parts in rows.values()], np.int64)
+def _assembled(cells: int, divided: Mapping[tuple[int, int], list[tuple[str, Integers]]]) -> Structure:
+    rows = [(total, axis, parts) for (total, axis), ways in divided.items() for _, parts in ways]
+    total = np.array([each[0] for each in rows], np.int64)
+    axis = np.array([each[1] for each in rows], np.int64)
+    sizes = np.array([len(parts) for _, _, parts in rows], np.int64)
     at = np.concatenate([np.arange(len(rows)), np.repeat(np.arange(len(rows)), sizes)])
-    columns = np.concatenate([total, *rows.values()]).astype(np.int64)
+    columns = np.concatenate([total, *(parts for _, _, parts in rows)]).astype(np.int64)
     data = np.concatenate([-np.ones(len(rows)), np.ones(int(sizes.sum()))])
     return Structure(sparse.csr_array((data, (at, columns)), shape=(len(rows), cells)), total, axis)
 
@@ -267,15 +364,17 @@ def _keys(table: TableDimensions, codes: Mapping[str, Mapping[str, int]], stride
     return key.reshape(-1)
 
 
-def _equations(table: TableDimensions, numbers: Integers, axes: Mapping[str, int]) -> list[tuple[int, int, Integers]]:
-    """Every equation of one table: the total, the dimension and the parts."""
+def _equations(
+    table: TableDimensions, numbers: Integers, axes: Mapping[str, int]
+) -> list[tuple[int, int, str, Integers]]:
+    """Every equation of one table: the total, the dimension, which of its hierarchies, and the parts."""
     equations = []
     for axis, dimension in enumerate(table.dimensions):
         turned = np.moveaxis(numbers, axis, -1).reshape(-1, dimension.size)
-        for above in dimension.inner:
-            parts = turned[:, dimension.children[above]]
-            number = axes[dimension.name]
-            equations += [(int(total), number, row) for total, row in zip(turned[:, above], parts, strict=True)]
+        number = axes[dimension.name]
+        for way, above, children in dimension.divisions:
+            parts = turned[:, children]
+            equations += [(int(total), number, way, row) for total, row in zip(turned[:, above], parts, strict=True)]
     return equations
 
 
@@ -291,7 +390,7 @@ def simple_tables(table: TableDimensions) -> list[tuple[int, ...]]:
     return sorted(every, key=lambda codes: (sum(of[code] for of, code in zip(depth, codes, strict=True)), codes))
 
 
-def _gather(pointers: Integers, indices: Integers, which: Integers) -> Integers:
+def gather(pointers: Integers, indices: Integers, which: Integers) -> Integers:
     """The entries of several rows (or columns) of a sparse matrix, one after the other."""
     starts = pointers[which].astype(np.int64)
     sizes = pointers[which + 1].astype(np.int64) - starts
@@ -337,6 +436,8 @@ class Solution:
     values: Floats
     cost: float
     bound: float
+    nodes: int = 0
+    """How many branches an integer programme took."""
 
 
 def minimise(
@@ -347,16 +448,18 @@ def minimise(
     high: Floats,
     *,
     integer: bool = False,
-    seconds: float | None = None,
+    nodes: int | None = None,
+    gap: float = 0.0,
 ) -> Solution | None:
     """The cheapest values between ``low`` and ``high`` with matrix · values = rhs (or between two sides); None if there
-    are none, or if none were found in time. A problem without a least cost is the caller's mistake."""
+    are none, or, of whole numbers, if none were found in so many branches. No limit is one of time: the same problem
+    has the same solution however busy the machine is. A problem without a least cost is the caller's mistake."""
     lower, upper = rhs if isinstance(rhs, tuple) else (rhs, rhs)
     if not len(cost):  # the solver takes no programme without variables
         return Solution(np.zeros(0), 0.0, 0.0) if ((lower <= 0) & (upper >= 0)).all() else None
     rows = [optimize.LinearConstraint(matrix, lower, upper)] if matrix.shape[0] else []
     # The solver's own default would call a solution the best that is within 0.01 % of it.
-    options = {"disp": False, "mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds})
+    options = {"disp": False, "mip_rel_gap": gap} | ({} if nodes is None else {"node_limit": nodes})
     outcome = optimize.milp(
         cost,
         integrality=np.ones(len(cost)) if integer else None,
@@ -375,7 +478,7 @@ def minimise(
             remedy="scale the figures of the table to a smaller range, and report it if that does not help",
         )
     bound = outcome.fun if outcome.mip_dual_bound is None else outcome.mip_dual_bound
-    return Solution(np.asarray(outcome.x), float(outcome.fun), float(bound))
+    return Solution(np.asarray(outcome.x), float(outcome.fun), float(bound), int(outcome.mip_node_count or 0))
 
 
 def is_whole(values: Floats, tolerance: float = 1e-6) -> bool:

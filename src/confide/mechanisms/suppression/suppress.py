@@ -12,17 +12,30 @@ array([[1, 1, 1],
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from confide.errors import ConfideError, ParameterError
+from confide.mechanisms.suppression.contributors import Contributors
 from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
+from confide.mechanisms.suppression.joint import linked_people, longest_variable, people_behind
+from confide.mechanisms.suppression.kinds import Kinds
 from confide.mechanisms.suppression.optimal import modular_protection, optimal
-from confide.mechanisms.suppression.problem import Levels, Pattern, PatternProblem, Weights, threshold, weights
+from confide.mechanisms.suppression.problem import (
+    Levels,
+    Pattern,
+    PatternProblem,
+    UnionRule,
+    Weights,
+    in_steps,
+    threshold,
+    weights,
+)
 from confide.mechanisms.suppression.structure import (
+    JOINT,
     Dimension,
     Flags,
     Integers,
@@ -31,6 +44,7 @@ from confide.mechanisms.suppression.structure import (
     flat,
     link,
 )
+from confide.mechanisms.suppression.unions import open_unions
 
 __all__ = ["Method", "SuppressionResult", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
 
@@ -41,7 +55,6 @@ SMALL_TABLE = 120
 """Tables with at most so many cells are solved to optimality by ``auto``; with at most MEDIUM_TABLE, modularly."""
 
 MEDIUM_TABLE = 600
-OPTIMAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,8 +115,15 @@ def suppress_tables(
     """
     layouts = [TableDimensions(name, tuple(dimensions)) for name, (dimensions, _) in tables.items()]
     counts = [_shaped(layout, np.asarray(counts)) for layout, (_, counts) in zip(layouts, tables.values(), strict=True)]
-    linked = link(layouts)
+    linked = linked_people(layouts)
     value = joined(linked, counts)
+    if linked.joint:
+        people = people_behind(linked, value)
+        if people is None:
+            linked = replace(link(layouts), beyond=(*(table.tables for table in linked.joint), *linked.beyond))
+            value = joined(linked, counts)
+        else:
+            value[linked.own_cells :] = people
     levels = threshold(value, maximum, zeros=zeros == "primary", lower=lower)
     single = (value == 1) if singletons else np.zeros(len(value), np.bool_)
     problem = pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
@@ -126,13 +146,17 @@ def pose(
     keep: Flags | None = None,
     who: Integers | None = None,
     inhabited: Flags | None = None,
+    base: Integers | None = None,
+    contributors: Contributors | None = None,
+    union_rule: UnionRule | None = None,
 ) -> PatternProblem:
     """The problem of linked tables. Where zeros are always published, everybody knows that what is suppressed is not
     zero, and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all
-    (``inhabited``), is known from the records alone."""
+    (``inhabited``), is known from the records alone; so are the ``contributors`` of magnitudes, the rule for unions of
+    cells, and ``base``, what everybody knows figures not to be below where that is not zero."""
     unlisted = ~linked.listed
     published = np.zeros(len(value), np.bool_) if keep is None else keep & ~levels.primary
-    low = np.zeros(len(value), np.int64)
+    low = np.zeros(len(value), np.int64) if base is None else base.copy()
     if zeros == "published":
         published = published | ((value == 0) & ~unlisted)
         low[(value > 0) & ~unlisted] = 1
@@ -142,10 +166,43 @@ def pose(
         np.where(unlisted, 0, levels.upper),
         np.where(unlisted, 0, levels.sliding),
     )
-    structure = linked.structure
+    single = (single & ~unlisted) | _alone(linked, single, value, who)
     return PatternProblem(
-        structure, value, on_list, weights(value, weight), low, published, unlisted, single & ~unlisted, who, inhabited
+        structure=linked.structure,
+        value=value,
+        levels=on_list,
+        weight=weights(value, weight),
+        low=low,
+        keep=published,
+        unlisted=unlisted,
+        single=single,
+        who=who,
+        inhabited=inhabited,
+        kinds=Kinds(linked),
+        along=longest_variable(linked),
+        contributors=contributors,
+        union_rule=union_rule,
     )
+
+
+def _alone(linked: LinkedTables, single: Flags, value: Integers, who: Integers | None) -> Flags:
+    """Kinds of people of which there is one, who is alone in a listed cell too: that person knows that nobody else is
+    of the kind. (Others who are the only ones of their kind do not know that.) Without records, only where a cell of
+    one person leaves a single kind that is in no cell of nobody."""
+    alone = np.zeros(len(single), np.bool_)
+    if not linked.joint:
+        return alone
+    people = slice(linked.own_cells, None)
+    if who is not None:
+        alone[people] = single[people] & np.isin(who[people], who[single & linked.listed])
+        return alone
+    structure = linked.structure
+    own = structure.axis == JOINT
+    of_cell = structure.matrix[own][:, people]
+    possible = (of_cell.T @ (value[structure.total[own]] == 0).astype(np.float64)) == 0
+    certain = (of_cell @ possible.astype(np.float64) == 1) & (single & linked.listed)[structure.total[own]]
+    alone[people] = possible & (of_cell.T @ certain.astype(np.float64) > 0)
+    return alone
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,12 +231,13 @@ def solve(
         ParameterError: Some cells cannot be protected, whatever else is suppressed.
         ConfideError: A pattern could not be proved safe.
     """
+    problem = in_steps(problem)
     cells = int(linked.listed.sum())
     chosen = method
     if method == "auto":
         chosen = "optimal" if cells <= SMALL_TABLE else "modular" if cells <= MEDIUM_TABLE else "heuristic"
     if chosen == "optimal":
-        pattern = optimal(problem, seconds=OPTIMAL_SECONDS)
+        pattern = optimal(problem)
         protection = Protection(problem, pattern.suppressed)
         protection.complete(new=False, advance=advance)
     else:
@@ -188,6 +246,8 @@ def solve(
         else:
             protection = protect(problem, advance=advance)
         pattern = Pattern(protection.suppressed, problem.cost(protection.suppressed), chosen)
+    protection = open_unions(protection)
+    pattern = _opened(problem, pattern, protection)
     if not protection.safe():
         raise ConfideError(
             "pattern-not-proved",
@@ -196,6 +256,16 @@ def solve(
             remedy="try another method, and report it",
         )
     return ProvedPattern(pattern, protection)
+
+
+def _opened(problem: PatternProblem, pattern: Pattern, protection: Protection) -> Pattern:
+    """The pattern after unions were opened: what no safe pattern costs less than is still that."""
+    suppressed = protection.suppressed[: len(problem.value)]
+    return (
+        pattern
+        if suppressed is protection.suppressed
+        else replace(pattern, suppressed=suppressed, cost=problem.cost(suppressed))
+    )
 
 
 def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Integers:
@@ -212,7 +282,10 @@ def with_totals(dimensions: Sequence[Dimension], inner: npt.ArrayLike) -> Intege
     array([7, 3, 4])
     """
     table = np.zeros(tuple(dimension.size for dimension in dimensions), np.int64)
-    leaves = [[at for at, parts in enumerate(dimension.children) if not parts] for dimension in dimensions]
+    leaves = []
+    for dimension in dimensions:
+        divided = {code for _, code, _ in dimension.divisions}
+        leaves.append([at for at in range(dimension.size) if at not in divided])
     table[np.ix_(*leaves)] = np.asarray(inner)
     return add_up(dimensions, table)
 
@@ -221,15 +294,19 @@ def add_up(dimensions: Sequence[Dimension], table: Integers) -> Integers:
     """Every code with parts, in every dimension, as the sum of its parts."""
     for axis, dimension in enumerate(dimensions):
         turned = np.moveaxis(table, axis, 0)
-        for at in range(dimension.size - 1, -1, -1):
-            if dimension.children[at]:
-                turned[at] = turned[list(dimension.children[at])].sum(axis=0)
+        # A code that is divided in several ways is the same sum whichever is taken.
+        parts = {code: children for _, code, children in reversed(dimension.divisions)}
+        for at in sorted(parts, reverse=True):
+            turned[at] = turned[list(parts[at])].sum(axis=0)
     return table
 
 
-def joined(linked: LinkedTables, counts: Sequence[Integers]) -> Integers:
-    """The values of all distinct cells; tables must agree on cells that they share."""
+def joined(linked: LinkedTables, counts: Sequence[Integers], people: Integers | None = None) -> Integers:
+    """The values of all distinct cells; tables must agree on cells that they share. ``people`` are those of joint
+    tables."""
     value = np.zeros(linked.structure.cells, np.int64)
+    if people is not None:
+        value[linked.own_cells :] = people
     for numbers, of_table in zip(linked.numbers, counts, strict=True):
         value[numbers] = of_table.reshape(-1)
     for table, numbers, of_table in zip(linked.tables, linked.numbers, counts, strict=True):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, RunError
 from confide.geography import Spine, build_spine
 from confide.mechanisms.swapping.people import ADULTS, People, arrange, combined
+from confide.mechanisms.swapping.permutation import kinds_in_blocks, permutation_swap, strata_findings
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
-from confide.mechanisms.swapping.swap import Streams, Swap, choices, kept_in_blocks, random_order, rounded
+from confide.mechanisms.swapping.swap import KeptCount, Streams, Swap, choices, kept_in_blocks, random_order, rounded
 from confide.mechanisms.swapping.targeted import targeted_swap
 from confide.noise import ReleaseKey, draw_subset
 from confide.schema import NO_GROUP, Attribute, Recode, Schema
@@ -126,18 +129,32 @@ def swap_people(
     streams = Streams(key, people.fingerprint, settings.fingerprint + question)
     if settings.variant == "targeted":
         swap = targeted_swap(people, settings, named, streams)
+    elif settings.variant == "permutation":
+        if findings := strata_findings(people, settings, named):
+            raise InputError(findings)
+        swap = permutation_swap(people, settings, named, streams)
     else:
         swap = enhanced_swap(people, settings, streams)
-    twice = bool((swap.partner[swap.partner] != np.arange(people.households)).any())
-    if twice or any(count.changed for count in kept_in_blocks(people, settings, swap, named)):
+    back = np.argsort(swap.partner) if settings.variant == "permutation" else swap.partner
+    twice = bool((swap.partner[back] != np.arange(people.households)).any())
+    if twice or any(count.changed for count in counted_again(people, settings, swap, named)):
         raise RunError(
             "swap-broken",
             "a household moved twice, or a count that is said to stay has changed",
             found=CONFIDENTIAL,
-            expected="exchanges of two households each, alike in what stays",
+            expected="exchanges of households that are alike in what stays",
             remedy="nothing was released; please report it",
         )
     return swap
+
+
+def counted_again(
+    people: People, settings: SwapSettings, swap: Swap, values: Mapping[str, Integers]
+) -> Iterator[KeptCount]:
+    """Everything that is said to stay, counted before and after the swap."""
+    yield from kept_in_blocks(people, settings, swap, values)
+    if settings.variant == "permutation":
+        yield from kinds_in_blocks(people, settings, swap, values)
 
 
 def looked_at(settings: SwapSettings, values: Mapping[str, Integers], age: Integers | None) -> dict[str, Integers]:
@@ -165,7 +182,7 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
         if len(levels) != len(settings.groups) or "block" in levels:
             found, expected = f"{len(levels)} levels", f"{len(settings.groups)} levels above the blocks"
             findings.append(_wrong("levels", "the groups need a level each", found, expected))
-    elif settings.within is not None:
+    if settings.variant != "enhanced" and settings.within is not None:
         if settings.within not in names[:-1]:
             expected = "one of " + ", ".join(names[:-1])
             findings.append(_wrong("within", f"there is no level {settings.within!r}", settings.within, expected))
@@ -232,7 +249,7 @@ def swap_records(
     key: ReleaseKey,
     *,
     columns: Columns | None = None,
-    schema: Schema | None = None,
+    schema: Schema | str | Path | None = None,
 ) -> pa.Table:
     """The records with the places of swapped households exchanged: the same rows, in the same order, of which the block
     and the columns to be carried are new.
@@ -245,7 +262,8 @@ def swap_records(
         settings: Which households are swapped, how many, and with whom.
         key: The key that all draws follow from.
         columns: What the columns are called; None: as in simulated populations.
-        schema: Variables of the settings are columns as they are or, with a schema, its attributes and recodes.
+        schema: Variables of the settings are columns as they are or, with a schema, its attributes and recodes, such
+            as ``age:five-year``: a schema, the name of one that is shipped, or a TOML file.
 
     Returns:
         The records: only blocks, and columns to be carried, differ.
@@ -262,12 +280,13 @@ def swap_records(
     >>> swap_records(records, blocks, settings, ReleaseKey.choose("00" * 32), columns=where)["geocode"].to_pylist()
     ['a2', 'a1']
     """
-    layout = columns or Columns()
+    layout, given = columns or Columns(), schema
+    schema = load_schema(str(given), Path()) if isinstance(given, str | Path) else given
     _require(records, [layout.household, layout.block, *layout.in_households, *settings.carry], "records")
     _require(blocks, [layout.block, *layout.levels], "blocks")
     spine = spine_of(blocks, layout)
     check_settings(spine, settings)
-    named = {name: _recode(schema, name) for name in settings.variables}
+    named = {name: _recode(schema, name, records) for name in settings.variables}
     used = [recode.attribute.name if recode else name for name, recode in named.items()]
     used += [*settings.carry, *([layout.age] if settings.needs_age else [])]
     _require(records, used, "records")
@@ -337,7 +356,16 @@ def _ids(records: pa.Table, layout: Columns) -> pa.Array:
     return pc.if_else(inside, ids, pa.scalar(None, pa.string()))
 
 
-def _recode(schema: Schema | None, name: str) -> Recode | None:
+def _recode(schema: Schema | None, name: str, records: pa.Table) -> Recode | None:
+    if schema is None and ":" in name and name not in records.column_names:
+        raise ParameterError(
+            "no-schema",
+            f"{name!r} is a recode, and no schema says what it groups",
+            where=Place(column=name),
+            found="no schema",
+            expected=f"a schema with the recode {name!r}",
+            remedy='give it as schema=, such as schema="persons", or name a column of the records',
+        )
     return None if schema is None else schema.variable(name)
 
 

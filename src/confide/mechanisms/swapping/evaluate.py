@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.errors import Finding, Place, RunError
-from confide.mechanisms.swapping.core import exact_levels, looked_at, swap_people
+from confide.errors import Finding
+from confide.mechanisms.swapping.core import counted_again, exact_levels, looked_at
+from confide.mechanisms.swapping.draws import residuals as residuals
 from confide.mechanisms.swapping.mechanism import moved_file, swap_of
 from confide.mechanisms.swapping.output import AreaCounts, count_table, read_table
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People
-from confide.mechanisms.swapping.problem import SwappingProblem, read_people, variables_of
-from confide.mechanisms.swapping.settings import SwapSettings
-from confide.mechanisms.swapping.swap import HOUSEHOLDS, Streams, Swap, choices, exponentials, kept_in_blocks
-from confide.mechanisms.swapping.targeted import risk_levels
+from confide.mechanisms.swapping.permutation import KINDS, largest_of, strata_of
+from confide.mechanisms.swapping.problem import SwappingProblem
+from confide.mechanisms.swapping.records import read_people, variables_of
+from confide.mechanisms.swapping.swap import HOUSEHOLDS, Swap
 from confide.releases.evaluate import require_records
-from confide.releases.mechanism import Job, NoiseSource, OutcomeLaw, Residuals
 from confide.releases.progress import Progress
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
@@ -38,68 +38,6 @@ from confide.report.render import render
 from confide.utility import tally
 
 Integers = npt.NDArray[np.int64]
-SCORE_CLASSES = 64
-"""Scores are looked at in so many classes, all as likely."""
-
-
-def residuals(problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
-    """What a swap drew, beside the laws that it promises, and whether the exchanges that were kept follow from it.
-
-    Targeted: an exponential variable for each household and level, by which households of one risk are chosen evenly.
-    Enhanced: how many households are taken, the noise of their keys, and their groups. Nothing is added to a count, so
-    there is nothing else to be seen without the key.
-    """
-    fingerprint = problem.fingerprint()
-    require_records(job.workspace, fingerprint, "records or settings are not those of the release")
-    if noise is None or not moved_file(job.workspace).exists():
-        raise RunError(
-            "no-measurements",
-            "what this swap drew is kept nowhere any more",
-            where=Place(file=str(job.workspace.root)),
-            found="no key",
-            expected="a key that is not destroyed yet",
-            remedy="audit the noise of a run before its key is destroyed",
-        )
-    people, settings = read_people(problem, job.engine), problem.settings
-    streams = Streams(noise.key, people.fingerprint, settings.fingerprint + bytes.fromhex(noise.plan_hash))
-    drawn = _targeted_draws if settings.variant == "targeted" else _enhanced_draws
-    yield from drawn(people, settings, streams)
-    values, age = variables_of(problem, people)
-    again = swap_people(people, settings, values, age, noise.key, bytes.fromhex(noise.plan_hash))
-    stored = swap_of(job.workspace)
-    if settings.variant == "enhanced":
-        yield _taken(people, settings, stored)
-    # A household whose partner is not the one that was drawn is one that the law does not have.
-    other = (again.partner != stored.partner).astype(np.int64)
-    yield Residuals("households", "partners as drawn", other[:, None], (OutcomeLaw((0,), (1.0,)),), "measured")
-
-
-DRAWN_AGAIN = "drawn again"
-
-
-def _targeted_draws(people: People, settings: SwapSettings, streams: Streams) -> Iterator[Residuals]:
-    """The scores of households, by the level that they are for."""
-    law = OutcomeLaw(tuple(range(SCORE_CLASSES)), (1 / SCORE_CLASSES,) * SCORE_CLASSES)
-    for level in risk_levels(people, settings):
-        share = -np.expm1(-exponentials(streams.of("score", level), people.households))
-        classes = np.minimum(SCORE_CLASSES - 1, (SCORE_CLASSES * share).astype(np.int64))
-        yield Residuals("households", f"score: {level}", classes[:, None], (law,), DRAWN_AGAIN)
-
-
-def _enhanced_draws(people: People, settings: SwapSettings, streams: Streams) -> Iterator[Residuals]:
-    """The noise of keys, and the groups."""
-    for purpose, probabilities in (("key", settings.key_noise), ("group", settings.groups)):
-        law = OutcomeLaw(tuple(range(len(probabilities))), tuple(float(p) for p in probabilities))
-        drawn = choices(streams.of(purpose), people.households, probabilities)
-        yield Residuals("households", purpose, drawn[:, None], (law,), DRAWN_AGAIN)
-
-
-def _taken(people: People, settings: SwapSettings, swap: Swap) -> Residuals:
-    """How many households were taken: one of the two numbers next to the share."""
-    floor, fraction = divmod(people.households * settings.rate, 1)
-    law = OutcomeLaw((0, 1), (float(1 - fraction), float(fraction)))
-    number = np.array([[sum(swap.wanted.values()) - int(floor)]])
-    return Residuals("households", "taken", number, (law,), "measured")
 
 
 def evaluate(
@@ -197,7 +135,7 @@ def _kept(problem: SwappingProblem, people: People, swap: Swap | None) -> list[d
         return []
     values, age = variables_of(problem, people)
     named = looked_at(problem.settings, values, age)
-    return [count.as_dict() for count in kept_in_blocks(people, problem.settings, swap, named)]
+    return [count.as_dict() for count in counted_again(people, problem.settings, swap, named)]
 
 
 def _swap(problem: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:
@@ -218,7 +156,16 @@ def _swap(problem: SwappingProblem, people: People, swap: Swap) -> dict[str, Any
             for level in problem.spine.levels
         },
         "settings": problem.settings.as_dict(),
-    }
+    } | _largest_stratum(problem, people)
+
+
+def _largest_stratum(problem: SwappingProblem, people: People) -> dict[str, Any]:
+    """Of a permutation, how large its largest stratum is: with that as largest_stratum, epsilon would be smallest."""
+    settings = problem.settings
+    if settings.variant != "permutation" or not people.households:
+        return {}
+    largest = largest_of(strata_of(people, settings, looked_at(settings, *variables_of(problem, people))))
+    return {"largest_stratum": largest}
 
 
 def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +185,8 @@ def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Row = Mapping[str, Any]
-KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults"}
+KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults", KINDS: "households by what their stratum shares"}
+"""What was counted again, in words; of everything else people are counted."""
 
 
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
@@ -259,7 +207,7 @@ def _page(numbers: Row, title: str, levels: list[str]) -> str:
         banner=BANNER,
         headlines=_headlines(numbers),
         swap=swap,
-        kept=[row | {"words": KEPT.get(row["name"], f"people by {row['name']}")} for row in numbers["kept"]],
+        kept=[row | {"words": _words(row["name"])} for row in numbers["kept"]],
         wrong=[row for row in numbers["exact"] if row["changed"]],
         exact=numbers["exact"],
         tables=numbers["tables"],
@@ -267,6 +215,10 @@ def _page(numbers: Row, title: str, levels: list[str]) -> str:
         figures=_figures(numbers, levels) if pictures else [],
         pictures=pictures,
     )
+
+
+def _words(name: str) -> str:
+    return KEPT.get(name, name if name.startswith(HOUSEHOLDS) else f"people by {name}")
 
 
 def _headlines(numbers: Row) -> list[tuple[str, str]]:
@@ -278,7 +230,11 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
         lines += [
             (f"{swap['households_moved']:,}", f"of {swap['households']:,} households moved"),
             (f"{100 * swap['share_moved']:.2f} %", f"moved; the rate asked for is {swap['rate']}"),
-            (f"{sum(swap['without_partner'].values()):,}", "found no partner and stayed"),
+            *(
+                [(f"{swap['largest_stratum']:,}", "households in the largest stratum")]
+                if "largest_stratum" in swap
+                else [(f"{sum(swap['without_partner'].values()):,}", "found no partner and stayed")]
+            ),
         ]
     return [*lines, (f"{changed:,}", "counts that are said to stay and did not")]
 

@@ -2,10 +2,11 @@
 
     records ─► people and households ─► swap (keyed) ─► the same people, elsewhere ─► exact counts, records
 
-All protection is in the swap: what is published afterwards is counted without noise. It spends no budget and promises
-no differential privacy. The draws follow from a key of the run, kept in the confidential zone, from the people and
-from the settings: run again, it gives the same bytes. For users: ``docs/concepts/swapping.md``; what stays and what
-does not: ``docs/proofs/swapping.md``.
+All protection is in the swap: what is published afterwards is counted without noise. It spends no budget. The variants
+that pair households promise no differential privacy; ``permutation`` states an ε subject to what stays, which no ledger
+could add up (:mod:`confide.mechanisms.swapping.statement`). The draws follow from a key of the run, kept in the
+confidential zone, from the people and from the settings: run again, it gives the same bytes. For users:
+``docs/concepts/swapping.md``; what stays and what does not: ``docs/proofs/swapping.md``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +26,25 @@ from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import Finding, RunError
 from confide.mechanisms.swapping import verify as verification
-from confide.mechanisms.swapping.core import looked_at, swap_people
+from confide.mechanisms.swapping.core import counted_again, looked_at, swap_people
 from confide.mechanisms.swapping.output import (
     MICRODATA,
     count_table,
     microdata_rows,
     microdata_schema,
+    plain_records,
     table_rows,
     table_schema,
 )
 from confide.mechanisms.swapping.people import People
-from confide.mechanisms.swapping.problem import SwappingProblem, check_people, prepare, read_people, variables_of
-from confide.mechanisms.swapping.spec import SwappingSpec, swapping_spec
-from confide.mechanisms.swapping.statement import in_words, noise_facts, sizes, swapping_statement
-from confide.mechanisms.swapping.swap import Swap, kept_in_blocks
-from confide.releases.draft import SPEC, Draft, one_of
+from confide.mechanisms.swapping.permutation import PublishedHouseholds
+from confide.mechanisms.swapping.problem import INVARIANTS, SwappingProblem, prepare
+from confide.mechanisms.swapping.records import check_people, read_people, variables_of
+from confide.mechanisms.swapping.settings import Variant
+from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, swapping_spec
+from confide.mechanisms.swapping.statement import no_budget, noise_facts, privacy_of, sizes, swapping_statement
+from confide.mechanisms.swapping.swap import Swap
+from confide.releases.draft import SPEC, Draft, one_of, unknown_name
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.plan import Plan, in_plural
@@ -61,6 +66,7 @@ class Swapping(Mechanism[SwappingProblem]):
     spec = SwappingSpec
     keyed = True
     measures_counts = False
+    methods = get_args(Variant)
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         return prepare(loaded, engine)
@@ -84,6 +90,7 @@ class Swapping(Mechanism[SwappingProblem]):
         assert noise is not None
         folder = private_folder(job.workspace.measured)
         if moved_file(job.workspace).exists():
+            job.progress.note(how_many_moved(problem, recall_tally(job.workspace)))
             return
         with job.progress.stage("Reading records", 1) as advance:
             people = read_people(problem, job.engine)
@@ -91,19 +98,26 @@ class Swapping(Mechanism[SwappingProblem]):
         with job.progress.stage("Swapping households", 1) as advance:
             values, age = variables_of(problem, people)
             swap = swap_people(people, problem.settings, values, age, noise.key, bytes.fromhex(noise.plan_hash))
-            if not swap.moved.any():
+            # Where a loss is stated, nobody may learn from a release that somebody moved: it is one outcome of many.
+            if problem.settings.variant != "permutation" and not swap.moved.any():
                 raise RunError(_nobody(people, swap))
-            write_text(folder / TALLY, json.dumps(_tally(problem, people, swap, values, age)) + "\n")
+            tally = _tally(problem, people, swap, values, age) | _hashed_invariants(problem, people)
+            write_text(folder / TALLY, json.dumps(tally) + "\n")
             write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
             advance(1)
+        job.progress.note(how_many_moved(problem, tally))
+
+    def statistics(self, problem: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+        """Where the records of a permutation are published: its invariants, hashed before the swap."""
+        tally = recall_tally(job.workspace)
+        return {INVARIANTS: tally[INVARIANTS]} if INVARIANTS in tally else {}
 
     def guarantee(self, problem: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """How many households moved, and how many found no partner, is not said: it would tell the rate."""
         return self.restated(job.plan)
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
-        words = in_words(plan.question["swapping"])
-        return {"privacy": {"loss": None, "in_words": words}, "noise": noise_facts()}
+        return {"privacy": privacy_of(plan.question["swapping"]), "noise": noise_facts()}
 
     def publish(self, problem: SwappingProblem, job: Job, release: ReleaseWriter) -> None:
         people, block, codes = swapped(problem, job.workspace, job.engine)
@@ -139,11 +153,20 @@ class Swapping(Mechanism[SwappingProblem]):
             {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["county", "tract", "block"]},
         ]
         settings = "" if product is None else one_of("product", product, shipped("swapping"))
-        return Draft(swapping_spec(SPEC, tables, **{"settings": settings} | dict(values)), secret=True)
+        method = values.get("method", "targeted")
+        if settings and "method" in values:
+            what = "shipped settings have a variant of their own"
+            raise unknown_name("product", what, f"--product {product} --method {method}", "one of the two")
+        text = swapping_spec(SPEC, tables, **{"settings": settings, "method": method} | dict(values))
+        return Draft(text, secret=method != "permutation")
 
     def contents(self, plan: Plan) -> str:
         size = sizes(plan.question)
         return f"{in_plural(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
+
+    def unaccounted(self, plan: Plan) -> str:
+        facts = plan.question["swapping"]
+        return no_budget(facts) if "guarantee" in facts else super().unaccounted(plan)
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
         from confide.mechanisms.swapping.evaluate import evaluate_swapping
@@ -163,6 +186,18 @@ class Swapping(Mechanism[SwappingProblem]):
 
 
 TALLY = "swap-confidential.json"
+
+
+def how_many_moved(problem: SwappingProblem, tally: Mapping[str, Any]) -> str:
+    """What a run tells the curator, and nobody else: how many households moved, beside the rate that was asked for."""
+    households, moved, rate = tally["households"], tally["moved"], problem.settings.rate
+    share = f"{100 * moved / households:.2f} %" if households else "none"
+    said = f"{moved:,} of {households:,} households moved ({share}); the rate asked for is {rate}."
+    if problem.settings.variant == "permutation":
+        said = f"{moved:,} of {households:,} households were selected ({share}), each with probability {rate}."
+    elif problem.settings.variant == "targeted" and moved > households * rate:
+        said += " The rate is a floor: more move where k_anonymity, or an odd number, makes them."
+    return f"{said} Confidential: the release does not say it."
 
 
 def _nobody(people: People, swap: Swap) -> Finding:
@@ -209,6 +244,19 @@ def recall_tally(workspace: Workspace) -> dict[str, Any]:
     return tally
 
 
+def _hashed_invariants(problem: SwappingProblem, people: People) -> dict[str, Any]:
+    """The hashes of what a permutation leaves as it is, from the records before the swap, where they are published."""
+    question = problem.facts()
+    if problem.settings.variant != "permutation" or question["microdata"] is None:
+        return {}
+    before = pa.Table.from_batches(
+        microdata_rows(problem, people, people.block, people.codes), microdata_schema(problem)
+    )
+    records = plain_records(before, question["microdata"])
+    households = PublishedHouseholds.of(records, HOUSEHOLD, question["swapping"])
+    return {INVARIANTS: households.digests(question["microdata"]["attributes"])}
+
+
 def _tally(
     question: SwappingProblem, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
 ) -> dict[str, Any]:
@@ -220,5 +268,5 @@ def _tally(
         "wanted": dict(swap.wanted),
         "without": dict(swap.without),
         "by_stage": dict(swap.by_stage),
-        "kept": [kept.as_dict() for kept in kept_in_blocks(people, question.settings, swap, named)],
+        "kept": [kept.as_dict() for kept in counted_again(people, question.settings, swap, named)],
     }

@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.mechanisms.swapping.people import People, combined
-from confide.mechanisms.swapping.problem import HOUSEHOLD, SwappingProblem
+from confide.mechanisms.swapping.problem import SwappingProblem
+from confide.mechanisms.swapping.spec import HOUSEHOLD
 from confide.releases.tabular import (
     COUNT,
     QueryTable,
@@ -151,6 +154,14 @@ def microdata_rows(
         for attribute, known in zip(problem.attributes, levels, strict=True):
             columns.append(known.take(pa.array(codes[attribute.name][part])))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def plain_records(table: pa.Table, facts: Mapping[str, Any]) -> pa.Table:
+    """Records with levels under their names, and without the difference of no area and an empty text, which CSV does
+    not know. ``facts`` is what the plan says of them."""
+    names = [HOUSEHOLD, *facts["levels"], *facts["areas"], "block", *facts["attributes"]]
+    columns = [column if pa.types.is_integer(column.type) else pc.fill_null(column, "") for column in table.columns]
+    return pa.table(columns, names=names)
 
 
 def _numbers(people: People, block: Integers, person: Integers) -> Integers:

@@ -75,14 +75,38 @@ class People:
     def listed(self, values: Integers) -> Integers:
         """One whole number for each distinct list of the members' values, whatever their order in a household; smaller
         households first."""
-        inside = values[self.members]
-        ordered = inside[np.lexsort((inside, self.household[self.members]))]
-        rank = np.zeros(self.households, np.int64)
-        for size in np.unique(self.size).tolist():
-            of_size = np.flatnonzero(self.size == size)
-            lists = ordered[self.first[of_size][:, None] + np.arange(size)]
-            rank[of_size] = combined(list(lists.T))
-        return combined([self.size, rank])
+        return lists_of_members(self.household[self.members], values[self.members])
+
+    def alike(self, profile: Sequence[str], values: Mapping[str, Integers]) -> Integers:
+        """One whole number for each kind of household that a profile tells apart. ``values`` has the groups of every
+        variable in it, and of ``adults``, for each person."""
+        inside = {name: values[name][self.members] for name in profile if name != SIZE}
+        return kinds_of_households(self.household[self.members], profile, inside)
+
+
+def lists_of_members(household: Integers, values: Integers) -> Integers:
+    """One whole number for each distinct list of the members' values, whatever their order in a household; smaller
+    households first. ``household`` ascends from zero and leaves no number out."""
+    sizes = np.bincount(household).astype(np.int64)
+    first = np.cumsum(sizes) - sizes
+    ordered = values[np.lexsort((values, household))]
+    rank = np.zeros(len(sizes), np.int64)
+    for size in np.unique(sizes).tolist():
+        of_size = np.flatnonzero(sizes == size)
+        lists = ordered[first[of_size][:, None] + np.arange(size)]
+        rank[of_size] = combined(list(lists.T))
+    return combined([sizes, rank])
+
+
+def kinds_of_households(household: Integers, profile: Sequence[str], values: Mapping[str, Integers]) -> Integers:
+    """For each household one number for each distinct profile; ``household`` ascends from zero over the members."""
+    sizes = np.bincount(household).astype(np.int64)
+    columns = [sizes if name == SIZE else lists_of_members(household, values[name]) for name in profile]
+    if ADULTS in profile and SIZE not in profile:
+        # A list of members' groups has its length in it; with adults alone, only how many of them are meant.
+        adults = household[values[ADULTS] == 1]
+        columns[profile.index(ADULTS)] = np.bincount(adults, minlength=len(sizes)).astype(np.int64)
+    return combined([np.zeros(len(sizes), np.int64), *columns])
 
 
 def combined(columns: Sequence[Integers]) -> Integers:

@@ -10,31 +10,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.engines.groups import private_folder, write_parquet
-from confide.engines.protocol import identifier, literal
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import BLOCK, AreaRule, Frame, LevelRule, missing_columns, read_frame, wrong_code_types
+from confide.inputs.frame import BLOCK, AreaRule, Frame, LevelRule, read_frame
 from confide.inputs.records import (
-    ROWS_NAMED,
-    bad_record,
-    blocks_table,
-    check_columns,
-    check_records,
-    code_expressions,
-    column_expressions,
     records_fingerprint,
 )
 from confide.mechanisms.swapping.core import check_levels, exact_levels
-from confide.mechanisms.swapping.people import People, arrange
-from confide.mechanisms.swapping.settings import OF_VARIANT, SwapSettings, settings_values, swap_settings
-from confide.mechanisms.swapping.spec import SwappingSpec
-from confide.releases.mechanism import Job
+from confide.mechanisms.swapping.settings import SwapSettings, foreign_to, settings_values, swap_settings
+from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec
+from confide.mechanisms.swapping.statement import stated_guarantee
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import (
     AREA,
@@ -102,8 +90,9 @@ class SwappingProblem:
                 "adult_age": self.settings.adult_age if self.settings.needs_age else None,
                 "exact_levels": [*exact_levels(self.spine, self.settings)],
                 "carried": [*self.settings.carry],
-                "settings": self.settings.as_dict() if part.publish_rate else None,
-            },
+                "settings": self.settings.as_dict() if part.publish_rate or self._states_loss else None,
+            }
+            | (self._stated_loss() if self._states_loss else {}),
             "in_households": bool(self.spec.data.in_households),
             "tables": [
                 table.layout.as_dict()
@@ -112,6 +101,19 @@ class SwappingProblem:
             ],
             "microdata": self._microdata() if self.spec.output.microdata else None,
         }
+
+    @property
+    def _states_loss(self) -> bool:
+        return self.settings.variant == "permutation"
+
+    def _stated_loss(self) -> dict[str, Any]:
+        """What a stratum is, in the codes of the records, and the loss that follows from it."""
+        codes = {
+            name: {"attribute": recode.attribute.name, "groups": [[*group.codes] for group in recode.groups]}
+            for name, recode in self.variables.items()
+        }
+        age = self.spec.data.age if self.settings.needs_age else None
+        return {"strata": {"codes": codes, "age": age}, "guarantee": stated_guarantee(self.settings)}
 
     def _microdata(self) -> dict[str, Any]:
         return {
@@ -127,7 +129,8 @@ class SwappingProblem:
 
 MOST_CELLS = 1_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
-HOUSEHOLD = "household"
+INVARIANTS = "invariants_sha256"
+"""Where the manifest has the hashes of what a permutation leaves as it is."""
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
@@ -150,7 +153,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     try:
         settings = _settings(loaded, spec)
     except ConfideError as error:
-        findings += [_placed(loaded, finding) for finding in error.findings]
+        findings += [placed_in_spec(loaded, finding) for finding in error.findings]
     tables: list[QueryTable] = []
     geography = spec.geography
     units = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
@@ -172,7 +175,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         if settings is not None:
             findings += _people(loaded, spec, schema, settings)
     if settings is not None and frame is not None:
-        findings += [_placed(loaded, finding) for finding in check_levels(frame.spine, settings)]
+        findings += [placed_in_spec(loaded, finding) for finding in check_levels(frame.spine, settings)]
     if findings or schema is None or frame is None or settings is None:
         raise SpecError(findings)
     return SwappingProblem(spec, schema, frame, sources["records"], settings, tuple(tables))
@@ -189,20 +192,19 @@ def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
         what = f"{missing[0]!r} is missing"
         expected = 'a variant and a rate, or settings = "light"'
         raise SpecError("missing-key", what, loaded.place("swapping"), "nothing", expected, "add it")
-    foreign = [
-        name
-        for variant, names in OF_VARIANT.items()
-        for name in names
-        if variant != values["variant"] and name in values
-    ]
+    foreign = [name for name in foreign_to(values["variant"]) if name in values]
     if foreign:
-        what = f"{foreign[0]!r} belongs to the other variant"
+        what = f"{foreign[0]!r} belongs to another variant"
         where = loaded.place("swapping", foreign[0])
         raise SpecError("swapping-variant", what, where, foreign[0], f"what {values['variant']} has", "remove it")
+    if values["variant"] == "permutation" and part.publish_rate is False:
+        what, expected = "the loss of a permutation follows from its settings, and is stated", "true, or nothing"
+        where = loaded.place("swapping", "publish_rate")
+        raise SpecError("swapping-publish_rate", what, where, "false", expected, "leave it out")
     return swap_settings(**values)
 
 
-def _placed(loaded: LoadedSpec, finding: Finding) -> Finding:
+def placed_in_spec(loaded: LoadedSpec, finding: Finding) -> Finding:
     """A problem of the settings at its line in the spec."""
     path = finding.where.path
     if finding.where.file is not None:
@@ -227,7 +229,8 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     expected = "one of " + ", ".join(by_name)
     for name in settings.variables:
-        where = loaded.place("swapping", "risk" if name in settings.risk else "profiles")
+        among = "match" if settings.variant == "permutation" else "risk" if name in settings.risk else "profiles"
+        where = loaded.place("swapping", among)
         try:
             if (schema.variable(name).assignment == NO_GROUP).any():
                 findings += placed(incomplete_recode(name, ": households would be compared in part"), where)
@@ -249,108 +252,7 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
         age = by_name.get(spec.data.age)
         if age is None or not age.is_integer:
             what = f"adults cannot be told: there is no attribute {spec.data.age!r} with whole numbers"
-            where, remedy = loaded.place("swapping", "profiles"), 'name it: [data] age = "..."; or leave adults out'
+            among = "match" if settings.variant == "permutation" else "profiles"
+            where, remedy = loaded.place("swapping", among), 'name it: [data] age = "..."; or leave adults out'
             findings.append(Finding("no-age", what, where, spec.data.age, "an age in years", remedy))
     return findings
-
-
-# The records of a run: checked for households, and read as people in whole numbers.
-
-
-def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
-    """Every problem of the records: codes, blocks, households without an id or in two blocks."""
-    engine, records, block = job.engine, problem.records, problem.spec.geography.block
-    household = problem.spec.data.household
-    findings = missing_columns(engine, records, [household], confidential=True)
-    if findings:
-        return findings + check_columns(engine, records, problem.attributes, block)
-    findings = wrong_code_types(engine, records, [household])
-    frame = private_folder(job.workspace.scratch) / "frame.parquet"
-    write_parquet(blocks_table(problem.spine), frame)
-    findings += check_records(engine, records, problem.attributes, block, problem.spine, frame)
-    return findings or _households(problem, engine)
-
-
-def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
-    records, column = problem.records, problem.records.theirs(problem.spec.data.household)
-    read = column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
-    inside, name = _inside(problem, read), identifier(column)
-    text = f"CAST({name} AS VARCHAR)"
-    findings = []
-    lacking = f"{inside} AND coalesce({text}, '') = ''"
-    rows = engine.first_rows(records, lacking, ROWS_NAMED)
-    if rows:
-        what, expected = "a record of a household has no household id", "an id in every record of a household"
-        findings.append(_bad(problem, "no-household", what, expected, rows))
-    torn = (
-        f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
-        f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
-    )
-    rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
-    if rows:
-        what, expected = "members of one household lie in different blocks", "one block for all members of a household"
-        findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
-    for carried in () if findings else problem.settings.carry:
-        differs = (
-            f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
-            f"HAVING count(DISTINCT {read[carried]}) > 1)"
-        )
-        rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
-        if rows:
-            what = f"members of one household differ in {carried!r}, which is to be exchanged with the place"
-            expected = "one value for all members of a household"
-            findings.append(_bad(problem, "carried-differs", what, expected, rows))
-    return findings
-
-
-def read_people(problem: SwappingProblem, engine: Engine) -> People:
-    """Everybody, in whole numbers: of each attribute the position of its level."""
-    records, block = problem.records, problem.spec.geography.block
-    read = column_expressions(engine, records, problem.attributes, block)
-    column = f"CAST({identifier(records.theirs(problem.spec.data.household))} AS VARCHAR)"
-    # By position: an attribute may have any name, also one that we would give.
-    attributes = "".join(
-        f", {number} AS attribute_{position}"
-        for position, number in enumerate(code_expressions(engine, records, problem.attributes).values())
-    )
-    text = (
-        f"SELECT CASE WHEN {_inside(problem, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
-        "FROM records"
-    )
-    table = engine.sql(text, records=records).reveal("to swap households and to count people")
-    codes = {
-        attribute.name: table.column(f"attribute_{position}").combine_chunks().to_numpy(zero_copy_only=False)
-        for position, attribute in enumerate(problem.attributes)
-    }
-    codes_of_blocks = pa.array(problem.spine.blocks.codes, pa.string())
-    place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), codes_of_blocks)
-    people, _, _ = arrange(
-        problem.spine,
-        table.column("id").combine_chunks().cast(pa.string()),
-        place.to_numpy(zero_copy_only=False).astype(np.int64),
-        {name: column.astype(np.int64) for name, column in codes.items()},
-    )
-    return people
-
-
-def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
-    """The groups of every variable that the settings name, and ages where adults are told by them."""
-    values = {
-        name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
-    }
-    if not problem.settings.needs_age:
-        return values, None
-    named = {attribute.name: attribute for attribute in problem.attributes}[problem.spec.data.age]
-    ages = np.array([int(level.code) for level in named.levels], np.int64)
-    return values, ages[people.codes[named.name]]
-
-
-def _inside(problem: SwappingProblem, read: dict[str, str]) -> str:
-    tests = [f"{read[name]} = {literal(code)}" for name, code in problem.spec.data.in_households.items()]
-    return "(" + (" AND ".join(tests) or "TRUE") + ")"
-
-
-def _bad(problem: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
-    remedy = "correct the records; who lives in no household is told by [data] in_households"
-    household = problem.spec.data.household
-    return bad_record(problem.records, household, what, expected, rows, code=code, remedy=remedy)

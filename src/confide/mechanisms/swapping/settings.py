@@ -1,8 +1,9 @@
 """The settings of a swap: which households, how many, with whom. Shipped ones are data files, by name.
 
-Two variants. ``targeted`` takes households by their risk and exchanges each with one that is alike in a profile
+Three variants. ``targeted`` takes households by their risk and exchanges each with one that is alike in a profile
 (:mod:`confide.mechanisms.swapping.targeted`). ``enhanced`` takes all households alike and pairs them by a key that
-may have noise (:mod:`confide.mechanisms.swapping.core`).
+may have noise (:mod:`confide.mechanisms.swapping.core`). ``permutation`` selects households of public strata by chance
+and permutes their places, with a stated loss (:mod:`confide.mechanisms.swapping.permutation`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from confide.exact import Exact, exact
 from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.spec import SwappingPart
 
-Variant = Literal["targeted", "enhanced"]
+Variant = Literal["targeted", "enhanced", "permutation"]
 SETTINGS = FileKind("swapping", code="swapping-settings", unreadable="bad-swapping", shipped="swapping")
 OF_VARIANT: dict[str, tuple[str, ...]] = {
-    "targeted": ("risk", "k_anonymity", "profiles", "near", "within"),
-    "enhanced": ("key_noise", "groups"),
+    "targeted": ("levels", "risk", "k_anonymity", "profiles", "near", "within"),
+    "enhanced": ("levels", "key_noise", "groups"),
+    "permutation": ("match", "within", "largest_stratum"),
 }
-"""What only one of the variants has."""
+"""What not all of the variants have."""
+MOST_IN_STRATUM = 10**12
+"""More households are in no stratum of this world."""
 NOISE = (-1, 0, 1)
 """What may be added to the size of a household in the key of the enhanced variant."""
 NO_NOISE = (Fraction(0), Fraction(1), Fraction(0))
@@ -39,7 +43,8 @@ class SwapSettings:
 
     variant: Variant
     rate: Fraction
-    """The share of households that are to be moved, both partners counted."""
+    """The share of households that are to be moved, both partners counted. Permutation: the probability with which each
+    is selected."""
     levels: tuple[str, ...] = ()
     """Targeted: the levels that risk is looked at on, coarsest first. Enhanced: those that are paired within. None: all
     that there are."""
@@ -53,6 +58,15 @@ class SwapSettings:
     within: str | None = None
     key_noise: tuple[Fraction, ...] = NO_NOISE
     groups: tuple[Fraction, ...] = (Fraction(1), Fraction(0), Fraction(0))
+    match: tuple[str, ...] = (SIZE, ADULTS)
+    """Permutation: what all households of a stratum have in common."""
+    largest_stratum: int = 0
+    """Permutation: no stratum may have more households than this; the loss depends on it."""
+
+    @property
+    def profiles_used(self) -> tuple[tuple[str, ...], ...]:
+        """What households that exchange their places have in common: one of these lists."""
+        return {"targeted": self.profiles, "enhanced": (), "permutation": (self.match,)}[self.variant]
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -62,25 +76,24 @@ class SwapSettings:
         """
         if self.variant == "enhanced":
             return (SIZE,) if self.key_noise == NO_NOISE else ()
-        common = [set(profile) | ({SIZE} if set(profile) - {ADULTS} else set()) for profile in self.profiles]
+        common = [set(profile) | ({SIZE} if set(profile) - {ADULTS} else set()) for profile in self.profiles_used]
         shared = set.intersection(*common)
         return tuple(sorted(shared, key=lambda name: ({SIZE: 0, ADULTS: 1}.get(name, 2), name)))
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables of persons that it looks at, each once."""
-        if self.variant == "enhanced":
-            return ()
-        named = [*self.risk, *(name for profile in self.profiles for name in profile)]
+        risk = self.risk if self.variant == "targeted" else ()
+        named = [*risk, *(name for profile in self.profiles_used for name in profile)]
         return tuple(dict.fromkeys(name for name in named if name not in (SIZE, ADULTS)))
 
     @property
     def needs_age(self) -> bool:
-        return self.variant == "targeted" and any(ADULTS in profile for profile in self.profiles)
+        return any(ADULTS in profile for profile in self.profiles_used)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings of the variant, as plain values; exact numbers as text."""
-        other = {name for variant, names in OF_VARIANT.items() if variant != self.variant for name in names}
+        other = foreign_to(self.variant)
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name not in other}
 
     @property
@@ -88,6 +101,12 @@ class SwapSettings:
         """SHA-256 of them."""
         text = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(b"confide/swapping/settings/v1" + text.encode()).digest()
+
+
+def foreign_to(variant: str) -> list[str]:
+    """The settings that a variant does not have, and others do."""
+    named = dict.fromkeys(name for names in OF_VARIANT.values() for name in names)
+    return [name for name in named if name not in OF_VARIANT[variant]]
 
 
 def swap_settings(
@@ -101,8 +120,9 @@ def swap_settings(
     """Settings from values as people write them.
 
     Args:
-        variant: ``targeted`` or ``enhanced``.
-        rate: The share of households to be moved, both partners counted; exact, never a float.
+        variant: ``targeted``, ``enhanced`` or ``permutation``.
+        rate: The share of households to be moved, both partners counted, or the probability that one is selected;
+            exact, never a float.
         key_noise: Enhanced: the probabilities that -1, 0 and 1 are added to the size of a household.
         groups: Enhanced: the probabilities to keep the finest unit, or to mix it one, two ... levels up.
         rest: The other fields of :class:`SwapSettings`.
@@ -114,8 +134,8 @@ def swap_settings(
     Fraction(1, 20)
     """
     if variant not in get_args(Variant):
-        raise ParameterError(_wrong("variant", "there is no such variant", repr(variant), "targeted or enhanced"))
-    lists: dict[str, Any] = {name: tuple(rest[name]) for name in ("levels", "carry", "risk") if name in rest}
+        raise ParameterError(_wrong("variant", "there is no such variant", repr(variant), ", ".join(get_args(Variant))))
+    lists: dict[str, Any] = {name: tuple(rest[name]) for name in ("levels", "carry", "risk", "match") if name in rest}
     if "profiles" in rest:
         lists["profiles"] = tuple(tuple(profile) for profile in rest["profiles"])
     settings = SwapSettings(
@@ -135,7 +155,7 @@ class SwapSettingsPart(SwappingPart):
     """``[swapping]`` in a settings file: what decides a swap, and nothing about its release."""
 
     settings: ClassVar[None] = None  # type: ignore[misc]
-    publish_rate: ClassVar[bool] = False  # type: ignore[misc]
+    publish_rate: ClassVar[None] = None  # type: ignore[misc]
 
 
 class SwapSettingsFile(Part):
@@ -178,6 +198,9 @@ def settings_values(name: str, base: Path | None = None, where: Place = NOWHERE)
 def _problems(settings: SwapSettings) -> Iterable[Finding]:
     if not 0 <= settings.rate <= 1:
         yield _wrong("rate", "the swap rate is no share", str(settings.rate), 'a share such as "0.05"')
+    elif settings.variant == "permutation" and settings.rate in (0, 1):
+        expected = 'a probability above zero and below one, such as "0.1"'
+        yield _wrong("rate", "a probability of zero or one hides nothing", str(settings.rate), expected)
     elif not settings.rate and settings.k_anonymity < 2:
         yield _wrong("rate", "nobody would be swapped", "a rate of zero", "a rate, or k_anonymity of 2 or more")
     for name, number in (("key_noise", len(NOISE)), ("groups", None)):
@@ -193,10 +216,14 @@ def _problems(settings: SwapSettings) -> Iterable[Finding]:
             yield _wrong("profiles", "a profile is empty, or there is none", "nothing", '[["size", "adults"]]')
         if not settings.risk:
             yield _wrong("risk", "no variable says who is at risk", "none", "at least one variable")
+    if settings.variant == "permutation" and not 2 <= settings.largest_stratum <= MOST_IN_STRATUM:
+        found = str(settings.largest_stratum) if settings.largest_stratum else "nothing"
+        expected = "the most households that a stratum may have, from 2 on: the loss is stated for that"
+        yield _wrong("largest_stratum", "the loss cannot be stated", found, expected)
     carried = {name.split(":")[0] for name in settings.variables} & set(settings.carry)
     if carried:
         what = f"{min(carried)!r} belongs to the place and cannot say which households are alike"
-        yield _wrong("carry", what, min(carried), "columns that neither risk nor profiles name")
+        yield _wrong("carry", what, min(carried), "columns that neither risk, profiles nor match name")
 
 
 def _wrong(name: str, what: str, found: str, expected: str) -> Finding:

@@ -13,6 +13,8 @@ from confide.releases.spec import DataPart, KeyPath, Name, OutputPart, Part, Pri
 from confide.report.render import render
 
 NOTHING = "-"
+HOUSEHOLD = "household"
+"""The column of published records with the numbers of households."""
 
 
 def _share(value: Any, info: ValidationInfo) -> Fraction:
@@ -51,10 +53,19 @@ class SwappingPart(Part):
     settings: str | None = Field(
         None, description="Shipped settings (light, heavy) or a TOML file; keys that stand here win."
     )
-    variant: Literal["targeted", "enhanced"] | None = Field(
-        None, description="targeted: by risk, with a household alike; enhanced: all alike, with a key that has noise."
+    variant: Literal["targeted", "enhanced", "permutation"] | None = Field(
+        None,
+        description="targeted: by risk, with a household alike; enhanced: all alike, with a key that has noise; "
+        "permutation: by chance, within public strata, with a stated loss.",
     )
-    rate: Share | None = Field(None, description="The share of households to be moved, both partners counted.")
+    method: Literal["targeted", "enhanced", "permutation"] | None = Field(
+        None, description="The same as variant, for those who call it so; give one of the two."
+    )
+    rate: Share | None = Field(
+        None,
+        description="The share of households to be moved, both partners counted; permutation: the probability with "
+        "which each is selected.",
+    )
     levels: list[str] | None = Field(
         None, description="Levels, coarsest first: those of the risk (targeted), or those paired within (enhanced)."
     )
@@ -73,21 +84,32 @@ class SwappingPart(Part):
         None, description="targeted: what partners have in common: size, adults, variables; tried in this order."
     )
     near: bool | None = Field(None, description="targeted: whether partners near by are looked for first; true.")
-    within: str | None = Field(None, description="targeted: a level whose units nobody leaves.")
+    within: str | None = Field(None, description="targeted, permutation: a level whose units nobody leaves.")
     key_noise: list[Share] | None = Field(
         None, description="enhanced: the probabilities that -1, 0 and 1 are added to the size of a household."
     )
     groups: list[Share] | None = Field(
         None, description="enhanced: the probabilities to keep the finest unit, or to mix it one, two ... levels up."
     )
-    publish_rate: bool = Field(False, description="Whether the release states the rate and the other settings.")
+    match: list[str] | None = Field(
+        None, description="permutation: what the households of a stratum have in common: size, adults, variables."
+    )
+    largest_stratum: int | None = Field(
+        None, ge=0, description="permutation: the most households that a stratum may have; the loss is stated for it."
+    )
+    publish_rate: bool | None = Field(
+        None,
+        description="Whether the release states the rate and the other settings; false, and always true for "
+        "permutation, whose loss follows from them.",
+    )
 
     def given(self) -> dict[str, Any]:
         """What stands in the spec of the settings themselves."""
-        return {
-            name: getattr(self, name) for name in self.model_fields_set - {"settings", "publish_rate"}
+        values = {
+            name: getattr(self, name) for name in self.model_fields_set - {"settings", "publish_rate", "method"}
             if getattr(self, name) is not None
         }  # fmt: skip
+        return values if self.method is None else {"variant": self.method} | values
 
 
 class SwappingTable(Part):
@@ -123,6 +145,10 @@ class SwappingSpec(Spec):
         if not self.tables and not self.output.microdata:
             what, expected = "the release would be empty", "a table, or microdata"
             problems.append(Problem(("tables",), "no-tables", what, expected, "nothing", "add [[tables]]"))
+        if self.swapping.method is not None and self.swapping.variant is not None:
+            what, found = "the variant stands twice", f"{self.swapping.variant} and {self.swapping.method}"
+            problems.append(Problem(("swapping", "method"), "swapping-variant", what, "variant, or method", found))
+        problems += self._column_names() if self.output.microdata else []
         known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
         for position, table in enumerate(self.tables):
             for place, level in enumerate(table.levels):
@@ -136,6 +162,20 @@ class SwappingSpec(Spec):
                     )
         return problems
 
+    def _column_names(self) -> list[Problem]:
+        """Levels and areas that would have the name of another column of the published records."""
+        geography = self.geography
+        named: list[tuple[KeyPath, str]] = [(("geography", "block"), geography.block)]
+        named += [(("geography", "levels", i, "name"), level.name) for i, level in enumerate(geography.levels)]
+        named += [(("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)]
+        ours, what = [HOUSEHOLD], "is the name of another column of the published records"
+        problems = []
+        for path, name in named:
+            if name in ours:
+                problems.append(Problem(path, "reserved-name", f"{name!r} {what}", "another name", repr(name)))
+            ours.append(name)
+        return problems
+
 
 def swapping_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
     """The text of a spec of swapped data.
@@ -143,13 +183,16 @@ def swapping_spec(file: str, tables: Iterable[Mapping[str, object]], **values: s
     Args:
         file: The name that the spec will have.
         tables: For each table its ``name``, ``variables`` and ``levels``.
-        values: What differs from the draft; ``settings`` names shipped ones, by default households are chosen by
-            their risk.
+        values: What differs from the draft; ``settings`` names shipped ones, ``method`` a variant; by default
+            households are chosen by their risk.
 
     Returns:
         A commented TOML file.
     """
     named = {"name": "my-swap", "title": "My swapped tables", "records": "persons.parquet", "blocks": "blocks.parquet"}
     return render(
-        "swapping.toml.j2", **named | {"schema": "persons", "settings": ""} | values, tables=tables, file=file
+        "swapping.toml.j2",
+        **named | {"schema": "persons", "settings": "", "method": "targeted"} | values,
+        tables=tables,
+        file=file,
     )

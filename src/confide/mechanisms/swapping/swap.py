@@ -23,7 +23,8 @@ Integers = npt.NDArray[np.int64]
 class Swap:
     """For each household its partner, or itself; and what the curator wants to know of how it went.
 
-    ``partner`` is its own inverse: whoever takes a place leaves one, and nobody moves twice.
+    ``partner`` is a permutation: whoever takes a place leaves one, and nobody moves twice. Where households are paired
+    it is its own inverse; in the variant ``permutation`` it says whose place a household takes.
     """
 
     partner: Integers
@@ -155,19 +156,40 @@ def exponentials(source: WordSource, count: int) -> Floats:
 
 def choices(source: WordSource, count: int, probabilities: Sequence[Fraction]) -> Integers:
     """For each of the first ``count`` coordinates the position of a probability, drawn with exactly that."""
+    return choices_at(source, np.arange(count, dtype=np.int64), probabilities)
+
+
+def choices_at(source: WordSource, coordinates: Integers, probabilities: Sequence[Fraction]) -> Integers:
+    """The same for any coordinates."""
     cumulated = list(accumulate(probabilities))
     assert cumulated[-1] == 1
 
     def enclose(bits: int) -> Steps:
         return Steps(bits, [scaled_down(f, bits) for f in cumulated], [scaled_up(f, bits) for f in cumulated])
 
-    return Inverse.prepare(enclose).draw(source, np.arange(count, dtype=np.uint64))
+    return Inverse.prepare(enclose).draw(source, coordinates.astype(np.uint64))
 
 
 def random_order(source: WordSource, count: int) -> Integers:
     """All numbers below ``count`` in an order of which each is as likely."""
     coordinates = np.arange(count, dtype=np.uint64)
     return np.lexsort((source.extension(coordinates, 1), source.extension(coordinates, 0))).astype(np.int64)
+
+
+def shuffled(source: WordSource, group: Integers, coordinates: Integers) -> Integers:
+    """The positions in an order that has the groups one after the other, each shuffled: all its orders are as likely.
+
+    Exactly so: elements are in the order of infinitely many bits, of which as many are read as tell them apart.
+    """
+    keys: list[npt.NDArray[np.uint64]] = []
+    while True:
+        keys.insert(0, source.extension(coordinates.astype(np.uint64), len(keys)))
+        order = np.lexsort((*keys, group)).astype(np.int64)
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for column in (group, *keys):
+            same &= np.diff(column[order]) == 0
+        if not same.any():
+            return order
 
 
 def rounded(source: WordSource, number: Fraction) -> int:

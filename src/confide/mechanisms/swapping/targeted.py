@@ -25,7 +25,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 import numpy as np
 import numpy.typing as npt
 
-from confide.mechanisms.swapping.people import ADULTS, SIZE, People, combined
+from confide.mechanisms.swapping.people import People, combined
 from confide.mechanisms.swapping.settings import SwapSettings
 from confide.mechanisms.swapping.swap import Streams, Swap, apportion, exponentials, random_order, rounded
 
@@ -161,7 +161,7 @@ class _Swapping:
             shared * exponentials(streams.of("score", level), people.households)
             for level, shared in zip(self.levels, self.shared, strict=True)
         ]
-        self.keys = [self._key(profile, values) for profile in settings.profiles]
+        self.keys = [people.alike(profile, values) for profile in settings.profiles]
         self.used = bytearray(people.households)
         self.partner = np.arange(people.households, dtype=np.int64)
         self.wanted: Counter[str] = Counter()
@@ -232,12 +232,3 @@ class _Swapping:
             area = self.unit[self.levels[position]]
             self._donors[place] = Donors(group, area, self.rank[position], self.used)
         return self._donors[place]
-
-    def _key(self, profile: tuple[str, ...], values: Mapping[str, Integers]) -> Integers:
-        """For each household one number for each distinct profile."""
-        columns = [self.people.size if name == SIZE else self.people.listed(values[name]) for name in profile]
-        if ADULTS in profile and SIZE not in profile:
-            # A list of members' groups has its length in it; with adults alone, only how many of them are meant.
-            adults = np.add.reduceat(values[ADULTS][self.people.members], self.people.first)
-            columns[profile.index(ADULTS)] = adults
-        return combined(columns)

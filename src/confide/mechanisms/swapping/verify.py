@@ -4,7 +4,8 @@ Figures are exact counts of one set of records, so everything has to add up: mar
 levels of the spine come to the same, a cross-classification has the same figures in every table, and tables are the
 counts of the records, where these are published. That something stayed as it was before the swap cannot be seen from
 the release: only the curator can, with ``evaluate``. What can be seen is whether it follows from the settings, where
-these are stated.
+these are stated; and, where the records of a permutation are published, whether its invariants have the hashes that
+were taken before the swap, and no stratum is larger than its loss is stated for.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.mechanisms.swapping.output import MICRODATA, read_records, read_table
-from confide.mechanisms.swapping.problem import HOUSEHOLD
+from confide.mechanisms.swapping.output import MICRODATA, plain_records, read_records, read_table
+from confide.mechanisms.swapping.permutation import PublishedHouseholds
+from confide.mechanisms.swapping.problem import INVARIANTS
 from confide.mechanisms.swapping.settings import swap_settings
+from confide.mechanisms.swapping.spec import HOUSEHOLD
+from confide.mechanisms.swapping.statement import stated_guarantee
 from confide.releases.mechanism import Check
 from confide.releases.published import Published
 from confide.releases.published_release import (
@@ -60,6 +64,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     if question["microdata"] is not None:
         people, check = _records(folder, files, question)
         yield check
+        if people is not None and "guarantee" in question["swapping"]:
+            yield from _invariants(people, question, manifest["statistics"])
     shared: Shared = {}
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
@@ -76,7 +82,23 @@ def _settings(question: dict[str, Any]) -> Check:
         return Check(name, True, "the settings are secret; the curator verifies it with evaluate")
     settings = swap_settings(**facts["settings"])
     same = [*settings.kept] == facts["kept_in_blocks"] and [*settings.carry] == facts["carried"]
+    if settings.variant == "permutation":
+        same &= facts.get("guarantee") == stated_guarantee(settings)
+        same &= settings.within is None or settings.within in facts["exact_levels"]
     return Check(name, same, "as the stated settings imply" if same else "the stated settings do not imply it")
+
+
+def _invariants(people: pa.Table, question: Mapping[str, Any], statistics: Mapping[str, Any]) -> Iterator[Check]:
+    """What the loss is subject to, counted again from the published records: no stratum is larger than the loss is
+    stated for, and the invariants are those that the office counted before the swap."""
+    facts = question["swapping"]
+    households = PublishedHouseholds.of(people, HOUSEHOLD, facts)
+    largest, most = households.largest_stratum(), facts["settings"]["largest_stratum"]
+    detail = f"{largest:,} households in the largest; the loss is stated for {most:,}"
+    yield Check("strata as the loss is stated for", largest <= most, detail)
+    same = households.digests(question["microdata"]["attributes"]) == statistics[INVARIANTS]
+    words = "as counted before the swap, by their hashes" if same else "not as they were counted before the swap"
+    yield Check("invariants", same, words)
 
 
 def _table(
@@ -167,8 +189,7 @@ def _records(folder: Path, files: list[str], question: dict[str, Any]) -> tuple[
     if not contents:
         return None, Check(name, False, "no file of the records is in the release")
     # A level is looked up by its name, also that of the blocks.
-    names = [HOUSEHOLD, *facts["levels"], *facts["areas"], "block", *facts["attributes"]]
-    filled = [_filled(table).rename_columns(names) for table in contents]
+    filled = [plain_records(table, facts) for table in contents]
     if not all(table.equals(filled[0]) for table in filled):
         return None, Check(name, False, "formats differ")
     first = filled[0]
@@ -179,12 +200,6 @@ def _records(folder: Path, files: list[str], question: dict[str, Any]) -> tuple[
     return (first if together else None), Check(
         name, together, f"{first.num_rows:,} records; each household in one block"
     )
-
-
-def _filled(table: pa.Table) -> pa.Table:
-    """Without the difference of no area and an empty text, which CSV does not know."""
-    columns = [column if pa.types.is_integer(column.type) else pc.fill_null(column, "") for column in table.columns]
-    return pa.table(columns, names=table.column_names)
 
 
 def _from_records(

@@ -26,6 +26,7 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import cell_index
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
+from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
 from confide.inputs.records import (
     blocks_apart,
@@ -263,6 +264,12 @@ class Tables(Mechanism[TablesProblem]):
                 person[attribute.name] = attribute.levels[(0, other)[place]].code
             people.append(person)
         return twins_of(people, twins, Neighbours(problem.spec.privacy.neighbours))
+
+    def made_up_canaries(self, problem: TablesProblem, number: int) -> Canaries:
+        neighbours = Neighbours(problem.spec.privacy.neighbours)
+        block, blocks = problem.spec.geography.block, list(problem.spine.blocks.codes)
+        places = canary_places(blocks, block, problem.attributes, places_needed(number, neighbours))
+        return Canaries.at(places, one_in_each(places, block), neighbours)
 
     def trial_counts(
         self, problem: TablesProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]

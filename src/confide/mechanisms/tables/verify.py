@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from confide.mechanisms.tables.programme import NOISE_MARGIN, NoisyRows
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
+from confide.releases.figure_law import AdditiveLaw
 from confide.releases.mechanism import Check
 from confide.releases.plan import read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
@@ -248,6 +249,7 @@ def read_published(
 
 
 def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
-    """A marginal with the variance of its noise, and how far that can go."""
+    """A marginal with the law of its noise, its variance, and how far it can go."""
     bound = None if law.bound is None else NoiseBound(law.bound)
-    return replace(marginal, variance=Fraction(law.variance()).limit_denominator(10**9), bound=bound)
+    variance = Fraction(law.variance()).limit_denominator(10**9)
+    return replace(marginal, variance=variance, bound=bound, law=AdditiveLaw(law))

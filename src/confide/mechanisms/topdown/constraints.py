@@ -32,6 +32,10 @@ NO_LIMIT = np.iinfo(np.int64).max
 """The upper limit of a group that has none."""
 
 
+LARGEST_LIMIT = 10**15
+"""What limits may add up to: solvers count in floating point, which is exact below nine times as much."""
+
+
 class Side(StrEnum):
     """Which way a bound binds."""
 
@@ -190,6 +194,32 @@ class Constraints:
             "bounds": [bound.as_dict() for bound in self.bounds],
             "zeros": [zero.as_dict() for zero in self.zeros],
         }
+
+
+def check_sizes(constraints: Constraints, columns: Mapping[str, NDArray[np.int64]], file: str) -> list[Finding]:
+    """Counts of the frame whose limits, added up, are too large to be added up exactly in every estimate.
+
+    Args:
+        constraints: What the counts limit.
+        columns: The counts of all blocks.
+        file: The block table, for messages.
+    """
+    units = {column: bound.per_unit for bound in constraints.bounds for column in bound.frame.values()}
+    for bound in constraints.bounds:
+        units |= {column: max(units[column], bound.per_unit) for column in bound.frame.values()}
+    sums = {column: units.get(column, 1) * sum(values.tolist()) for column, values in columns.items()}
+    return [
+        Finding(
+            code="bad-count",
+            what=f"the counts of {column!r} are out of all proportion",
+            where=Place(file=file, column=column),
+            found=f"{limit:,} records at most in all blocks",
+            expected=f"at most {LARGEST_LIMIT:,}",
+            remedy="correct the block table; where there is no limit, leave the group out of the bound",
+        )
+        for column, limit in sums.items()
+        if limit > LARGEST_LIMIT
+    ]
 
 
 def _clash(what: str, found: str) -> Finding:

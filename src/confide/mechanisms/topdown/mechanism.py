@@ -25,6 +25,7 @@ from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
+from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
 from confide.inputs.records import blocks_apart, records_fingerprint, twins_of
 from confide.mechanisms.topdown import statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
@@ -184,6 +185,13 @@ class TopDown(Mechanism[TopDownProblem]):
             for block, place in ((first, 0), (second, -1))
         ]
         return twins_of(people, twins, problem.strategy.neighbours)
+
+    def made_up_canaries(self, problem: TopDownProblem, number: int) -> Canaries:
+        neighbours, block = problem.strategy.neighbours, problem.spec.geography.block
+        blocks = [str(code) for code in problem.spine.block_codes]
+        needed = places_needed(number, neighbours)
+        places = canary_places(blocks, block, problem.strategy.schema.attributes, needed)
+        return Canaries.at(places, one_in_each(places, block), neighbours)
 
     def with_records(self, problem: TopDownProblem, records: Source) -> TopDownProblem:
         """Made-up records have a row each, also where the office's come counted."""

@@ -22,7 +22,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level
+from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level, check_sizes
 from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
@@ -262,6 +262,8 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
     frame = read_frame(engine, blocks, spec.geography.block, levels, areas)
     counts = read_counts(engine, blocks, strategy.frame_columns)
     counts |= {name: np.minimum(counts[name], 1) for name in spec.data.presence if name in counts}
+    if findings := check_sizes(strategy.constraints, counts, blocks.file):
+        raise InputError(findings)
     try:
         spine = spine_of(spec.topdown, strategy, frame.spine, counts)
     except InputError as error:

@@ -190,7 +190,15 @@ def make_constraints(values: StrategyFile, notes: Notes) -> Constraints:
     constraints = Constraints(
         tuple(_invariants(values, notes)), tuple(_bounds(values, notes)), tuple(_zeros(values, notes))
     )
-    for finding in constraints.clashes(notes.schema) if len(notes.problems) == before else ():
+    if len(notes.problems) > before:
+        return constraints
+    if constraints.zero_cells(notes.schema).all():
+        what, names = "structural zeros forbid every record", ", ".join(repr(zero.name) for zero in constraints.zeros)
+        remedy = "drop one of them: estimates without anybody are no release"
+        notes.wrong(
+            ("zeros",), "constraints-clash", what, names, "a combination of codes that records can have", remedy
+        )
+    for finding in constraints.clashes(notes.schema):
         notes.wrong(
             ("bounds",), finding.code, finding.what, finding.found, finding.expected or "", finding.remedy or ""
         )

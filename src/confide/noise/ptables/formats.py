@@ -192,6 +192,8 @@ def read_table(path: Path | str, kind: str | None = None) -> PTableFile:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(_unreadable(path, "the file is too large", "at most 256 MiB"))
+        if path.is_fifo():
+            raise InputError(_unreadable(path, "this is a pipe, and nobody may ever write to it", "a file"))
         # newline="" keeps the line ends, which are part of the layout.
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()

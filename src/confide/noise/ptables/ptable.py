@@ -403,7 +403,7 @@ def modify(table: PTable, threshold: Exact, key: ReleaseKey) -> PTable:
             query=f"row {row.i}, threshold {share}",
         )
         pieces = _pieces(row, int(piece), table.modulus)
-        order = _permutation(len(pieces), stream)
+        order = permutation(len(pieces), stream)
         noise, lengths = zip(*(pieces[k] for k in order), strict=True)
         rows.append(LookupRow(row.i, noise, tuple(int(bound) for bound in np.cumsum(lengths))))
     return PTable(tuple(rows), table.modulus, table.step, table.kind, table.cycle)
@@ -422,7 +422,8 @@ def _pieces(row: LookupRow, piece: int, modulus: int) -> list[tuple[int, int]]:
     return pieces
 
 
-def _permutation(size: int, stream: NoiseStream) -> list[int]:
+def permutation(size: int, stream: NoiseStream) -> list[int]:
+    """An order of ``size`` things, all orders equally likely, that a stream decides."""
     order = list(range(size))
     for k in range(size - 1, 0, -1):
         j = _uniform(k + 1, k, stream)

@@ -17,6 +17,7 @@ from confide.noise.ptables.formats import KEYS as ONS_KEYS
 from confide.noise.ptables.formats import Form, export_ons, export_text, read_table
 from confide.noise.ptables.ptable import DECIMAL, PTable, key_of, modify
 from confide.noise.ptables.ptable_settings import PTableSettings, count_settings, magnitude_settings
+from confide.renamed import renamed
 
 
 class PTableFormat(StrEnum):
@@ -76,14 +77,15 @@ class PTableAnswer(TypedAnswer):
         return values | ({"text": self.text} if self.out is None and self.text is not None else {})
 
 
+@renamed(max_noise="D", variance="V", p_stay="pstay", monotone="mono", not_monotone="no_mono_rows")
 def perturbation_table(
-    max_noise: int,
-    variance: Exact,
+    D: int,
+    V: Exact,
     *,
     js: int = 0,
-    p_stay: Exact | Sequence[Exact] | None = None,
-    monotone: bool = True,
-    not_monotone: Sequence[int] = (),
+    pstay: Exact | Sequence[Exact] | None = None,
+    mono: bool = True,
+    no_mono_rows: Sequence[int] = (),
     equality: bool = False,
     icat: Sequence[int] | None = None,
     step: int = 1,
@@ -97,12 +99,12 @@ def perturbation_table(
     """A perturbation table: for each count the noise of maximum entropy, and its certificate; refused if infeasible.
 
     Args:
-        max_noise: The largest noise D, a count.
-        variance: The variance V.
+        D: The largest noise, a count.
+        V: The variance.
         js: Results from 1 to js do not occur.
-        p_stay: The least probability of no noise: one, or one for each row.
-        monotone: Whether probabilities increase from the most negative noise to zero.
-        not_monotone: Rows for which they need not.
+        pstay: The least probability of no noise: one, or one for each row.
+        mono: Whether probabilities increase from the most negative noise to zero.
+        no_mono_rows: Rows for which they need not.
         equality: Whether the variance equals V, instead of V at most.
         icat: Rows of a table for magnitudes, such as ``[1, 3, 5]``; without them the table is for counts.
         step: For magnitudes: noise in steps of ``1 / step``.
@@ -121,9 +123,9 @@ def perturbation_table(
     [0.388938, 0.388938, 0.122093]
     """
     text_form = None if form is None else PTableFormat(form)
-    settings = _settings(max_noise, variance, js, p_stay, monotone, tuple(not_monotone), equality, icat, step, kind)
+    settings = _settings(D, V, js, pstay, mono, tuple(no_mono_rows), equality, icat, step, kind)
     design = generate(settings)
-    number = keys or (ONS_KEYS if text_form is PTableFormat.ONS else DECIMAL)
+    number = keys if keys is not None else (ONS_KEYS if text_form is PTableFormat.ONS else DECIMAL)
     answer = PTableAnswer(design, design.table(number), tuple(design.findings()))
     return _finished(answer, modify_at, seed, text_form, out)
 
@@ -192,29 +194,27 @@ def _finished(
 
 
 def _settings(
-    max_noise: int,
-    variance: Exact,
+    D: int,
+    V: Exact,
     js: int,
-    p_stay: Exact | Sequence[Exact] | None,
-    monotone: bool,
-    not_monotone: tuple[int, ...],
+    pstay: Exact | Sequence[Exact] | None,
+    mono: bool,
+    no_mono_rows: tuple[int, ...],
     equality: bool,
     icat: Sequence[int] | None,
     step: int,
     kind: str | None,
 ) -> PTableSettings:
     if icat is not None:
-        if js or p_stay is not None:
+        if js or pstay is not None:
             raise bad_option("--icat", "js and pstay have no role in a table for magnitudes", "--icat and --step alone")
-        rows = _monotone(monotone, not_monotone, tuple(icat))
-        return magnitude_settings(
-            max_noise, variance, step=step, icat=icat, kind=kind or "all", monotone=rows, equality=equality
-        )
+        rows = _monotone(mono, no_mono_rows, tuple(icat))
+        return magnitude_settings(D, V, step=step, icat=icat, kind=kind or "all", mono=rows, equality=equality)
     if step != 1 or kind not in (None, "all"):
         raise bad_option("--step", "steps and types belong to tables for magnitudes", "--icat with --step and --type")
-    counts = count_settings(max_noise, variance, js).counts[1:]
-    rows = _monotone(monotone, not_monotone, counts)
-    return count_settings(max_noise, variance, js, p_stay=p_stay, monotone=rows, equality=equality)
+    counts = count_settings(D, V, js).counts[1:]
+    rows = _monotone(mono, no_mono_rows, counts)
+    return count_settings(D, V, js, pstay=pstay, mono=rows, equality=equality)
 
 
 def _monotone(monotone: bool, lifted: tuple[int, ...], counts: tuple[int, ...]) -> bool | list[bool]:

@@ -22,6 +22,7 @@ from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.noise.max_entropy import LARGEST_BOUND, RowProblem, row_findings
 from confide.noise.ptables.ptable import TYPES
+from confide.renamed import renamed
 
 MOST_STEPS = 50
 _T = TypeVar("_T")
@@ -85,67 +86,69 @@ class PTableSettings:
         return values
 
 
+@renamed(bound="D", variance="V", p_stay="pstay", monotone="mono")
 def count_settings(
-    bound: int,
-    variance: Exact,
+    D: int,
+    V: Exact,
     js: int = 0,
     *,
-    p_stay: Exact | Sequence[Exact] | None = None,
-    monotone: bool | Sequence[bool] = True,
+    pstay: Exact | Sequence[Exact] | None = None,
+    mono: bool | Sequence[bool] = True,
     equality: bool = False,
 ) -> PTableSettings:
     """The settings of a table for counts; ``V`` and the probability to stay as exact numbers or text.
 
     Args:
-        bound: D, the largest noise, from 1 to 100.
-        variance: V, the largest variance of a row.
+        D: The largest noise, from 1 to 100.
+        V: The largest variance of a row.
         js: No count from 1 to js is published; below D.
-        p_stay: The least probability that a count keeps its value: one for all rows, or one for each row above zero.
-        monotone: Whether probabilities do not decrease up to zero: one for all rows, or one for each.
+        pstay: The least probability that a count keeps its value: one for all rows, or one for each row above zero.
+        mono: Whether probabilities do not decrease up to zero: one for all rows, or one for each.
         equality: Whether the variance is V, not at most V.
 
     >>> count_settings(5, 2, js=2).counts
     (0, 1, 2, 3, 4, 5, 6, 7, 8)
     """
-    stays = None if p_stay is None else _listed(p_stay)
+    stays = None if pstay is None else _listed(pstay)
     return PTableSettings(
-        bound,
-        exact(variance, "V"),
+        D,
+        exact(V, "V"),
         js,
         None if stays is None else tuple(exact(p, "pstay") for p in stays),
-        (monotone,) if isinstance(monotone, bool) else tuple(monotone),
+        (mono,) if isinstance(mono, bool) else tuple(mono),
         equality,
     )
 
 
+@renamed(bound="D", variance="V", monotone="mono")
 def magnitude_settings(
-    bound: int,
-    variance: Exact,
+    D: int,
+    V: Exact,
     *,
     step: int,
     icat: Sequence[int],
     kind: str = "all",
-    monotone: bool | Sequence[bool] = True,
+    mono: bool | Sequence[bool] = True,
     equality: bool = False,
 ) -> PTableSettings:
     """The settings of a table for magnitudes: rows ``icat``, from 1 to D, and noise in steps of ``1 / step``.
 
     Args:
-        bound: D, the largest noise.
-        variance: V, the largest variance of a row, exact.
+        D: The largest noise.
+        V: The largest variance of a row, exact.
         step: How many steps of noise there are to one.
         icat: The magnitudes that have a row, ascending, the first 1 and the last D.
         kind: ``all``, or the table for ``even`` or ``odd`` numbers of contributors.
-        monotone: Whether probabilities do not decrease up to zero.
+        mono: Whether probabilities do not decrease up to zero.
         equality: Whether the variance is V, not at most V.
 
     >>> magnitude_settings(5, 2, step=2, icat=[1, 3, 5]).problem(1).noise
     (-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
     """
     return PTableSettings(
-        bound,
-        exact(variance, "V"),
-        monotone=(monotone,) if isinstance(monotone, bool) else tuple(monotone),
+        D,
+        exact(V, "V"),
+        monotone=(mono,) if isinstance(mono, bool) else tuple(mono),
         equality=equality,
         icat=tuple(icat),
         step=step,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,9 @@ Integers = npt.NDArray[np.int64]
 LEVEL, AREA, COUNT = "level", "area", "count"
 DATAFLOW, OBSERVATION = "DATAFLOW", "OBS_VALUE"
 SDMX = "sdmx-csv"
+FIRST, NAMED = 1, 2
+"""Layouts of tables: columns under the names of attributes; or under those of the variables that the spec names."""
+_NO_SDMX = re.compile(r"[^A-Z0-9_-]")
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Table:
     levels: tuple[str, ...] = ()
     """Geolevels and areas; none: a table without a geography."""
     total_label: str = ALL
+    version: int = FIRST
+    """How the plan describes the table: see :meth:`as_dict`."""
 
     @property
     def cells(self) -> int:
@@ -80,6 +86,13 @@ class Table:
     def columns(self) -> list[str]:
         """The columns that say which cell a row is."""
         return [*((LEVEL, AREA) if self.levels else ()), *(variable.column for variable in self.variables)]
+
+    @property
+    def sdmx_columns(self) -> list[str]:
+        """The same in SDMX-CSV, whose names are of letters, digits, hyphens and low lines: ``AGE_BROAD``."""
+        if self.version == FIRST:
+            return [name.upper() for name in self.columns]
+        return [_NO_SDMX.sub("_", name.upper()) for name in self.columns]
 
     def places(self, margin: Margin, cells: Integers) -> list[Integers]:
         """The labels of cells of a margin as numbers, one array for each variable: 0 for the total label, then the
@@ -121,9 +134,20 @@ class Table:
         return projected(self.inner, margin, cells)
 
     def as_dict(self, measurements: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """The table in a plan. Tables of a geography have a mapping of margins, to the names of their measurements
-        where these differ; others a list of them, the table itself first."""
+        """The table in a plan.
+
+        In the layout ``NAMED`` variables stand in the order and under the names of the spec, and margins are a list,
+        the total first. In the first layout, tables of a geography have a mapping of margins, to the names of their
+        measurements where these differ; others a list of them, the table itself first.
+        """
         named: dict[str, Any] = {"name": self.name, "title": self.title}
+        if self.version == NAMED:
+            return named | {
+                "layout": NAMED,
+                "levels": list(self.levels),
+                "variables": [{"name": variable.name, "labels": list(variable.labels)} for variable in self.variables],
+                "margins": [margin.name for margin in self.margins],
+            }
         if not self.levels:
             return named | {
                 "variables": {variable.name: list(variable.labels) for variable in self.variables},
@@ -139,6 +163,8 @@ class Table:
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Table:
         """The table that a plan describes, as :meth:`as_dict` has written it."""
+        if values.get("layout") == NAMED:
+            return cls._read_named(values)
         margins = values["margins"]
         levels = tuple(values.get("levels", ()))
         order = list(margins) if levels else list(reversed(margins))
@@ -157,6 +183,16 @@ class Table:
             levels,
             ALL if levels else TOTAL_CODE,
         )
+
+    @classmethod
+    def _read_named(cls, values: Mapping[str, Any]) -> Table:
+        by_name = {
+            part["name"]: TableVariable(part["name"], part["name"], tuple(part["labels"]), part["name"])
+            for part in values["variables"]
+        }
+        margins = tuple(Margin(tuple(by_name[part] for part in _names(name))) for name in values["margins"])
+        variables, levels = tuple(by_name.values()), tuple(values["levels"])
+        return cls(values["name"], values["title"], variables, margins, levels, TOTAL_CODE, NAMED)
 
 
 def _names(query: str) -> list[str]:
@@ -194,17 +230,21 @@ class QueryTable:
     query: Query
     margins: tuple[Query, ...]
     levels: tuple[str, ...] = ()
+    version: int = FIRST
 
     @cached_property
     def layout(self) -> Table:
         """The table without what counts it: names, labels and margins."""
+        named = self.version == NAMED
         variables = {
-            recode.name: TableVariable(recode.name, recode.attribute.name, tuple(recode.labels), recode.name)
+            recode.name: TableVariable(
+                recode.name, recode.name if named else recode.attribute.name, tuple(recode.labels), recode.name
+            )
             for recode in self.query.variables
         }
         margins = tuple(Margin(tuple(variables[recode.name] for recode in query.variables)) for query in self.margins)
-        total = ALL if self.levels else TOTAL_CODE
-        return Table(self.name, self.title, tuple(variables.values()), margins, self.levels, total)
+        total = ALL if self.levels and not named else TOTAL_CODE
+        return Table(self.name, self.title, tuple(variables.values()), margins, self.levels, total, self.version)
 
 
 def too_large(cells: int, most: int, *, area: bool = False, margins: bool = False) -> ConfideError:
@@ -216,6 +256,20 @@ def too_large(cells: int, most: int, *, area: bool = False, margins: bool = Fals
         expected=f"at most {most:,}",
         remedy="use coarser recodes, or split the table",
     )
+
+
+def check_sdmx_columns(table: Table) -> None:
+    """Refuses two variables that would have one column in SDMX-CSV, such as ``age:broad`` and ``age_broad``."""
+    times = Counter(table.sdmx_columns)
+    twice = [name for name, column in zip(table.columns, table.sdmx_columns, strict=True) if times[column] > 1]
+    if twice:
+        raise ConfideError(
+            "same-column",
+            "two variables of the table would have one column in SDMX-CSV",
+            found=", ".join(twice),
+            expected="names that differ in letters and digits",
+            remedy="rename an attribute or a recode in the schema",
+        )
 
 
 def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) -> None:
@@ -428,7 +482,7 @@ def read_plain(path: Path, table: Table, figures: Mapping[str, pa.DataType]) -> 
 
 def read_sdmx(path: Path, table: Table, figures: Mapping[str, tuple[str, pa.DataType]]) -> TableRows:
     """A table in SDMX-CSV, whose data flow bears the table's name; ``figures`` has for each the column and its type."""
-    columns = [name.upper() for name in table.columns]
+    columns = table.sdmx_columns
     rows = read_columns(path, dict.fromkeys([DATAFLOW, *columns], pa.string()) | dict(figures.values()))
     check_flow(rows, table.name)
     return _placed(rows, table, columns, {name: column for name, (column, _) in figures.items()})

@@ -17,7 +17,7 @@ from typing import Any
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, nonnegative
-from confide.privacy import ZCDP, Bracket, Event, Neighbours, Parallel, epsilons, event_epsilon_bracket, price
+from confide.privacy import ZCDP, Bracket, Event, Neighbours, epsilons, event_epsilon_bracket, price
 from confide.privacy.definitions import Definition
 from confide.releases.plan import Plan, events_by_attribute, events_by_move
 from confide.risk.testing.level_power import gaussian_power, level_of
@@ -84,9 +84,7 @@ def epsilon_curve(
         chance = as_delta(delta)
         own = None
         if event is not None and r:
-            # As the only member of a family it is the same event, and its upper end is computed more tightly.
-            family = event if isinstance(event, Parallel) else Parallel([event])
-            own = event_epsilon_bracket(family, neighbours, chance)
+            own = event_epsilon_bracket(event, neighbours, chance)
         points.append(EpsilonPoint(chance, epsilons(r, chance), own))
     return points
 

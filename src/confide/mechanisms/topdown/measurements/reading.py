@@ -6,6 +6,7 @@ release was estimated with. Public files have a variance of 32 bits, and the wei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -246,8 +247,15 @@ Columns = dict[str, Integers]
 
 
 def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel) -> Columns:
-    """The counts of the frame that the constraints of the blocks tell, in the order of the blocks."""
+    """The counts of the frame that the constraints of the blocks tell, in the order of the blocks.
+
+    A limit is a multiple of its count. Where several bounds of one side limit a group, the file has the tightest of
+    them in each block, which tells none of the counts.
+    """
     constraints = strategy.constraints
+    bounds_of = Counter(
+        (bound.variable.name, bound.side, group) for bound in constraints.bounds for group in bound.frame
+    )
     columns: Columns = {}
     for invariant in constraints.invariants:
         if (
@@ -262,7 +270,8 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
         rows = _values(folder, blocks, limit_names(bound.variable.name)[bound.side is Side.UPPER])
         if rows is not None:
             for group, column in bound.frame.items():
-                columns.setdefault(column, rows[:, group] // bound.per_unit)
+                if bounds_of[bound.variable.name, bound.side, group] == 1:
+                    columns.setdefault(column, rows[:, group] // bound.per_unit)
     return columns
 
 

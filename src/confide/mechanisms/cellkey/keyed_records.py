@@ -1,0 +1,255 @@
+"""The records of a cell key release: checked without showing one, and written as numbers of levels with their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from confide.engines import Engine
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import identifier
+from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    blocks_table,
+    code_expressions,
+    column_expressions,
+    count_rows,
+    integer_expression,
+    no_records,
+    wrong_type,
+)
+from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, WEIGHT_UNIT, value_scale
+from confide.mechanisms.cellkey.programme import CellKeyProblem
+
+LARGEST_SUM = 1 << 62
+"""The sum of all values, without their signs, stays within 64 bits."""
+
+
+def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) -> list[Finding]:
+    """Every problem of the records: columns, codes, areas, keys, weights and values."""
+    source, data = problem.source, problem.spec.data
+    kinds = engine.kinds(source)
+    wanted = [attribute.name for attribute in problem.attributes]
+    wanted += [data.record_key, *(name for name in (data.weight, data.value) if name)]
+    wanted += [problem.spec.geography.block] if problem.frame is not None else []
+    missing = [name for name in wanted if source.theirs(name) not in kinds]
+    if missing:
+        return [_no_column(problem, name) for name in missing]
+    wrong = _wrong_types(problem, kinds)
+    if wrong:
+        return wrong
+    expressions = coded_expressions(engine, problem)
+    broken = {name: f"({expression}) IS NULL" for name, expression in expressions.items()}
+    frame: dict[str, Path] = {}
+    if problem.frame is not None:
+        frame = {"frame": write_frame(problem, scratch)}
+        broken[BLOCK] = f"{expressions[BLOCK]} IS NULL OR {expressions[BLOCK]} NOT IN (SELECT code FROM frame)"
+    weights = f"sum(CAST({expressions[WEIGHT]} AS DECIMAL(38, 0)))" if WEIGHT in expressions else "0"
+    heavy = f"coalesce({weights}, 0) > {_heaviest(problem)}"
+    values = f"sum(abs(CAST({expressions[VALUE]} AS DECIMAL(38, 0))))" if VALUE in expressions else "0"
+    large = f"coalesce({values}, 0) > {LARGEST_SUM}"
+    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(problem)} THEN 1 ELSE 0 END), 0)"
+    besides = [heavy, large, lower]
+    records, breaks, others = count_rows(engine, source, [*broken.values()], besides, **frame)
+    too_heavy, too_large, lower_half = others
+    if not records:
+        return [no_records(source)]
+    findings = [
+        _bad_rows(problem, name, engine.first_rows(source, condition, ROWS_NAMED, **frame))
+        for (name, condition), some in zip(broken.items(), breaks, strict=True)
+        if some
+    ]
+    if too_heavy:
+        findings.append(_too_heavy(problem))
+    if too_large:
+        findings.append(_too_large(problem))
+    if not findings and _uneven(problem, records, int(lower_half)):
+        findings.append(_not_drawn(problem))
+    return findings
+
+
+def write_coded(
+    engine: Engine, problem: CellKeyProblem, into: Path, scratch: Path, only: Sequence[tuple[str, list[int]]] = ()
+) -> None:
+    """The records as numbers: of the level of each attribute, of the block, of the key, of weight and value.
+
+    Args:
+        engine: What reads the records.
+        problem: The prepared problem.
+        into: The file of coded records.
+        scratch: A private folder for the frame.
+        only: Attributes, and the levels of each whose records are written alone.
+    """
+    expressions = coded_expressions(engine, problem)
+    columns = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in expressions.items())
+    where = " AND ".join(f"{identifier(name)} IN ({', '.join(map(str, levels)) or 'NULL'})" for name, levels in only)
+    text = f"SELECT {columns} FROM records"
+    if problem.frame is None:
+        chosen = f"SELECT * FROM ({text}) AS coded WHERE {where}" if where else text
+        engine.write(chosen, into, records=problem.source)
+        return
+    own = ", ".join(f"coded.{identifier(name)}" for name in expressions if name != BLOCK)
+    joined = (
+        f"SELECT {own}, frame.block AS {identifier(BLOCK)} FROM ({text}) AS coded "
+        f"JOIN frame ON coded.{identifier(BLOCK)} = frame.code" + (f" WHERE {where}" if where else "")
+    )
+    engine.write(joined, into, records=problem.source, frame=write_frame(problem, scratch))
+
+
+def write_frame(problem: CellKeyProblem, folder: Path) -> Path:
+    """The blocks with their numbers, as a file for joins."""
+    path = private_folder(folder) / "frame.parquet"
+    write_parquet(blocks_table(problem.spine).select(["code", "block"]), path)
+    return path
+
+
+def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]:
+    """SQL for each coded column, NULL where a record does not fit; for the block its code."""
+    source, data = problem.source, problem.spec.data
+    result = code_expressions(engine, source, problem.attributes, listed=True)
+    key, allowed = integer_expression(engine, source, data.record_key), problem.record_keys
+    result[KEY] = f"CASE WHEN {key} BETWEEN {allowed[0]} AND {allowed[-1]} THEN {key} END"
+    millionths = None
+    if data.weight is not None:
+        weight = f"TRY_CAST({identifier(source.theirs(data.weight))} AS DECIMAL(18, 6))"
+        # A product of narrow decimals would overflow from a million on.
+        millionths = f"CAST(CAST({weight} AS DECIMAL(38, 6)) * {WEIGHT_UNIT} AS BIGINT)"
+        millionths = f"CASE WHEN {weight} >= 0 THEN {millionths} END"
+        if problem.magnitude is None:
+            result[WEIGHT] = millionths
+    if problem.magnitude is not None and data.value is not None:
+        unit, negative = problem.magnitude.unit, problem.magnitude.part.negative
+        value = f"TRY_CAST({identifier(source.theirs(data.value))} AS DECIMAL(18, {data.decimals}))"
+        units = f"CAST(CAST({value} AS DECIMAL(38, {data.decimals})) * {unit} AS BIGINT)"
+        contribution = (
+            units if millionths is None else f"TRY_CAST({units} * CAST({millionths} AS DECIMAL(20, 0)) AS BIGINT)"
+        )
+        result[VALUE] = contribution if negative else f"CASE WHEN {value} >= 0 THEN {contribution} END"
+        if not problem.magnitude.part.zero_keys:
+            result[KEY] = f"CASE WHEN {value} = 0 THEN 0 ELSE {result[KEY]} END"
+    if problem.frame is not None:
+        block = problem.spec.geography.block
+        result[BLOCK] = column_expressions(engine, source, (), block)[block]
+    return result
+
+
+def _middle(problem: CellKeyProblem) -> int:
+    keys = problem.record_keys
+    return keys[0] + len(keys) // 2
+
+
+def _uneven(problem: CellKeyProblem, records: int, lower: int) -> bool:
+    """Whether far too many keys, or too few, lie in the lower half: more than eight standard errors off."""
+    if problem.magnitude is not None and not problem.magnitude.part.zero_keys:
+        return False  # keys of records without a contribution are left out here
+    keys = len(problem.record_keys)
+    share = Fraction(keys // 2, keys)
+    off = abs(lower - records * share)
+    return bool(off**2 > 64 * records * share * (1 - share))
+
+
+def _not_drawn(problem: CellKeyProblem) -> Finding:
+    data = problem.spec.data
+    return Finding(
+        code="keys-not-drawn",
+        what="the record keys were not drawn evenly: noise that they find would protect nobody",
+        where=Place(file=problem.source.file, column=problem.source.theirs(data.record_key)),
+        found=CONFIDENTIAL,
+        expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
+        remedy="name the column that `confide cellkey keys` made; [cellkey] keys must be the number it was given",
+    )
+
+
+def _no_column(problem: CellKeyProblem, name: str) -> Finding:
+    data = problem.spec.data
+    remedy = "name the column in [data] columns, or correct the file"
+    expected = "a column with the codes of the schema"
+    if name == data.record_key:
+        expected = "a key for each record"
+        remedy = (
+            f"draw keys once and keep them with the records: confide cellkey keys {data.records} --out KEYED.parquet "
+            f"--keys {len(problem.record_keys)}" + (" --from 1" if problem.record_keys[0] else "")
+        )
+    elif problem.frame is not None and name == problem.spec.geography.block:
+        expected = "a column with the block that each record lies in"
+    elif name in (data.weight, data.value):
+        expected = "a column of numbers"
+    return Finding(
+        code="no-column",
+        what=f"the records have no column {problem.source.theirs(name)!r}",
+        where=Place(file=problem.source.file, column=problem.source.theirs(name)),
+        found="no such column",
+        expected=expected,
+        remedy=remedy,
+    )
+
+
+def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Finding]:
+    """Columns whose type cannot hold codes or keys."""
+    source, key = problem.source, problem.spec.data.record_key
+    integers = {attribute.name: attribute.is_integer for attribute in problem.attributes} | {key: True}
+    wrong = [
+        wrong_type(source, name, kinds, "keys" if name == key else "the attribute's codes", integer=integer)
+        for name, integer in integers.items()
+        if kinds[source.theirs(name)] == "other" or (not integer and kinds[source.theirs(name)] != "text")
+    ]
+    block = problem.spec.geography.block
+    if problem.frame is not None and kinds[source.theirs(block)] == "other":
+        wrong.append(wrong_type(source, block, kinds, "the codes of blocks", integer=False))
+    return wrong
+
+
+def _heaviest(problem: CellKeyProblem) -> int:
+    """The sum of weights, in millionths, up to which no weighted figure leaves 64 bits: (n + v) W / n <= (1 + D) W."""
+    largest = 0 if problem.ptable is None else int(problem.ptable.largest_noise)
+    return (1 << 62) // (1 + largest)
+
+
+def _too_heavy(problem: CellKeyProblem) -> Finding:
+    return Finding(
+        code="too-heavy",
+        what="the weights are too large to be added up exactly",
+        where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.weight))),
+        found=CONFIDENTIAL,
+        expected=f"weights with a sum of at most {_heaviest(problem) // WEIGHT_UNIT:,}",
+        remedy="give weights in a larger unit",
+    )
+
+
+def _too_large(problem: CellKeyProblem) -> Finding:
+    assert problem.magnitude is not None
+    return Finding(
+        code="too-large",
+        what="the values are too large to be added up exactly",
+        where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.value))),
+        found=CONFIDENTIAL,
+        expected=f"values with a sum of at most {LARGEST_SUM // value_scale(problem, problem.magnitude):,}",
+        remedy="give values in a larger unit, such as thousands, or with fewer decimals",
+    )
+
+
+def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int]) -> Finding:
+    source, data = problem.source, problem.spec.data
+    block = problem.spec.geography.block
+    ours = {KEY: data.record_key, WEIGHT: str(data.weight), VALUE: str(data.value), BLOCK: block}.get(name, name)
+    remedy = "correct the records, or the schema if that is wrong"
+    if name == KEY:
+        allowed = problem.record_keys
+        what, expected = "a record key is not one", f"a whole number from {allowed[0]} to {allowed[-1]:,}"
+    elif name == WEIGHT:
+        what, expected = "a weight is not one", "a number of at least zero; decimals beyond the sixth are rounded"
+    elif name == VALUE:
+        least = "" if problem.magnitude is not None and problem.magnitude.part.negative else " of at least zero"
+        what = "a value cannot be added up"
+        expected = f"a number{least} with {data.decimals} decimals, others are rounded; [magnitude] negative = true"
+        expected = expected if least else expected.split(";")[0]
+    elif name == BLOCK:
+        what, expected = "a record lies in a block that the frame lacks", "one of the blocks of the frame"
+        remedy = "correct the records, or the frame if that is wrong"
+    else:
+        attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
+        what, expected = "a code is not in the schema", attribute.describe_codes()
+    return bad_record(source, ours, what, expected, rows, remedy=remedy)

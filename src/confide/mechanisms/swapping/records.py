@@ -1,0 +1,157 @@
+"""The records of a run: checked for households, and read as people in whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.engines import Engine
+from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import identifier, literal
+from confide.errors import Finding
+from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.inputs.records import (
+    ROWS_NAMED,
+    bad_record,
+    blocks_table,
+    check_columns,
+    check_records,
+    code_expressions,
+    column_expressions,
+)
+from confide.mechanisms.swapping.core import looked_at
+from confide.mechanisms.swapping.people import People, arrange
+from confide.mechanisms.swapping.permutation import strata_findings
+from confide.mechanisms.swapping.problem import SwappingProblem, placed_in_spec
+from confide.releases.mechanism import Job
+
+Integers = npt.NDArray[np.int64]
+
+
+def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
+    """Every problem of the records: codes, blocks, households without an id or in two blocks."""
+    engine, records, block = job.engine, problem.records, problem.spec.geography.block
+    household = problem.spec.data.household
+    findings = missing_columns(engine, records, [household], confidential=True)
+    if findings:
+        return findings + check_columns(engine, records, problem.attributes, block)
+    findings = wrong_code_types(engine, records, [household])
+    frame = private_folder(job.workspace.scratch) / "frame.parquet"
+    write_parquet(blocks_table(problem.spine), frame)
+    findings += check_records(engine, records, problem.attributes, block, problem.spine, frame)
+    findings = findings or _households(problem, engine) or _strata(problem, engine)
+    return [placed_in_spec(job.loaded, finding) for finding in findings] or _floor(problem, job)
+
+
+def _strata(problem: SwappingProblem, engine: Engine) -> list[Finding]:
+    """Whether the loss of a permutation is stated for strata as large as these, and whether anybody can move at all.
+    Both follow from what stays as it is, and tell nothing else of the records."""
+    if problem.settings.variant != "permutation":
+        return []
+    people = read_people(problem, engine)
+    return strata_findings(people, problem.settings, looked_at(problem.settings, *variables_of(problem, people)))
+
+
+def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
+    """That the rate is the least that moves, where somebody has to be swapped whatever the rate is."""
+    settings = problem.settings
+    if settings.variant != "targeted" or settings.k_anonymity < 2:
+        return []
+    return [
+        Finding(
+            "rate-is-a-floor",
+            "the rate is a floor: who shares the risk variables with too few people is swapped beyond it",
+            job.loaded.place("swapping", "k_anonymity"),
+            f"k_anonymity = {settings.k_anonymity}, with a rate of {settings.rate}",
+            "that far more households may move than the rate says; the run tells how many did",
+            "take fewer or coarser risk variables, coarser levels or a smaller k_anonymity, if that is too many",
+            severity="warning",
+        )
+    ]
+
+
+def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
+    records, column = problem.records, problem.records.theirs(problem.spec.data.household)
+    read = column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
+    inside, name = _inside(problem, read), identifier(column)
+    text = f"CAST({name} AS VARCHAR)"
+    findings = []
+    lacking = f"{inside} AND coalesce({text}, '') = ''"
+    rows = engine.first_rows(records, lacking, ROWS_NAMED)
+    if rows:
+        what, expected = "a record of a household has no household id", "an id in every record of a household"
+        findings.append(_bad(problem, "no-household", what, expected, rows))
+    torn = (
+        f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
+        f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
+    )
+    rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
+    if rows:
+        what, expected = "members of one household lie in different blocks", "one block for all members of a household"
+        findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
+    for carried in () if findings else problem.settings.carry:
+        differs = (
+            f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
+            f"HAVING count(DISTINCT {read[carried]}) > 1)"
+        )
+        rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
+        if rows:
+            what = f"members of one household differ in {carried!r}, which is to be exchanged with the place"
+            expected = "one value for all members of a household"
+            findings.append(_bad(problem, "carried-differs", what, expected, rows))
+    return findings
+
+
+def read_people(problem: SwappingProblem, engine: Engine) -> People:
+    """Everybody, in whole numbers: of each attribute the position of its level."""
+    records, block = problem.records, problem.spec.geography.block
+    read = column_expressions(engine, records, problem.attributes, block)
+    column = f"CAST({identifier(records.theirs(problem.spec.data.household))} AS VARCHAR)"
+    # By position: an attribute may have any name, also one that we would give.
+    attributes = "".join(
+        f", {number} AS attribute_{position}"
+        for position, number in enumerate(code_expressions(engine, records, problem.attributes).values())
+    )
+    text = (
+        f"SELECT CASE WHEN {_inside(problem, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
+        "FROM records"
+    )
+    table = engine.sql(text, records=records).reveal("to swap households and to count people")
+    codes = {
+        attribute.name: table.column(f"attribute_{position}").combine_chunks().to_numpy(zero_copy_only=False)
+        for position, attribute in enumerate(problem.attributes)
+    }
+    codes_of_blocks = pa.array(problem.spine.blocks.codes, pa.string())
+    place = pc.index_in(table.column("block").combine_chunks().cast(pa.string()), codes_of_blocks)
+    people, _, _ = arrange(
+        problem.spine,
+        table.column("id").combine_chunks().cast(pa.string()),
+        place.to_numpy(zero_copy_only=False).astype(np.int64),
+        {name: column.astype(np.int64) for name, column in codes.items()},
+    )
+    return people
+
+
+def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
+    """The groups of every variable that the settings name, and ages where adults are told by them."""
+    values = {
+        name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
+    }
+    if not problem.settings.needs_age:
+        return values, None
+    named = {attribute.name: attribute for attribute in problem.attributes}[problem.spec.data.age]
+    ages = np.array([int(level.code) for level in named.levels], np.int64)
+    return values, ages[people.codes[named.name]]
+
+
+def _inside(problem: SwappingProblem, read: dict[str, str]) -> str:
+    tests = [f"{read[name]} = {literal(code)}" for name, code in problem.spec.data.in_households.items()]
+    return "(" + (" AND ".join(tests) or "TRUE") + ")"
+
+
+def _bad(problem: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
+    remedy = "correct the records; who lives in no household is told by [data] in_households"
+    household = problem.spec.data.household
+    return bad_record(problem.records, household, what, expected, rows, code=code, remedy=remedy)

@@ -1,0 +1,252 @@
+"""The probabilities of laws, as floats with all their digits in both tails.
+
+They are worked out from the formula of a law and share nothing with the sampler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, sqrt
+
+import numpy as np
+from scipy.special import betainc, gammaln, ndtr, xlog1py, xlogy
+
+from confide.arrays import Floats, Integers
+from confide.noise import (
+    DiscreteGaussian,
+    FiniteDistribution,
+    TruncatedDistribution,
+    TruncatedGaussian,
+    TruncatedGeometric,
+    TwoSidedGeometric,
+)
+from confide.releases.residuals import HIDDEN, ChoiceLaw, OutcomeLaw, ResidualLaw, SurvivorLaw
+
+WIDE = 3_000
+"""From this standard deviation on a Gaussian is taken for a continuous one, which changes less than 1e-8; from a tenth
+of it on a two-sided geometric law is worked out draw by draw."""
+LIKE_ANY = 100
+"""At this scale a law is like any wider one of its kind, but for the scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class LawMass:
+    """P(X = x) for ``first``, ``first + 1``, ..., with sums from either end."""
+
+    first: int
+    at: Floats
+    below: Floats
+    over: Floats
+
+    @classmethod
+    def of(cls, first: int, mass: Floats) -> LawMass:
+        at = mass / mass.sum()
+        below = np.concatenate([[0.0], np.cumsum(at)[:-1]])
+        over = np.concatenate([np.cumsum(at[::-1])[::-1][1:], [0.0]])
+        return cls(first, at, below, over)
+
+    def tails(self, x: Integers) -> tuple[Floats, Floats, Floats]:
+        """P(X < x), P(X = x) and P(X > x)."""
+        place = x - self.first
+        inside = (place >= 0) & (place < len(self.at))
+        place = np.clip(place, 0, len(self.at) - 1)
+        at = np.where(inside, self.at[place], 0.0)
+        return (
+            np.where(inside, self.below[place], np.where(x < self.first, 0.0, 1.0)),
+            at,
+            np.where(inside, self.over[place], np.where(x < self.first, 1.0, 0.0)),
+        )
+
+    @property
+    def values(self) -> Floats:
+        return np.arange(self.first, self.first + len(self.at), dtype=np.float64)
+
+    def moments(self) -> tuple[float, float, float]:
+        """Mean, variance, and the variance of the squared standardised draw (2 for a Gaussian)."""
+        mean = float(self.at @ self.values)
+        centred = self.values - mean
+        variance = float(self.at @ centred**2)
+        return mean, variance, float(self.at @ centred**4) / variance**2 - 1 if variance else 0.0
+
+
+@lru_cache(maxsize=4096)
+def law_mass(law: ResidualLaw) -> LawMass:
+    """The probabilities of a law that is not wide."""
+    if isinstance(law, OutcomeLaw | FiniteDistribution):
+        first, last = min(law.values), max(law.values)
+        mass = np.zeros(last - first + 1)
+        mass[np.array(law.values) - first] = [float(p) for p in law.probabilities]
+        return LawMass.of(first, mass)
+    if isinstance(law, ChoiceLaw):
+        return LawMass.of(HIDDEN, _choice_mass(law))
+    if isinstance(law, TruncatedDistribution):
+        inside = np.arange(-law.bound, law.bound + 1)
+        return LawMass.of(-law.bound, np.exp(-_exponent(law.untruncated, inside)))
+    assert isinstance(law, DiscreteGaussian | TwoSidedGeometric)
+    parameter = float(law.parameter)
+    reach = 1 + ceil(38 * sqrt(parameter) if isinstance(law, DiscreteGaussian) else 700 / parameter)
+    return LawMass.of(-reach, np.exp(-_exponent(law, np.arange(-reach, reach + 1))))
+
+
+def _choice_mass(law: ChoiceLaw) -> Floats:
+    """Of the outcomes of a choice, the hidden one first."""
+    reached = [1.0, *(tails(law.noise, np.array([cut - 1]))[2][0] for cut in law.cuts), 0.0]
+    chances = np.maximum(-np.diff(reached), 0.0)
+    hidden = 0.0
+    if law.second is not None:
+        hidden = float(1 - tails(law.second, np.array([law.hidden_up_to]))[2][0])
+    return np.concatenate([[chances[0] * hidden, chances[0] * (1 - hidden)], chances[1:]])
+
+
+def survival(law: SurvivorLaw) -> float:
+    """The probability that a choice is not hidden, with all its digits where it is small."""
+    return float(law_mass(law.choice).at[1:].sum())
+
+
+def _exponent(law: object, x: Integers) -> Floats:
+    if isinstance(law, DiscreteGaussian):
+        return np.asarray(x.astype(np.float64) ** 2 / (2 * float(law.sigma2)))
+    assert isinstance(law, TwoSidedGeometric)
+    return np.asarray(np.abs(x) * float(law.epsilon))
+
+
+def is_wide(law: ResidualLaw) -> bool:
+    """Whether a law has too many values for a list of them."""
+    if isinstance(law, DiscreteGaussian):
+        return law.sigma2 > WIDE**2
+    return isinstance(law, SurvivorLaw) or (isinstance(law, TwoSidedGeometric) and law.epsilon < Fraction(10, WIDE))
+
+
+def tails(
+    law: ResidualLaw, x: Integers, above: Integers | None = None, up_to: Integers | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """P(X < x), P(X = x) and P(X > x), given that X is above a number and at most another, if they are given.
+
+    Args:
+        law: The law of X.
+        x: Draws.
+        above: For each of them the number above which it had to be.
+        up_to: For each of them the largest number that it could be.
+
+    Returns:
+        Three arrays like ``x``.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> [round(float(p[0]), 6) for p in tails(DiscreteGaussian(2), np.array([1]))]
+    [0.641047, 0.219696, 0.139257]
+    >>> [round(float(p[0]), 6) for p in tails(DiscreteGaussian(2), np.array([1]), np.array([0]), np.array([2]))]
+    [0.0, 0.679179, 0.320821]
+    """
+    result = _tails(law, x)
+    if above is None and up_to is None:
+        return result
+    beyond = np.zeros(len(x)) if up_to is None else _tails(law, up_to)[2]
+    before = np.zeros(len(x)) if above is None else 1 - _tails(law, above)[2]
+    # What is possible is added up from the side where it is small, so that no digit is lost.
+    high = before > 0.5
+    possible = np.where(high, (1 - before if above is None else _tails(law, above)[2]) - beyond, 1 - beyond - before)
+    inside = np.ones(len(x), np.bool_) if above is None else x > above
+    if up_to is not None:
+        inside &= x <= up_to
+    inside &= possible > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.where(inside, result[1] / possible, 0.0)
+        over = np.where(inside, np.maximum(result[2] - beyond, 0.0) / possible, 0.0)
+    at = np.minimum(at, 1.0)
+    return np.maximum(0.0, 1 - at - over), at, np.minimum(over, 1 - at)
+
+
+def _tails(law: ResidualLaw, x: Integers) -> tuple[Floats, Floats, Floats]:
+    if not is_wide(law):
+        return law_mass(law).tails(x)
+    if isinstance(law, SurvivorLaw):
+        chance = survival(law)
+        return tuple(np.asarray(part) for part in _binomial(x, law.trials, chance))  # type: ignore[return-value]
+    if isinstance(law, DiscreteGaussian):
+        deviation = sqrt(law.sigma2)
+        at = np.exp(-_exponent(law, x)) / (deviation * sqrt(2 * np.pi))
+        return ndtr((x - 0.5) / deviation), at, ndtr(-(x + 0.5) / deviation)
+    assert isinstance(law, TwoSidedGeometric)
+    epsilon = float(law.epsilon)
+    q = np.exp(-epsilon)
+    side = np.exp(-epsilon * np.abs(x))
+    far, at = side * q / (1 + q), side * -np.expm1(-epsilon) / (1 + q)
+    near = 1 - far - at
+    return np.where(x > 0, near, far), at, np.where(x > 0, far, near)
+
+
+def _binomial(x: Integers, trials: int, chance: float) -> tuple[Floats, Floats, Floats]:
+    k, n = np.clip(x, 0, trials).astype(np.float64), float(trials)
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    at = np.where(k == x, np.exp(ways + xlogy(k, chance) + xlog1py(n - k, -chance)), 0.0)
+    below = np.where(k > 0, betainc(n - k + 1, np.maximum(k, 1), 1 - chance), 0.0)
+    return below, at, np.where(k < n, betainc(k + 1, np.maximum(n - k, 1), chance), 0.0)
+
+
+def moments(law: ResidualLaw) -> tuple[float, float, float]:
+    """Mean, variance, and the variance of the squared standardised draw."""
+    mean, variance, excess = law_mass(narrowed(law)).moments()
+    if isinstance(law, DiscreteGaussian) and law.sigma2 > LIKE_ANY**2:
+        return 0.0, float(law.sigma2), excess
+    if isinstance(law, TwoSidedGeometric):
+        variance = 2 * float(np.exp(-float(law.epsilon))) / float(np.expm1(-float(law.epsilon))) ** 2
+    return mean, variance, excess
+
+
+def scaled(law: ResidualLaw, by: Fraction) -> ResidualLaw | None:
+    """The law with another scale, of a choice that of its first draw; none for a list of outcomes."""
+    if isinstance(law, DiscreteGaussian):
+        return DiscreteGaussian(law.sigma2 * by**2)
+    if isinstance(law, TwoSidedGeometric):
+        return TwoSidedGeometric(law.epsilon / by)
+    if isinstance(law, TruncatedGaussian):
+        return TruncatedGaussian(law.sigma2 * by**2, law.bound)
+    if isinstance(law, TruncatedGeometric):
+        return TruncatedGeometric(law.epsilon / by, law.bound)
+    if isinstance(law, ChoiceLaw):
+        noise = scaled(law.noise, by)
+        assert isinstance(noise, DiscreteGaussian | TwoSidedGeometric)
+        return ChoiceLaw(noise, law.cuts, law.second, law.hidden_up_to)
+    if isinstance(law, SurvivorLaw):
+        choice = scaled(law.choice, by)
+        assert isinstance(choice, ChoiceLaw)
+        return SurvivorLaw(law.trials, choice)
+    return None
+
+
+def narrowed(law: ResidualLaw) -> ResidualLaw:
+    """A law of the same shape with few values, where there is one: what is asked of it does not depend on its scale."""
+    if isinstance(law, DiscreteGaussian) and law.sigma2 > LIKE_ANY**2:
+        return DiscreteGaussian(LIKE_ANY**2)
+    if isinstance(law, TwoSidedGeometric) and law.epsilon < Fraction(1, LIKE_ANY):
+        return TwoSidedGeometric(Fraction(1, LIKE_ANY))
+    return law
+
+
+def likeliest(law: ResidualLaw) -> float:
+    """The largest probability of a value."""
+    if isinstance(law, SurvivorLaw):
+        mode = int((law.trials + 1) * survival(law))
+        return float(_tails(law, np.array([min(mode, law.trials)]))[1][0])
+    return float(law_mass(narrowed(law)).at.max())
+
+
+def likelier_sign(law: ResidualLaw) -> float:
+    """How likely the likelier sign of a score is: a half, unless the law is a list of outcomes that leans to a side."""
+    if not isinstance(law, OutcomeLaw | FiniteDistribution):
+        return 0.5
+    mass = law_mass(law)
+    score = mass.below - mass.over
+    return min(1 - 1e-9, max(0.5, float(mass.at[score > 0].sum()), float(mass.at[score < 0].sum())))
+
+
+def law_words(law: ResidualLaw) -> str:
+    if isinstance(law, OutcomeLaw):
+        return "listed outcomes"
+    if isinstance(law, ChoiceLaw):
+        return f"a choice by {law_words(law.noise)}"
+    if isinstance(law, SurvivorLaw):
+        return f"binomial, by {law_words(law.choice.noise)}"
+    return " ".join(f"{value}" if key == "law" else f"{key} {value}" for key, value in law.as_dict().items())[:120]

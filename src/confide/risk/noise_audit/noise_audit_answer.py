@@ -1,0 +1,96 @@
+"""The answer of a noise audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from confide.answers import TypedAnswer
+from confide.releases.mechanism import Check
+from confide.risk.noise_audit.law_evidence import ALARM
+
+SMALL_ERROR = Fraction(3, 100)
+"""The error of a scale that an audit is measured by."""
+
+
+@dataclass(frozen=True)
+class MeasurementAudit:
+    """One measurement of an audit."""
+
+    run: str
+    level: str
+    query: str
+    source: str
+    draws: int
+    law: str
+    standardised_variance: float | None
+    """Mean squared noise by the variance of the law; none where draws are not seen whatever they are."""
+    low: float | None
+    high: float | None
+    """Where it lies in 999,999 of a million cases, about."""
+    ok: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "level": self.level,
+            "query": self.query,
+            "source": self.source,
+            "draws": self.draws,
+            "law": self.law,
+            "standardised_variance": self.standardised_variance,
+            "low": self.low,
+            "high": self.high,
+            "ok": self.ok,
+        }
+
+
+@dataclass(frozen=True)
+class NoiseAudit(TypedAnswer):
+    """Whether the noise of a run, or of several, is as planned. Confidential: it is made from the truth."""
+
+    mechanism: str
+    runs: tuple[str, ...]
+    draws: int
+    scale: float | None
+    """The root of the pooled standardised variance: 1 if the scale is right."""
+    smallest_error: float | None
+    """The smallest error of all scales together, in either direction, that is seen with probability 0.99; none where
+    laws have no scale, or not even an error of a half is seen."""
+    checks: tuple[Check, ...]
+    measurements: tuple[MeasurementAudit, ...]
+    notes: tuple[str, ...]
+    smallest_by_stage: Mapping[str, float | None] = field(default_factory=dict)
+    """The same as ``smallest_error``, of each stage whose scale is judged by itself."""
+    page: Path | None = None
+    """The page that shows it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of it is as planned."""
+        return all(check.ok for check in self.checks)
+
+    @property
+    def sees_three_per_cent(self) -> bool:
+        """Whether there were draws enough to see a scale that is 3 % off."""
+        return self.smallest_error is not None and self.smallest_error <= SMALL_ERROR
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "confidential": True,
+            "mechanism": self.mechanism,
+            "runs": list(self.runs),
+            "draws": self.draws,
+            "false_alarm_rate": ALARM,
+            "scale": self.scale,
+            "smallest_error_of_scale_seen": self.smallest_error,
+            "smallest_error_by_stage": dict(self.smallest_by_stage),
+            "sees_three_per_cent": self.sees_three_per_cent,
+            "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.checks],
+            "measurements": [measurement.as_dict() for measurement in self.measurements],
+            "notes": list(self.notes),
+        } | ({} if self.page is None else {"page": str(self.page)})

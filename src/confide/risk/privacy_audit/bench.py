@@ -1,0 +1,190 @@
+"""The bench: made-up records, counted once, measured as often as it takes."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.arrays import Integers
+from confide.engines import Engine, Source
+from confide.engines.groups import private_folder
+from confide.engines.protocol import Advance, GroupFunction
+from confide.errors import ConfideError, RunError
+from confide.noise import ReleaseKey, ReleaseNoise
+from confide.privacy import Definition
+from confide.releases.mechanism import Job, Mechanism, NoiseSource
+from confide.releases.plan import Plan
+from confide.releases.progress import Progress, Silent
+from confide.releases.spec import LoadedSpec
+from confide.releases.workspace import Workspace
+from confide.risk.privacy_audit.bounds import epsilon_of
+from confide.risk.privacy_audit.few_blocks import MOST_BLOCKS, cut_blocks, with_data
+from confide.risk.privacy_audit.touched import Key, Outcome, same_outcome
+
+
+class InProcess:
+    """An engine that maps groups here and keeps the tables; files of counts are read once."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._rows: dict[tuple[Path, str, int], pa.Table] = {}
+        self.mapped: dict[Path, list[pa.Table]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def map_groups(
+        self,
+        function: GroupFunction,
+        rows: Path,
+        key: str,
+        groups: Sequence[int],
+        into: Path,
+        *,
+        advance: Advance | None = None,  # noqa: ARG002 - nobody waits for a group of a trial
+    ) -> list[Path]:
+        for group in groups:
+            if (rows, key, group) not in self._rows:
+                self._rows[rows, key, group] = pq.read_table(rows, filters=[(key, "=", group)])
+        self.mapped[into] = [function(group, self._rows[rows, key, group]) for group in groups]
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class CountedFile:
+    """A made-up file, counted by the mechanism: the job that measures it, and what is true of it."""
+
+    problem: Any
+    job: Job
+    truth: Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A mechanism with its problem on a small frame, ready to count made-up records."""
+
+    mechanism: Mechanism[Any]
+    loaded: LoadedSpec
+    problem: Any
+    plan: Plan
+    engine: Engine
+    folder: Path
+    seed: str
+    progress: Progress
+
+    @classmethod
+    def of(
+        cls,
+        loaded: LoadedSpec,
+        mechanism: Mechanism[Any],
+        engine: Engine,
+        folder: Path,
+        seed: int | None,
+        progress: Progress,
+        blocks: int = MOST_BLOCKS,
+    ) -> Bench:
+        blank = folder / "blank.parquet"
+        pq.write_table(pa.table({"nobody": pa.array([], pa.int64())}), blank)
+        here = with_data(loaded, records=str(blank))
+        problem = mechanism.prepare(here, engine)
+        plan = mechanism.plan(problem)
+        cut = cut_blocks(here, private_folder(folder / "frame"), blocks)
+        if cut is not None:
+            try:
+                small = mechanism.prepare(cut, engine)
+                small_plan = mechanism.plan(small)
+            except ConfideError:
+                small_plan = plan
+            else:
+                if small_plan.loss == plan.loss:
+                    problem, plan, here = small, small_plan, cut
+        chosen = secrets.token_hex(16) if seed is None else str(seed)
+        return cls(mechanism, here, problem, plan, engine, folder, chosen, progress)
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta of the plan, or the one that the spec asks for."""
+        return self.plan.delta or self.loaded.spec.privacy.delta
+
+    def stated(self) -> dict[str, float]:
+        """What the plan says is lost at most."""
+        parameters = {name: float(value) for name, value in self.plan.loss.parameters().items()}
+        if self.plan.definition is Definition.ZCDP:
+            (rho,) = self.plan.loss.parameters().values()
+            return {"rho": parameters["rho"], "epsilon": epsilon_of(rho, self.delta)}
+        return {"epsilon": parameters["epsilon"]}
+
+    def counted(self, table: pa.Table, name: str, side: str) -> CountedFile:
+        """A made-up file, counted, and what is true of it by the mechanism's own silent measurements.
+
+        Args:
+            table: The records.
+            name: The folder of its files.
+            side: From which the keys of silent measurements follow.
+        """
+        workspace = Workspace(private_folder(self.folder / name))
+        file = workspace.root / "made-up.parquet"
+        pq.write_table(table, file)
+        problem = self.mechanism.with_records(self.problem, Source(file, "parquet"))
+        engine: Any = InProcess(self.engine)
+        job = Job(self.loaded, self.plan, engine, workspace, Silent())
+        self.mechanism.count(problem, job)
+        silent_problem, silent_plan = self.mechanism.silenced(problem, self.plan)
+        silent = replace(job, plan=silent_plan)
+        outcomes = [self.trial(silent_problem, silent, self.key("silent", side, n)) for n in range(2)]
+        if not same_outcome(*outcomes):
+            raise RunError(
+                "not-as-planned",
+                "noise is drawn that does not follow the plan: the same question without noise has two answers",
+                found="answers that differ",
+                expected="true counts of made-up records, as the plan had no noise",
+                remedy="do not release anything with this code, and report it",
+            )
+        return CountedFile(problem, job, outcomes[0])
+
+    def laws(self, file: CountedFile) -> dict[Key, list[ReleaseNoise]]:
+        """The stated law of each part of each measurement."""
+        outcome = self.trial(file.problem, file.job, self.key())
+        return {key: [law for _, _, law in parts] for key, parts in outcome.items()}
+
+    def trial(self, problem: Any, job: Job, key: ReleaseKey) -> Outcome:
+        """One set of measurements. What several tables show of one measurement is one count: their mean."""
+        noise = NoiseSource(key, self.mechanism.fingerprint(problem), self.plan.hash, self.mechanism.name)
+        engine: Any = job.engine
+        outcome: Outcome = {}
+        repeated: Counter[tuple[Key, ReleaseNoise]] = Counter()
+        for part in self.mechanism.trial_counts(problem, job, noise, engine.mapped):
+            key_of = (part.level, part.query)
+            parts = outcome.setdefault(key_of, [])
+            again = [
+                place
+                for place, (where, _, law) in enumerate(parts)
+                if law == part.law and _same_places(where, part.coordinates)
+            ]
+            if again:
+                repeated[key_of, part.law] += 1
+                times = repeated[key_of, part.law]
+                where, counts, law = parts[again[0]]
+                parts[again[0]] = (where, (counts * times + part.values) / (times + 1), law)
+            else:
+                parts.append((part.coordinates, part.values.astype(np.float64), part.law))
+        return outcome
+
+    def key(self, *which: object) -> ReleaseKey:
+        """A key that follows from the seed of the audit and from what it is for."""
+        text = "/".join([self.seed, *map(str, which)])
+        return ReleaseKey.choose(hashlib.sha256(text.encode()).hexdigest())
+
+
+def _same_places(one: Integers, other: Integers) -> bool:
+    return len(one) > 0 and np.array_equal(one, other)

@@ -1,0 +1,177 @@
+"""``confide suppress``: tables of cells that an office has, protected by cell suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress as suppress_errors
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confide import api
+from confide.engines.groups import write_text
+from confide.errors import ConfideError, ParameterError, Place, RunError
+from confide.mechanisms.suppression.given_spec import (
+    description_text,
+    given_description,
+    given_spec_text,
+    is_description,
+    parse_rules,
+)
+from confide.mechanisms.suppression.given_tables import describe_given
+from confide.mechanisms.suppression.suppress import Method, Zeros
+from confide.mechanisms.suppression.table_description import taken_for
+from confide.releases.draft import SPEC, there_already
+from confide.releases.progress import Progress
+from confide.releases.run import RunResult
+from confide.releases.verify import Verification
+from confide.releases.workspace import Workspace
+
+DESCRIPTION = "tables.toml"
+
+
+@dataclass(frozen=True)
+class SuppressedTables:
+    """Protected tables: where they are, and that they are as they should be."""
+
+    run: RunResult
+    spec: Path
+    verification: Verification
+    taken_for: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """For each file without a description what its columns were taken for."""
+
+    @property
+    def release(self) -> Path:
+        """The folder that may be published."""
+        return self.run.release
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that can be checked from the files holds."""
+        return self.verification.ok
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as plain values for ``--json``."""
+        question = self.run.plan.question
+        return {
+            "ok": self.ok,
+            "release": str(self.release),
+            "spec": str(self.spec),
+            "manifest_sha256": self.run.manifest_sha256,
+            "tables": [table["name"] for table in question["tables"]],
+            "rules": {key: question["suppression"][key] for key in ("threshold", "dominance", "p", "q")},
+            "checks": [
+                {"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.verification.checks
+            ],
+            "taken_for": {name: dict(columns) for name, columns in self.taken_for.items()},
+        }
+
+
+def suppress(
+    tables: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path,
+    rule: str | Sequence[str] = (),
+    value: str | None = None,
+    total: Mapping[str, str] | None = None,
+    hierarchy: Mapping[str, str] | None = None,
+    missing: str | None = None,
+    zeros: Zeros = "secondary",
+    singletons: bool = True,
+    method: Method = "auto",
+    keep: Sequence[str] = (),
+    title: str = "",
+    progress: Progress | None = None,
+) -> SuppressedTables:
+    """Protects tables of cells, all together, and seals them as a release (``confide suppress``).
+
+    Args:
+        tables: A CSV or Parquet file of cells, or several, which are linked by the names of their variables; or one
+            description of tables (TOML), or the metadata of a table of tau-ARGUS (.rda).
+        out: A new folder: ``release/`` may be published, ``confidential/`` must not.
+        rule: Primary rules: ``threshold=3``, ``p=10``, ``pq=10,50``, ``dominance=1,75``. None: statuses decide.
+        value: The column of figures, where it has no common name.
+        total: For a variable the code of its total, where that has no common name.
+        hierarchy: For a variable the file of its hierarchy (.hrc).
+        missing: ``zero``: cells that are not in a file are zero.
+        zeros: Whether zeros are always ``published``, may be hidden (``secondary``), or must be (``primary``).
+        singletons: Whether somebody who is alone in a cell, and knows its figure, is thought of.
+        method: How the other hidden cells are found.
+        keep: Margins that are never hidden unless primary, such as ``total``.
+        title: A title for people.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        The release, verified from its files.
+
+    Raises:
+        ConfideError: With a finding for everything that is wrong with the tables: file, row, and what to do.
+    """
+    files = [Path(tables)] if isinstance(tables, (str, Path)) else [Path(each) for each in tables]
+    rules = [rule] if isinstance(rule, str) else list(rule)
+    folder = Path(out)
+    keys = parse_rules(rules) | {"zeros": zeros, "singletons": singletons, "method": method}
+    keys |= {"keep": list(keep)} if keep else {}
+    for path in files:
+        if not path.exists():
+            what, place = "there is no such file", Place(file=str(path))
+            raise ParameterError("no-such-file", what, place, "nothing", "a table of cells", "correct the path")
+        if path.suffix.lower() == ".jj":
+            what, place = "a problem in the exchange format has no variables to publish", Place(file=str(path))
+            remedy = "give the table that it was made from; `confide audit suppression` judges a solved problem"
+            raise ParameterError("argus-file", what, place, ".jj", "a table of cells", remedy)
+    texts, columns = {}, {}
+    if len(files) == 1 and is_description(files[0]):
+        named = Path(_relative(files[0], folder))
+        if value is not None or total or hierarchy or missing:
+            what, place = "the description says what the columns are", Place(file=str(files[0]))
+            expected = "no --value, --total, --hierarchy or --missing"
+            raise ParameterError("table-description", what, place, "both", expected, "change the description")
+        described = named.as_posix()
+    else:
+        description = given_description(
+            files, folder, value=value, totals=total, hierarchies=hierarchy, missing=missing
+        )
+        texts[DESCRIPTION] = description_text(description)
+        columns = {path.name: meanings for path in files if (meanings := taken_for(describe_given(path, value=value)))}
+        described = DESCRIPTION
+    formats = ["parquet", "csv"]
+    texts[SPEC] = given_spec_text(folder.resolve().name, title or folder.resolve().name, described, keys, formats)
+    written = _write(folder, texts)
+    try:
+        run = api.run(folder / SPEC, progress=progress)
+    except ConfideError:
+        if Workspace(folder).identity() is None:  # nothing was begun: nothing is left that a next try would meet
+            for path in written:
+                path.unlink(missing_ok=True)
+            with suppress_errors(OSError):
+                folder.rmdir()
+        raise
+    return SuppressedTables(run, folder / SPEC, api.verify(run.release), columns)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    import os
+
+    return os.path.relpath(path.resolve(), folder.resolve())
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Writes spec and description, unless they are there as they would be written: then the run goes on. Says which
+    files are new."""
+    for name, text in texts.items():
+        path = folder / name
+        if path.exists() and path.read_text(encoding="utf-8") != text + "\n":
+            raise there_already(path, "another release")
+    if Workspace(folder).confidential.exists() and not (folder / SPEC).exists():
+        raise there_already(folder, "a run of another spec")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what, remedy = "the folder cannot be made", "name another folder"
+        found = error.strerror or type(error).__name__
+        raise RunError("unwritable", what, Place(file=str(folder)), found, "a folder of your own", remedy) from None
+    new = [folder / name for name in texts if not (folder / name).exists()]
+    for path in new:
+        write_text(path, texts[path.name] + "\n")
+    return new

@@ -1,0 +1,178 @@
+"""Tables that were counted elsewhere, with cell keys: the noise of a release from records, cell by cell."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from tests.kits.cellkey import (
+    KEYS,
+    TABLES,
+    correct,
+    expected_figures,
+    failed,
+    people,
+    release_of,
+    true_cells,
+    with_count,
+)
+from tests.kits.cellkey_areas import looked_up
+from typer.testing import CliRunner
+
+import confide
+from confide.cli.main import app
+from confide.errors import CONFIDENTIAL, ConfideError
+from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.spec import CellKeyPart
+from confide.noise.ptables import count_settings, export_text, generate
+
+PLAIN = generate(count_settings(5, "2")).table(KEYS)
+PTABLE = shuffled(PLAIN, CellKeyPart())
+NAME, VARIABLES = TABLES[0]
+
+
+def given(folder: Path, *, decimals: bool = False, weighted: bool = False, backwards: bool = False) -> Path:
+    """All cells of a table of the town with their true counts and cell keys, as an office would bring them."""
+    cells = true_cells(people(), VARIABLES)
+    rows = []
+    for labels, cell in cells.items():
+        key = cell.key % KEYS
+        row = dict(zip(VARIABLES, labels, strict=True)) | {"count": cell.count}
+        row["cell_key"] = f"{Decimal(key).scaleb(-8):.8f}" if decimals else str(key)
+        if weighted:
+            row["weight"] = str(Decimal(cell.weight.numerator) / Decimal(cell.weight.denominator))
+        rows.append(row)
+    rows.sort(key=lambda row: row["count"], reverse=backwards)
+    folder.mkdir(parents=True, exist_ok=True)
+    pyarrow.csv.write_csv(pa.Table.from_pylist(rows), folder / "cells.csv")
+    return folder / "cells.csv"
+
+
+def published(release: Path) -> dict[tuple[str, ...], int]:
+    table = pq.read_table(release / "tables/cells.parquet")
+    return {tuple(row[name] for name in VARIABLES): row["count"] for row in table.to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> confide.mechanisms.cellkey.perturbing.PerturbedTable:  # type: ignore[name-defined]
+    folder = tmp_path_factory.mktemp("given")
+    return confide.perturb_cells(given(folder), folder / "out", D=5, V="2")
+
+
+def test_every_cell_has_the_noise_of_its_count_and_key(answer: object) -> None:
+    expected = {
+        labels: figure
+        for labels, cell in true_cells(people(), VARIABLES).items()
+        if (figure := looked_up(PTABLE, cell.count, cell.key % KEYS))
+    }
+    assert published(answer.release) == expected  # type: ignore[attr-defined]
+
+
+def test_the_same_members_have_the_figures_of_a_release_from_records(answer: object, tmp_path: Path) -> None:
+    release = release_of(tmp_path, tables=((NAME, VARIABLES),), output="")
+    rows = pq.read_table(release / f"tables/{NAME}.parquet").to_pylist()
+    assert published(answer.release) == {tuple(row[v] for v in VARIABLES): row["count"] for row in rows}  # type: ignore[attr-defined]
+
+
+def test_it_is_a_release_like_others(answer: object) -> None:
+    release = answer.release  # type: ignore[attr-defined]
+    assert confide.verify(release).ok
+    question = json.loads((release / "manifest.json").read_text())["plan"]["question"]
+    assert question["given"] is True
+    assert question["tables"] == [{"name": "cells", "title": "cells", "variables": list(VARIABLES)}]
+    told = confide.evaluate(answer.spec).accuracy.reveal("made-up people")  # type: ignore[attr-defined]
+    assert told["programme"]["cells"] == len(true_cells(people(), VARIABLES))
+    assert answer.spec.stat().st_mode & 0o077 == 0  # type: ignore[attr-defined]
+
+
+def test_the_order_of_the_file_and_the_form_of_keys_say_nothing(answer: object, tmp_path: Path) -> None:
+    """Rows sorted by their true counts, keys as decimals: the same bytes."""
+    cells = given(tmp_path, decimals=True, backwards=True)
+    other = confide.perturb_cells(cells, tmp_path / "out", D=5, V="2").release
+    for format_ in ("csv", "parquet"):
+        path = f"tables/cells.{format_}"
+        assert (other / path).read_bytes() == (answer.release / path).read_bytes()  # type: ignore[attr-defined]
+
+
+def test_a_perturbation_table_from_a_file_and_weights_and_a_threshold(tmp_path: Path) -> None:
+    (tmp_path / "table.txt").write_text(export_text(PLAIN))
+    cells = given(tmp_path, weighted=True)
+    answer = confide.perturb_cells(
+        cells, tmp_path / "out", ptable=tmp_path / "table.txt", weight="weight", threshold=10, name="cells"
+    )
+    rows = pq.read_table(answer.release / "tables/cells.parquet").to_pylist()
+    found = {tuple(row[name] for name in VARIABLES): (row["count"], Fraction(str(row["weighted"]))) for row in rows}
+    assert found == expected_figures(true_cells(people(), VARIABLES), PLAIN, 10)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    cells = given(tmp_path)
+    arguments = ["cellkey", "perturb", str(cells), "-D", "5", "-V", "2", "--out", str(tmp_path / "out"), "--json"]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0
+    told = json.loads(shown.stdout)
+    assert told["variables"] == list(VARIABLES)
+    assert confide.verify(told["release"]).ok
+    again = CliRunner().invoke(app, arguments)
+    assert isinstance(again.exception, ConfideError)
+    assert "already" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda rows: [*rows, rows[0]], "stands twice"),
+        (lambda rows: [rows[0] | {"count": "-1"}, *rows[1:]], "a count is not one"),
+        (lambda rows: [rows[0] | {"count": "2.5"}, *rows[1:]], "a count is not one"),
+        (lambda rows: [rows[0] | {"cell_key": str(KEYS)}, *rows[1:]], "a key is not one"),
+        (lambda rows: [rows[0] | {"cell_key": ""}, *rows[1:]], "a key is not one"),
+        (lambda rows: [rows[0] | {"cell_key": "1.5"}, *rows[1:]], "a cell key is not one"),
+        (lambda rows: [rows[0] | {"sex": " "}, *rows[1:]], "no label"),
+        (lambda rows: [{k: v for k, v in row.items() if k != "cell_key"} for row in rows], "no column"),
+    ],
+)
+def test_cells_that_cannot_be_are_found_and_not_shown(tmp_path: Path, change: object, what: str) -> None:
+    rows = [
+        {name: str(value) for name, value in row.items()} for row in pyarrow.csv.read_csv(given(tmp_path)).to_pylist()
+    ]
+    pyarrow.csv.write_csv(pa.Table.from_pylist(change(rows)), tmp_path / "cells.csv")  # type: ignore[operator]
+    with pytest.raises(ConfideError) as error:
+        confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V=2, variables=VARIABLES)
+    found = [finding for finding in error.value.findings if finding.severity == "error"]
+    assert any(what in finding.what for finding in found)
+    if what != "no column":
+        assert {finding.found for finding in found} == {CONFIDENTIAL}
+    assert not (tmp_path / "out/run/release").exists()
+
+
+def test_keys_that_nobody_drew_are_said(tmp_path: Path) -> None:
+    rows = [{"cell": f"c{at:05d}", "count": 1 + at % 7, "cell_key": at} for at in range(2_000)]
+    pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / "cells.csv")
+    answer = confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V=2)
+    checked = confide.check(answer.spec)
+    assert "keys-not-drawn" in {finding.code for finding in checked.findings}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "cells: every cell once, in order"),
+        (lambda t: with_count(t, 0, -1), "cells: counts that may be published"),
+        (lambda t: t.append_column("true", t.column("count")), "cells: columns"),
+    ],
+)
+def test_a_forged_table_is_found(answer: object, tmp_path: Path, change: object, name: str) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(answer.release, tmp_path / "copy"))  # type: ignore[attr-defined]
+    forged = change(pq.read_table(copy / "tables/cells.parquet"))  # type: ignore[operator]
+    pq.write_table(forged, copy / "tables/cells.parquet")
+    pyarrow.csv.write_csv(forged, copy / "tables/cells.csv")
+    correct(copy)
+    assert name in failed(copy)

@@ -1,0 +1,57 @@
+"""Releases of the first layout of tables: read and verified as they are, and made again by a spec that asks for it.
+
+``first-layout/`` is the release of tests/contract/examples/cellkey as it was made when columns stood in the order of
+the schema, under the names of attributes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.contract.kit import lay_out
+from tests.kits.cellkey import tree
+
+import confide
+from confide.mechanisms.cellkey.verify import read_published
+from confide.releases.folder import read_manifest
+
+FIRST = Path(__file__).parent / "first-layout"
+
+
+def test_an_old_release_is_consistent_with_itself() -> None:
+    assert confide.verify(FIRST / "release").ok
+
+
+def test_an_old_release_is_read_back_for_attacks() -> None:
+    found = read_published(FIRST / "release", read_manifest(FIRST / "release"), FIRST / "schema.toml")
+    assert len(found.marginals) == 9
+    assert {variable.name for marginal in found.marginals for variable in marginal.query.variables} >= {"county:state"}
+
+
+def test_a_spec_can_ask_for_the_old_layout_and_gets_the_old_bytes(tmp_path: Path) -> None:
+    project = lay_out("cellkey", tmp_path / "p")
+    text = project.spec.read_text(encoding="utf-8")
+    project.spec.write_text(text.replace("[output]\n", "[output]\nlayout = 1\n"), encoding="utf-8")
+    assert tree(confide.run(project.spec, processes=1).release) == tree(FIRST / "release")
+
+
+@pytest.mark.parametrize("name", ["age-by-sex", "work"])
+def test_the_new_layout_has_the_same_figures_under_other_names(tmp_path: Path, name: str) -> None:
+    import pyarrow.parquet as pq
+
+    project = lay_out("cellkey", tmp_path / "p")
+    release = confide.run(project.spec, processes=1).release
+    (asked,) = [
+        t
+        for t in json.loads((release / "manifest.json").read_text())["plan"]["question"]["tables"]
+        if t["name"] == name
+    ]
+    new, old = (pq.read_table(folder / f"tables/{name}.parquet") for folder in (release, FIRST / "release"))
+    variables = [part["name"] for part in asked["variables"]]
+    assert new.column_names == [*variables, "count", "weighted"]
+    named = [
+        [row[each.split(":")[0]] for each in variables] + [row["count"], row["weighted"]] for row in old.to_pylist()
+    ]
+    assert sorted(map(tuple, named)) == sorted(tuple(row.values()) for row in new.to_pylist())

@@ -1,0 +1,125 @@
+"""One set of names for specs, commands and Python; and settings that nobody could have meant are findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import confide
+from confide.cli.main import app
+from confide.errors import ConfideError, ParameterError
+from confide.mechanisms.cellkey.cellkey_answers import make_abs_table
+from confide.noise.ptables import count_settings, magnitude_settings
+from confide.noise.ptables.ptable_answer import perturbation_table
+
+
+def test_names_are_those_of_the_spec_and_of_the_command() -> None:
+    answer = perturbation_table(D=4, V="3/2", js=1, pstay="1/5", mono=False)
+    assert answer.design is not None
+    told = answer.design.settings.as_dict()
+    assert (told["D"], told["V_exact"], told["js"], told["pstay"], told["mono"]) == (4, "3/2", 1, "1/5", False)
+    shown = CliRunner().invoke(
+        app, ["ptable", "-D", "4", "-V", "3/2", "--js", "1", "--pstay", "1/5", "--no-mono", "--json"]
+    )
+    assert answer.table.fingerprint in shown.stdout
+
+
+COUNTS = {"bound": "D", "variance": "V", "p_stay": "pstay", "monotone": "mono"}
+
+
+@pytest.mark.parametrize(
+    ("call", "old", "names"),
+    [
+        (count_settings, {"bound": 5, "variance": 2, "p_stay": "1/5", "monotone": False}, COUNTS),
+        (magnitude_settings, {"bound": 5, "variance": 2, "step": 2, "icat": [1, 5]}, COUNTS),
+    ],
+)
+def test_old_names_are_understood_and_say_the_new_one(call: Any, old: dict[str, Any], names: dict[str, str]) -> None:
+    with pytest.warns(DeprecationWarning, match="is called"):
+        assert call(**old) == call(**{names.get(name, name): value for name, value in old.items()})
+
+
+def test_old_names_of_the_verbs(tmp_path: Any) -> None:
+    with pytest.warns(DeprecationWarning, match="max_noise is called D"):
+        answer = perturbation_table(max_noise=2, V=1)  # type: ignore[call-arg]
+    assert answer.table.fingerprint == perturbation_table(2, 1).table.fingerprint
+    with pytest.warns(DeprecationWarning, match="variance is called V"):
+        make_abs_table(2, variance=1, out=tmp_path / "x")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="one argument"):
+        perturbation_table(D=2, max_noise=2, V=1)  # type: ignore[call-arg]
+    people = {"sex": ["f"] * 9, "record_key": list(range(9))}
+    with pytest.warns(DeprecationWarning, match="bound is called D"):
+        old = confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", bound=3)  # type: ignore[call-arg]
+    assert old.as_dict() == confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", D=3).as_dict()
+
+
+def test_python_shuffles_as_a_spec_does() -> None:
+    people = {"sex": ["f", "m"] * 50, "record_key": [at * 977_777 for at in range(100)]}
+    found = {}
+    for shuffle in ("derived", "none", "5a" * 32):
+        answer = confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", shuffle=shuffle, D=40, V=200)
+        found[shuffle] = [row["count"] for row in answer.counts.to_pylist()]
+    assert found["derived"] == [
+        row["count"]
+        for row in confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", D=40, V=200).counts.to_pylist()
+    ]
+    assert len({tuple(counts) for counts in found.values()}) == 3
+    with pytest.raises(ParameterError, match="no such order"):
+        confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", shuffle="alphabetical")
+
+
+ABSURD = (
+    "1e400",
+    "1e-400",
+    "1e9999",
+    "-1e400",
+    "nan",
+    "inf",
+    "-inf",
+    "0",
+    "-2",
+    "",
+    "1/0",
+    "9" * 5000,
+    "0x10",
+    "2e",
+    "1e15.5",
+)
+"""Variances that are none."""
+
+
+@pytest.mark.parametrize("V", ABSURD)
+def test_an_absurd_variance_is_a_finding(V: str) -> None:
+    shown = CliRunner().invoke(app, ["ptable", "-D", "5", f"-V{V}"] if V else ["ptable", "-D", "5", "-V", ""])
+    assert isinstance(shown.exception, ConfideError), V[:20]
+    assert all(len(finding.found or "") < 200 for finding in shown.exception.findings)
+    with pytest.raises(ConfideError):
+        perturbation_table(5, V)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-D", "99999999999999999999999"],
+        ["-D", "0"],
+        ["-D", "-7"],
+        ["-D", "5", "--js", "99999999999999999999"],
+        ["-D", "5", "--js", "-1"],
+        ["-D", "5", "--keys", "0"],
+        ["-D", "5", "--keys", "-8"],
+        ["-D", "5", "--keys", "99999999999999999999999"],
+        ["-D", "5", "--pstay", "1e400"],
+        ["-D", "5", "--pstay", "nan"],
+        ["-D", "5", "--pstay", "-1"],
+        ["-D", "5", "--modify", "1e-400"],
+        ["-D", "5", "--modify", "1e400"],
+        ["-D", "5", "--icat", "1,5", "--step", "99999999999999"],
+        ["-D", "5", "--icat", "1,5", "--step", "-1"],
+        ["-D", "5", "--icat", "99999,5"],
+    ],
+)
+def test_other_absurd_sizes_are_findings(arguments: list[str]) -> None:
+    shown = CliRunner().invoke(app, ["ptable", *arguments, "-V", "2"])
+    assert isinstance(shown.exception, ConfideError)

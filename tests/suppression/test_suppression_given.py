@@ -1,0 +1,426 @@
+"""``confide suppress``: tables of cells as an office has them, protected, sealed, verified, audited and attacked."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.kits.commands import codes, run, run_json
+from tests.kits.suppression import intervals_by_programmes
+
+import confide
+from confide import api
+from confide.attacks.reconstruction import read_source, reconstruct
+from confide.errors import ConfideError
+from confide.mechanisms.suppression.given_spec import parse_rules
+
+JOBS = """region,sex,count
+Total,Total,30
+Total,f,12
+Total,m,18
+N,Total,11
+N,f,2
+N,m,9
+S,Total,19
+S,f,10
+S,m,9
+"""
+
+
+def rows_of(release: Path, table: str) -> dict[tuple[str, ...], int | None]:
+    rows = pq.read_table(release / "tables" / f"{table}.parquet").to_pylist()
+    figure = "count" if "count" in rows[0] else "value"
+    keys = [name for name in rows[0] if name not in (figure, "status")]
+    for row in rows:
+        assert (row[figure] is None) == (row["status"] == "suppressed")
+    return {tuple(row[key] for key in keys): row[figure] for row in rows}
+
+
+def protect(
+    folder: Path, tables: dict[str, str], *rules: str, **options: object
+) -> confide.suppressing.SuppressedTables:
+    for name, text in tables.items():
+        (folder / name).write_text(text)
+    files = [folder / name for name in tables if name.endswith((".csv", ".tab"))]
+    given = [folder / name for name in tables if name.endswith(".toml")] or files
+    return confide.suppress(given, out=folder / "out", rule=list(rules), **options)
+
+
+def test_the_command_as_it_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    found = run_json("suppress", tmp_path / "jobs.csv", "--rule", "threshold=3", "--out", tmp_path / "D")
+    assert found["ok"]
+    assert found["tables"] == ["jobs"]
+    assert all(check["ok"] for check in found["checks"])
+    release = tmp_path / "D" / "release"
+    table = rows_of(release, "jobs")
+    hidden = {cell for cell, figure in table.items() if figure is None}
+    assert hidden == {("N", "f"), ("N", "m"), ("S", "f"), ("S", "m")}
+    for line in csv.DictReader(JOBS.splitlines()):
+        assert table[line["region"], line["sex"]] in (None, int(line["count"]))
+    assert sorted(path.name for path in release.iterdir()) == ["manifest.json", "statement.html", "tables"]
+    assert run_json("verify", release)["ok"]
+    audited = run_json("audit", "suppression", release)
+    assert (audited["suppressed"], audited["disclosed"]) == (4, 0)
+    attacked = run_json("attack", "reconstruct", release)
+    assert (attacked["persons"], attacked["exact"]) == (30, True)
+    # What is written can be checked and run again, by the same file.
+    assert run_json("check", tmp_path / "D" / "spec.toml")["ok"]
+    assert run_json("run", tmp_path / "D" / "spec.toml")["was_sealed_before"]
+    again = run_json("suppress", tmp_path / "jobs.csv", "--rule", "threshold=3", "--out", tmp_path / "D")
+    assert again["manifest_sha256"] == found["manifest_sha256"]
+    assert codes("suppress", tmp_path / "jobs.csv", "--rule", "threshold=5", "--out", tmp_path / "D") == [
+        "there-already"
+    ]
+    text = run("suppress", tmp_path / "jobs.csv", "--rule", "threshold=3", "--out", tmp_path / "D")
+    assert "verified" in text
+    evaluated = api.evaluate(tmp_path / "D").accuracy.reveal("a test")
+    assert evaluated["intervals"]["primary"] | {"cells": 1, "protected": 1} == evaluated["intervals"]["primary"]
+
+
+def test_what_is_confidential_stays_in_its_zone(tmp_path: Path) -> None:
+    text = JOBS.replace("N,f,2", "N,f,2").replace("count\n", "count,decided\n", 1)
+    lines = text.splitlines()
+    lines = [lines[0], *(line + (",u" if line.startswith("S,m") else ",") for line in lines[1:])]
+    done = protect(tmp_path, {"jobs.csv": "\n".join(lines) + "\n"}, "threshold=3")
+    confidential = done.run.workspace.confidential
+    cells = pq.read_table(confidential / "cells.parquet").to_pylist()
+    assert {row["cell"]: row["why"] for row in cells if row["primary"]} == {
+        "region = N, sex = f": "a rule",
+        "region = S, sex = m": "unsafe by decision",
+    }
+    assert (confidential.stat().st_mode & 0o077) == 0
+    assert ((confidential / "cells.parquet").stat().st_mode & 0o077) == 0
+    public = b"".join(
+        path.read_bytes() for path in done.release.rglob("*") if path.suffix in (".json", ".html", ".csv")
+    )
+    assert b"decision of" not in public
+    assert b"unsafe" not in public
+    assert b'"decided"' not in public
+    question = json.loads((done.release / "manifest.json").read_text())["plan"]["question"]
+    assert question["given"] == {"statuses": True, "costs": False, "levels": False}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+def test_random_tables_are_as_safe_as_those_of_records(tmp_path: Path, seed: int) -> None:
+    """Without totals in the file: they are computed. The attacker is one of its own."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(4, (4, 3))
+    lines = ["area,age,n"] + [f"a{i},g{j},{counts[i, j]}" for i in range(4) for j in range(3)]
+    done = protect(tmp_path, {"t.csv": "\n".join(lines) + "\n"}, "threshold=3", singletons=False)
+    table = rows_of(done.release, "t")
+    for i in range(4):
+        for j in range(3):
+            assert table[f"a{i}", f"g{j}"] in (None, counts[i, j])
+    assert table["_T", "_T"] in (None, counts.sum())
+    whole = np.zeros((5, 4), np.int64)
+    whole[1:, 1:] = counts
+    whole[0, 1:], whole[1:, 0], whole[0, 0] = counts.sum(0), counts.sum(1), counts.sum()
+    hidden = np.array([
+        [table[("_T" if not i else f"a{i - 1}"), ("_T" if not j else f"g{j - 1}")] is None for j in range(4)]
+        for i in range(5)
+    ])  # fmt: skip
+    for i, j in np.argwhere((whole > 0) & (whole <= 3)):
+        assert hidden[i, j]
+        low, high = intervals_by_programmes(whole, hidden, (i, j))
+        assert high >= 4 - 1e-6
+        assert high - low >= 3 - 1e-6
+
+
+def test_statuses_costs_and_levels_of_cells(tmp_path: Path) -> None:
+    """A waiver publishes a small count, a protected cell is never hidden, a level makes a cell primary, and a cost
+    turns the choice of the others."""
+    head = "region,sex,count,decided,cost,upper,lower"
+    base = {("N", "f"): 2, ("N", "m"): 9, ("S", "f"): 10, ("S", "m"): 9, ("W", "f"): 8, ("W", "m"): 7}
+
+    def table(**beside: dict[tuple[str, str], object]) -> str:
+        lines = [head]
+        for cell, figure in base.items():
+            more = [str(beside.get(kind, {}).get(cell, "")) for kind in ("decided", "cost", "upper", "lower")]
+            lines.append(",".join([*cell, str(figure), *more]))
+        return "\n".join(lines) + "\n"
+
+    def hidden(name: str, text: str) -> set[tuple[str, ...]]:
+        folder = tmp_path / name
+        folder.mkdir()
+        done = protect(folder, {"t.csv": text}, "threshold=3", singletons=False)
+        assert done.ok
+        return {cell for cell, figure in rows_of(done.release, "t").items() if figure is None}
+
+    assert hidden("plain", table()) == {("N", "f"), ("N", "m"), ("W", "f"), ("W", "m")}
+    assert hidden("waiver", table(decided={("N", "f"): "s"})) == set()
+    assert hidden("cheap", table(cost={("S", "f"): 0, ("S", "m"): "0"})) == {
+        ("N", "f"),
+        ("N", "m"),
+        ("S", "f"),
+        ("S", "m"),
+    }
+    kept = hidden("kept", table(decided={("W", "f"): "z", ("N", "m"): "Z"}))
+    assert not kept & {("W", "f"), ("N", "m")}
+    assert ("N", "f") in kept
+    level = hidden("level", table(decided={("N", "f"): "waiver"}, upper={("S", "m"): 5}, lower={("S", "m"): 5}))
+    assert ("S", "m") in level
+    assert ("N", "f") not in level - {("N", "f")}
+    unsafe = hidden("unsafe", table(decided={("N", "f"): "safe", ("W", "m"): "UNSAFE"}))
+    assert ("W", "m") in unsafe
+
+
+MAGNITUDES = """branch,size,value,contributors,top1,top2
+a,small,100,4,40,30
+a,large,900,3,700,150
+b,small,300,9,60,50
+b,large,500,8,90,80
+c,small,210,7,50,45
+c,large,450,6,120,110
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "primary"),
+    [
+        (["p=10"], {("a", "large")}),
+        (["dominance=1,75"], {("a", "large")}),
+        (["dominance=2,99"], set()),
+        (["pq=10,50"], {("a", "large")}),
+        (["threshold=3"], {("a", "large")}),
+        (["threshold=4"], {("a", "large"), ("a", "small")}),
+    ],
+)
+def test_rules_for_magnitudes_by_their_definitions(
+    tmp_path: Path, rules: list[str], primary: set[tuple[str, str]]
+) -> None:
+    done = protect(tmp_path, {"t.csv": MAGNITUDES}, *rules)
+    assert done.ok
+    cells = pq.read_table(done.run.workspace.confidential / "cells.parquet").to_pylist()
+    inner = {
+        tuple(part.split(" = ")[1] for part in row["cell"].split(", "))
+        for row in cells
+        if row["primary"] and "_T" not in row["cell"]
+    }
+    assert inner == primary
+    assert rows_of(done.release, "t")["_T", "_T"] in (None, 2460)
+
+
+def test_the_largest_contributions_of_computed_totals_are_those_of_their_parts(tmp_path: Path) -> None:
+    """Branch a as a whole: 700, 150, 40 ... of 1000. Nobody knows 700 to within 10 %; to within 25 % somebody does."""
+    for p, primary in ((10, False), (25, True)):
+        folder = tmp_path / str(p)
+        folder.mkdir()
+        done = protect(folder, {"t.csv": MAGNITUDES}, f"p={p}", singletons=False)
+        cells = pq.read_table(done.run.workspace.confidential / "cells.parquet").to_pylist()
+        (row,) = [row for row in cells if row["cell"] == "branch = a, size = _T"]
+        assert row["primary"] is primary
+        assert row["upper"] == (0.25 * 700 - 150 if primary else 0)
+
+
+LINKED = {
+    "ages.csv": "region,age,count\n_T,_T,30\n_T,young,14\n_T,old,16\n"
+    "N,_T,11\nN,young,4\nN,old,7\nS,_T,19\nS,young,10\nS,old,9\n",
+    "sexes.csv": JOBS.replace("Total", "_T"),
+}
+
+
+def test_several_files_are_linked(tmp_path: Path) -> None:
+    done = protect(tmp_path, LINKED, "threshold=3")
+    question = done.run.plan.question
+    assert [table["name"] for table in question["tables"]] == ["ages", "sexes"]
+    ages, sexes = rows_of(done.release, "ages"), rows_of(done.release, "sexes")
+    for region in ("_T", "N", "S"):
+        assert ages[region, "_T"] == sexes[region, "_T"]
+    assert api.MECHANISMS["suppression"].contents(done.run.plan).startswith("2 tables of 15 distinct cells")
+    wrong = LINKED | {"ages.csv": LINKED["ages.csv"].replace("N,_T,11", "N,_T,12").replace("N,old,7", "N,old,8")}
+    (tmp_path / "b").mkdir()
+    with pytest.raises(ConfideError) as caught:
+        protect(tmp_path / "b", wrong, "threshold=3")
+    assert {finding.code for finding in caught.value.findings} <= {"tables-disagree", "does-not-add-up"}
+
+
+CROSSING = """
+[variables.town]
+total = "All"
+parts = { a = ["a1", "a2"], b = ["b1", "b2"] }
+also = { size = { small = ["a1", "b1"], large = ["a2", "b2"] } }
+[variables.sex]
+total = "All"
+[[tables]]
+file = "towns.csv"
+missing = "zero"
+"""
+
+
+def test_two_hierarchies_of_one_variable_and_hierarchies_in_files(tmp_path: Path) -> None:
+    lines = ["town,sex,count"]
+    counts = {
+        ("a1", "f"): 2,
+        ("a1", "m"): 8,
+        ("a2", "f"): 9,
+        ("a2", "m"): 7,
+        ("b1", "f"): 6,
+        ("b1", "m"): 9,
+        ("b2", "f"): 11,
+    }
+    lines += [f"{town},{sex},{figure}" for (town, sex), figure in counts.items()]
+    files = {"towns.csv": "\n".join(lines) + "\n", "towns.toml": CROSSING}
+    done = protect(tmp_path, files, "threshold=3")
+    table = rows_of(done.release, "towns")
+    assert {town for town, _ in table} == {"All", "a", "b", "small", "large", "a1", "a2", "b1", "b2"}
+    assert len(table) == 27
+    for (town, sex), figure in counts.items():
+        assert table[town, sex] in (None, figure)
+    assert table["small", "All"] in (None, 25)
+    assert table["b2", "m"] in (None, 0)
+    # The only small count: both of its hierarchies must be open, by an attacker who adds up along both.
+    audited = run_json("audit", "suppression", done.release)
+    assert audited["disclosed"] == 0
+    (tmp_path / "county.hrc").write_text("a\n@a1\n@a2\nb\n@b1\n@b2\n")
+    (tmp_path / "size.hrc").write_text("small\n@a1\n@b1\nlarge\n@a2\n@b2\n")
+    text = CROSSING.replace('parts = { a = ["a1", "a2"], b = ["b1", "b2"] }', 'hierarchy = "county.hrc"')
+    text = text.replace('{ small = ["a1", "b1"], large = ["a2", "b2"] }', '"size.hrc"')
+    (tmp_path / "towns.toml").write_text(text)
+    again = confide.suppress(tmp_path / "towns.toml", out=tmp_path / "again", rule="threshold=3")
+    assert rows_of(again.release, "towns") == table
+    published = read_source(done.release)
+    assert reconstruct(published, processes=1, time_limit=20).persons == sum(counts.values())
+
+
+def test_a_variable_along_which_nothing_adds_up(tmp_path: Path) -> None:
+    text = JOBS + JOBS.split("\n", 1)[1]
+    rows = [line for line in text.splitlines()[1:] if line]
+    lines = ["year,region,sex,count"] + [f"{2020 + at // 9},{line}" for at, line in enumerate(rows)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    description = '[variables.year]\nadds_up = false\n[variables.region]\ntotal = "Total"\n'
+    description += '[variables.sex]\ntotal = "Total"\n[[tables]]\n'
+    (tmp_path / "t.toml").write_text(description)
+    done = confide.suppress(tmp_path / "t.csv", out=tmp_path / "out", rule="threshold=3")
+    table = rows_of(done.release, "t")
+    assert {year for year, _, _ in table} == {"2020", "2021"}
+    assert sum(figure is None for figure in table.values()) == 8
+    assert run_json("verify", done.release)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "row"),
+    [
+        ("N,f,2", "N,f,two", "bad-figure", 5),
+        ("N,f,2", "N,f,2.5", "bad-figure", 5),
+        ("N,f,2", "N,f,-2", "bad-figure", 5),
+        ("N,f,2", "N,f,", "bad-figure", 5),
+        ("N,f,2", "N,f,1e400", "bad-figure", 5),
+        ("N,f,2", "N,f,3", "does-not-add-up", None),
+        ("N,f,2", "N,m,2", "repeated-cell", None),
+        ("N,f,2", ",f,2", "no-code", 5),
+        ("N,f,2\n", "", "missing-cells", None),
+        ("region,sex,count", "region,sex,sex", "table-description", None),
+        ("region,sex,count", "region,sex,many", "no-description", None),
+        ("region,sex,count", "re*gion,sex,count", "reserved-name", None),
+        ("region,sex,count", "region,Region,count", "reserved-name", None),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_a_finding_with_its_row(
+    tmp_path: Path, old: str, new: str, code: str, row: int | None
+) -> None:
+    assert old in JOBS
+    with pytest.raises(ConfideError) as caught:
+        protect(tmp_path, {"jobs.csv": JOBS.replace(old, new)}, "threshold=3")
+    finding = caught.value.findings[0]
+    assert finding.code == code
+    assert row is None or finding.where.row == row
+    assert finding.remedy
+    assert not (tmp_path / "out" / "release").exists()
+    for each in caught.value.findings:
+        assert "2.5" not in str(each)
+
+
+@pytest.mark.parametrize(
+    "rule", ["threshold", "threshold=x", "p=10,20", "pq=10", "dominance=1", "nk=a,b", "colour=3", "p=-1"]
+)
+def test_rules_that_are_none(tmp_path: Path, rule: str) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    found = codes("suppress", tmp_path / "jobs.csv", "--rule", rule, "--out", tmp_path / "D")
+    assert found == ["primary-rule"]
+    assert not (tmp_path / "D").exists()
+
+
+def test_rules_for_magnitudes_need_their_columns(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    found = codes("suppress", tmp_path / "jobs.csv", "--rule", "p=10", "--out", tmp_path / "D")
+    assert found == ["no-contributions", "no-contributors"]
+    assert parse_rules(["nk=1,75", "threshold=2"]) == {"dominance": {"n": 1, "k": "75"}, "threshold": 2}
+
+
+def test_nothing_is_published_that_nothing_protects_and_a_refusal_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    assert codes("suppress", tmp_path / "jobs.csv", "--out", tmp_path / "D") == ["no-rule"]
+    assert not (tmp_path / "D").exists() or not list((tmp_path / "D").glob("*.toml"))
+    assert confide.suppress(tmp_path / "jobs.csv", out=tmp_path / "D", rule="threshold=3").ok
+
+
+def test_without_a_rule_the_statuses_decide(tmp_path: Path) -> None:
+    lines = JOBS.replace("count\n", "count,status\n", 1).splitlines()
+    lines = [lines[0], *(line + (",u" if line.startswith("S,f") else ",s") for line in lines[1:])]
+    done = protect(tmp_path, {"jobs.csv": "\n".join(lines) + "\n"})
+    table = rows_of(done.release, "jobs")
+    assert table["S", "f"] is None
+    assert sum(figure is None for figure in table.values()) == 4
+
+
+def test_other_names_by_options(tmp_path: Path) -> None:
+    text = JOBS.replace("count", "many").replace("Total", "Ensemble")
+    (tmp_path / "jobs.csv").write_text(text)
+    (tmp_path / "r.hrc").write_text("N\nS\n")
+    arguments = ["suppress", tmp_path / "jobs.csv", "--rule", "threshold=3", "--value", "many"]
+    arguments += [
+        "--total",
+        "region=Ensemble",
+        "--total",
+        "sex=Ensemble",
+        "--hierarchy",
+        f"region={tmp_path / 'r.hrc'}",
+    ]
+    found = run_json(*arguments, "--out", tmp_path / "D")
+    assert found["ok"]
+    assert rows_of(Path(found["release"]), "jobs")["Ensemble", "Ensemble"] == 30
+    assert codes(*arguments, "--total", "colour=all", "--out", tmp_path / "E") == ["unknown-variable"]
+
+
+def test_parquet_and_a_table_larger_than_the_programme_solves_to_the_best(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(9, (30, 24))
+    table = pa.table(
+        {
+            "area": [f"a{i:02}" for i in range(30) for _ in range(24)],
+            "age": [f"g{j:02}" for _ in range(30) for j in range(24)],
+            "count": counts.reshape(-1),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    done = confide.suppress(tmp_path / "t.parquet", out=tmp_path / "out", rule="threshold=3")
+    assert done.ok
+    hidden = sum(figure is None for figure in rows_of(done.release, "t").values())
+    assert int(((counts > 0) & (counts <= 3)).sum()) < hidden < 200
+
+
+def test_changed_tables_are_another_release(tmp_path: Path) -> None:
+    done = protect(tmp_path, {"jobs.csv": JOBS}, "threshold=3")
+    shutil.rmtree(done.release)
+    (tmp_path / "jobs.csv").write_text(
+        JOBS.replace("S,f,10", "S,f,9")
+        .replace("S,m,9", "S,m,10")
+        .replace("l,f,12", "l,f,11")
+        .replace("l,m,18", "l,m,19")
+    )
+    with pytest.raises(ConfideError):
+        confide.run(done.spec)
+
+
+def test_the_example_of_the_page_is_true() -> None:
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "suppression.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert (failed, tried) == (0, 7)
