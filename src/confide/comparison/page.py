@@ -133,8 +133,8 @@ def _headline(rows: Sequence[Row]) -> list[str]:
             best = min(ranked, key=lambda row: row["exposed"][BETTER])
             sentences.append(
                 f"Of the protections, “{worst['title']}” leaves that at {_right(worst)}, and “{best['title']}” brings "
-                f"it to {_right(best)}. The counts of age, race and origin that it publishes are off by "
-                f"{_error(best['county'])} persons in a county and {_error(best['block'])} in a block, in the mean"
+                f"it to {_right(best)}. On average, the counts of age, race and origin that it publishes "
+                f"are off by {_error(best['county'])} people in a county and {_error(best['block'])} in a block"
                 f"{_what_is_missing(best)}{'' if best['agree']['all'] else ', and do not add up'}."
                 if worst is not best
                 else f"“{best['title']}” brings that to {_right(best)}."
@@ -229,29 +229,30 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
     pictures = [
         (
             charts.chart("comparison-precision", marks),
-            "How often the outsider is right about the people who stand out most, and how often somebody would be who "
-            "only knows what groups live in the block. Where a guess is right as often, it is the attack that is weak: "
-            "the risk is that of the guess.",
+            "How often the outsider is right about the people who stand out most, compared with someone who only knows "
+            "which groups live in the block. Where a guess is right as often, the attack is weak: the risk is that of "
+            "the guess.",
         ),
         (
             charts.chart("comparison-errors", errors, levels=list(LEVELS)),
-            "How far a published count is from the true one: mean over age groups, race groups, Hispanic origin, and "
-            f"the areas of a level.{missing}",
+            "How far a published count is from the true one, on average over age groups, race groups, Hispanic origin "
+            f"and the areas of a level.{missing}",
         ),
         (
             charts.chart(
                 "comparison-trade-off", points, error_title="mean absolute error of a count of a block, persons"
             ),
-            "How many of those who stand out are recognised rightly, by the attack or by a guess, whichever is right "
-            f"more often, and at what error: down is protected, left is accurate.{missing}",
+            "How many of those who stand out are recognised correctly, by the attack or by a guess, whichever is right "
+            "more often, and the error that this costs: lower is better protected, further left is more accurate."
+            f"{missing}",
         ),
     ]
     curves = _curves(rows)
     if curves:
         caption = (
-            "Of the records that the outsider is surest of, how many are true: the likeliest people from noisy tables "
-            "without any list, ranked by how likely each is. Beside them two who know all other blocks and no figure "
-            "of this one. Below these, nothing was learnt."
+            "How many of the records that the outsider is most certain of are true: the likeliest people from noisy "
+            "tables, without a list, ranked by how likely each is. For comparison: two guessers who know all other "
+            "blocks but no figure of this one. A curve below theirs means that nothing was learned."
         )
         pictures.append((charts.chart("comparison-ranking", curves), caption))
     return [{"svg": picture.svg(), "caption": caption} for picture, caption in pictures]
