@@ -30,7 +30,7 @@ def test_axe_finds_nothing_serious_on_the_page_of_a_release(sealed: Project, siz
 @pytest.mark.slow
 def test_the_dossier_has_a_good_form_and_axe_finds_nothing_serious(sealed: Project, tmp_path: Path) -> None:
     if not evaluable(sealed.name):
-        pytest.skip("there is no truth to compare with, and so no dossier")
+        pytest.skip("there are no true figures to compare with, and so no dossier")
     copy = sealed.copy(tmp_path / "copy")
     pages = [confide.evaluate(copy.spec, processes=1).dossier]
     pages += sorted(pages[0].parent.glob("*.svg"))

@@ -81,7 +81,7 @@ def demo(
     for about, release in demonstrated.releases.items():
         _show(about, release)
     account = list(demonstrated.releases.values())[-1].run.account
-    spent = "no budget was spent, because none is accounted for"
+    spent = "this method has no privacy budget"
     if account is not None:
         spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
     out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")

@@ -242,7 +242,7 @@ def residuals(problem: CellKeyProblem, workspace: Workspace, engine: Engine) -> 
     no member in common, are one family, and two cross-classifications are not compared.
     """
     if problem.magnitude is not None or problem.given:
-        what = "the noise of magnitudes and of given cells is not audited: its law is another for each cell"
+        what = "the noise of magnitudes and of given cells cannot be audited: every cell has another distribution"
         remedy = "compare released and true figures: confide evaluate"
         place, expected = Place(path="data"), "a release of counts, made from records"
         raise RunError("no-noise", what, place, "values" if problem.magnitude else "given cells", expected, remedy)
