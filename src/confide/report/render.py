@@ -140,7 +140,7 @@ def _with_contents(page: str, language: str) -> str:
     page = page.replace('<figure><div role="img"', '<figure><div tabindex="0" role="img"')
     headings = [heading for _, heading in _HEADING.findall(page)]
     numbers = iter(range(1, len(headings) + 1))
-    page = _HEADING.sub(lambda found: f'<h2 id="section-{next(numbers)}"{found[1] or ""}>{found[2]}</h2>', page)
+    page = _HEADING.sub(lambda match: f'<h2 id="section-{next(numbers)}"{match[1] or ""}>{match[2]}</h2>', page)
     if len(headings) < LONG_PAGE:
         return page
     links = "".join(
