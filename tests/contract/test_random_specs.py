@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import confide
 from confide.errors import ConfideError
 from confide.releases.ledger import Ledger
-from tests.contract.kit import accounted, charged_once
+from tests.contract.kit import accounted, charged_once, findings_of
 from tests.kits.random_specs import LEDGER, MAKERS
 
 FEW, MANY = {"suppression": 15, "topdown": 15, "safetab": 8, "postprocess": 3}, 300
@@ -32,7 +32,7 @@ def ends_well(mechanism: str, data: st.DataObject) -> str:
         try:
             result = confide.run(spec, processes=1)
         except ConfideError as error:
-            return refused(mechanism, spec.parent, error)
+            return refused(mechanism, spec, error)
         ledger = spec.parent / LEDGER if accounted(mechanism) else None
         verified = confide.verify(result.release, ledger=ledger)
         assert verified.ok, [check for check in verified.checks if not check.ok]
@@ -43,8 +43,9 @@ def ends_well(mechanism: str, data: st.DataObject) -> str:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def refused(mechanism: str, folder: Path, refusal: ConfideError) -> str:
-    """The code of what a spec is refused with, after nothing was charged and nothing released."""
+def refused(mechanism: str, spec: Path, refusal: ConfideError) -> str:
+    """The code of what a spec is refused with, after nothing was charged and nothing released, as ``check`` says it."""
+    folder = spec.parent
     errors = [finding for finding in refusal.findings if finding.severity == "error"]
     assert errors, "an error without a finding"
     assert all(finding.remedy for finding in errors), errors
@@ -52,6 +53,8 @@ def refused(mechanism: str, folder: Path, refusal: ConfideError) -> str:
         assert [entry.kind for entry in Ledger(folder / LEDGER).history()] == ["open"], refusal
     released = [path for path in folder.parent.rglob("release") if folder.parent / "measured" not in path.parents]
     assert not released, refusal
+    said = findings_of(lambda: confide.check(spec, processes=1).ready())
+    assert errors[0].code in {finding.code for finding in said}, (errors, said)
     return errors[0].code
 
 
