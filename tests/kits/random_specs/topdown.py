@@ -237,7 +237,9 @@ class _Strategy:
             named = [part for part in query.split("*") if part.partition(":")[0] == name]
             recode = named[0].partition(":")[2] if named else ""
             single = [[code] for code in codes] if named or query == "detailed" else [codes]
-            grouped.append(list(attributes[name]["recodes"][recode]["groups"].values()) if recode else single)
+            # A name with separators in it, where a project is wrong, is no recode.
+            known = attributes[name].get("recodes", {}).get(recode)
+            grouped.append(list(known["groups"].values()) if known else single)
         return frozenset(frozenset(product(*cell)) for cell in product(*grouped))
 
     def _different(self, queries: list[str]) -> list[str]:
