@@ -241,7 +241,8 @@ def _pass_without_bugs(houses: list[House], bugs: Sequence[Bug], pool: ThreadPoo
         for place in range(len(houses))
     ]
     pairs = [(house, share) for house, share in zip(houses, shares, strict=True) if share]
-    for tested, (_, share) in zip(pool.map(lambda pair: pair[0].test(pair[1], "-rs", *IN_MAKE_TEST), pairs), pairs, strict=True):
+    runs = pool.map(lambda pair: pair[0].test(pair[1], "-rs", *IN_MAKE_TEST), pairs)
+    for tested, (_, share) in zip(runs, pairs, strict=True):
         if tested.code != 0:
             raise CorpusError(f"tests fail without a bug: {_tail(tested.output)}")
         if "skipped" in tested.output.strip().splitlines()[-1]:
