@@ -11,16 +11,16 @@ from typing import Any
 from confide import api
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
-from confide.mechanisms.suppression.given_spec import (
+from confide.mechanisms.suppression.given.assumed import taken_for
+from confide.mechanisms.suppression.given.draft import (
     description_text,
     given_description,
     given_spec_text,
     is_description,
     parse_rules,
 )
-from confide.mechanisms.suppression.given_tables import describe_given
+from confide.mechanisms.suppression.given.tables import describe_given
 from confide.mechanisms.suppression.suppress import Method, Zeros
-from confide.mechanisms.suppression.table_description import taken_for
 from confide.releases.draft import SPEC, there_already
 from confide.releases.progress import Progress
 from confide.releases.run import RunResult
@@ -133,7 +133,8 @@ def suppress(
             files, folder, value=value, totals=total, hierarchies=hierarchy, missing=missing
         )
         texts[DESCRIPTION] = description_text(description)
-        columns = {path.name: meanings for path in files if (meanings := taken_for(describe_given(path, value=value)))}
+        read = {path.name: describe_given(path, ",", value, total, hierarchy or ()) for path in files}
+        columns = {name: meanings for name, given in read.items() if (meanings := taken_for(given))}
         described = DESCRIPTION
     formats = ["parquet", "csv"]
     texts[SPEC] = given_spec_text(folder.resolve().name, title or folder.resolve().name, described, keys, formats)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -20,7 +21,9 @@ from confide.documents import NAME_PATTERN
 from confide.engines import Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.suppression.cell_rows import CellCodes, read_codes, read_columns, unused, variables_of
+from confide.mechanisms.suppression.given.assumed import assumed, read_plain
+from confide.mechanisms.suppression.given.cell_rows import CellCodes, read_codes, unused, variables_of
+from confide.mechanisms.suppression.given.description import TableInput, TableText, describe
 from confide.mechanisms.suppression.programme import (
     COLUMNS,
     MOST_CELLS,
@@ -31,7 +34,6 @@ from confide.mechanisms.suppression.programme import (
 )
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import ROOT
-from confide.mechanisms.suppression.table_description import TableInput, TableText, assumed, describe
 from confide.mechanisms.suppression.variables import Variable, VariableGrouping
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import AREA, LEVEL
@@ -139,17 +141,23 @@ def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCod
         raise SpecError("no-rule", what, loaded.place("suppression"), "none of them", expected, remedy)
 
 
-def describe_given(path: Path, delimiter: str = ",", value: str | None = None) -> TableInput:
+def describe_given(
+    path: Path,
+    delimiter: str = ",",
+    value: str | None = None,
+    totals: Mapping[str, str] | None = None,
+    hierarchies: Collection[str] = (),
+) -> TableInput:
     """The description of tables that are to be protected; a single file without one is taken for what it seems, with
-    ``value`` for the column of figures if that is given."""
+    ``value`` for the column of figures, and ``totals``, if these are given."""
     plain = path.is_file() and path.suffix.lower() in (".csv", ".parquet") and not path.with_suffix(".toml").is_file()
     if not plain:
         return describe(path)
-    rows = read_columns(path, delimiter)
+    rows, delimiter = read_plain(path, delimiter)
     if value is not None and value not in rows:
         what, remedy = "there is no such column of figures", "name another column"
         raise InputError("no-column", what, Place(file=path.name), repr(value), ", ".join(rows), remedy)
-    return assumed(path, rows, protect=True, value=value)
+    return assumed(path, rows, delimiter, protect=True, value=value, totals=totals, hierarchies=hierarchies)
 
 
 def read_given_codes(given: TableInput, text: TableText) -> CellCodes:

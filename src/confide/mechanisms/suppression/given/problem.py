@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from confide.inputs.argus import JJCell, JJProblem, JJSum
 from confide.mechanisms.suppression.counting import primary_levels
-from confide.mechanisms.suppression.given_cells import PROTECTED, SAFE, UNSAFE, GivenTruth
-from confide.mechanisms.suppression.given_contributors import with_given_contributors
-from confide.mechanisms.suppression.given_tables import GivenTablesProblem
+from confide.mechanisms.suppression.given.cells import PROTECTED, SAFE, UNSAFE, GivenTruth
+from confide.mechanisms.suppression.given.contributors import with_given_contributors
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.problem import MOST, Levels, PatternProblem
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import pose

@@ -18,15 +18,16 @@ import numpy.typing as npt
 
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place
 from confide.inputs.argus import read_apriori
-from confide.mechanisms.suppression.cell_rows import CellCodes, repeated
-from confide.mechanisms.suppression.counting import Truth
-from confide.mechanisms.suppression.given_tables import GivenTablesProblem
+from confide.mechanisms.suppression.counting import Truth, primary_levels
+from confide.mechanisms.suppression.given.cell_rows import CellCodes, repeated
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.joint import people_behind
 from confide.mechanisms.suppression.problem import Contributions, Levels
 from confide.mechanisms.suppression.programme import HierarchicalTable
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers
 
 UNSAFE, SAFE, PROTECTED = "u", "s", "z"
+WAIVER = "waiver"
 STATUSES = {
     "": "",
     "u": UNSAFE,
@@ -34,7 +35,7 @@ STATUSES = {
     "primary": UNSAFE,
     "s": SAFE,
     "safe": SAFE,
-    "waiver": SAFE,
+    WAIVER: SAFE,
     "z": PROTECTED,
     "p": PROTECTED,
     "protected": PROTECTED,
@@ -71,6 +72,8 @@ class _Cells:
     status: Texts
     cost: Floats
     levels: dict[str, Integers]
+    blanket: Flags
+    """Where a cell is called safe in a column that says something of every cell: that may be no decision."""
 
 
 def check_given(problem: GivenTablesProblem) -> list[Finding]:
@@ -97,7 +100,11 @@ def read_given(problem: GivenTablesProblem) -> GivenTruth:
             findings += error.findings
     if findings:
         raise InputError(findings)
-    return _together(problem, read)
+    truth = _together(problem, read)
+    findings = _doubtful_waivers(problem, read, truth)
+    if findings:
+        raise InputError(findings)
+    return truth
 
 
 def _tops(problem: GivenTablesProblem) -> int:
@@ -157,7 +164,9 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contribu
         else np.zeros(cells, np.int64)
         for kind, name in ((LOWER, text.lower), (UPPER, text.upper), (SLIDING, text.sliding))
     }
-    return _Cells(known, row, value, number, -np.sort(-largest, axis=1), status, cost, levels)
+    blanket = np.zeros(cells, np.bool_)
+    blanket[at] = _blanket(rows)
+    return _Cells(known, row, value, number, -np.sort(-largest, axis=1), status, cost, levels, blanket)
 
 
 def _whole_numbers(rows: CellCodes, column: str, *, empty: int | None) -> Integers:
@@ -216,6 +225,34 @@ def _statuses(rows: CellCodes) -> Texts:
     return statuses
 
 
+def _blanket(rows: CellCodes) -> Flags:
+    """The rows that a column of statuses calls safe, if it has a status in every row: there, safe may say no more than
+    that nothing was found so far, and not that somebody waived the rules. A ``waiver`` is one in any case."""
+    texts = rows.columns[rows.text.decided] if rows.text.decided is not None else []
+    if not texts or not all(texts):
+        return np.zeros(rows.rows, np.bool_)
+    waived = [text.lower() == WAIVER for text in texts]
+    return np.asarray((_statuses(rows) == SAFE) & ~np.array(waived, np.bool_), np.bool_)
+
+
+def _doubtful_waivers(problem: GivenTablesProblem, read: Sequence[_Cells], truth: GivenTruth) -> list[Finding]:
+    """Cells that a rule calls sensitive and a column of statuses safe, though it has a status for every cell."""
+    by_rule = primary_levels(problem, truth).primary
+    findings = []
+    for rows, cells, numbers in zip(problem.rows, read, problem.programme.linked.numbers, strict=True):
+        doubtful = np.flatnonzero(cells.blanket & by_rule[numbers])
+        if len(doubtful):
+            place = Place(file=rows.path.name, row=int(cells.row[doubtful[0]]) + 1, column=rows.text.decided)
+            what = "a rule calls cells sensitive that the statuses call safe, and every cell has a status"
+            expected = "no rule beside a full column of statuses; or statuses of the exceptions alone"
+            remedy = (
+                "leave the rule out if the statuses decide; leave the status of other cells empty, or write waiver, if "
+                'they are waivers; write [[tables]] statuses = { s = "" } if safe is no decision'
+            )
+            findings.append(Finding("doubtful-waiver", what, place, CONFIDENTIAL, expected, remedy))
+    return findings
+
+
 def _costs(rows: CellCodes) -> Floats:
     costs = np.full(rows.rows, np.nan)
     if rows.text.cost is None:
@@ -256,6 +293,7 @@ def _apriori(problem: GivenTablesProblem, rows: CellCodes, table: HierarchicalTa
             continue
         if line.what in (UNSAFE, SAFE, PROTECTED):
             cells.status[cell] = line.what
+            cells.blanket[cell] = False
         for kind, text in zip((LOWER, UPPER), line.numbers, strict=False):
             cells.levels[kind][cell] = ceil(Fraction(text))
 
