@@ -506,3 +506,41 @@ def test_that_nothing_was_found_so_far_is_no_waiver(tmp_path: Path) -> None:
                 == 0
             )
             assert table["S", "m"] is None
+
+
+DECIMALS = """region,sector,turnover,contributors,top1,top2
+N,a,100.50,4,40.25,30
+N,b,900.25,2,800,100.25
+S,a,210.00,7,50.5,45
+S,b,450.75,6,120,110
+"""
+
+
+def test_figures_with_decimals_are_multiples_of_a_declared_unit(tmp_path: Path) -> None:
+    """The same table in hundredths, as whole numbers, has the same pattern and figures a hundred times as large."""
+    rules = ("p=10", "threshold=2")
+    with pytest.raises(ConfideError) as refused:
+        protect(tmp_path, {"t.csv": DECIMALS}, *rules, value="turnover")
+    assert refused.value.findings[0].code == "bad-figure"
+    assert "--unit 1/100" in refused.value.findings[0].remedy
+    done = protect(tmp_path, {"t.csv": DECIMALS}, *rules, value="turnover", unit="0.01")
+    assert done.ok
+    (tmp_path / "b").mkdir()
+    lines = [line.split(",") for line in DECIMALS.splitlines()]
+    hundredths = [
+        [*a[:2], f"{float(a[2]) * 100:.0f}", a[3], *(f"{float(x) * 100:.0f}" for x in a[4:])] for a in lines[1:]
+    ]
+    text = "\n".join(map(",".join, [lines[0], *hundredths])) + "\n"
+    other = rows_of(protect(tmp_path / "b", {"t.csv": text}, *rules, value="turnover").release, "t")
+    table = rows_of(done.release, "t")
+    assert {cell: None if figure is None else int(figure * 100) for cell, figure in table.items()} == other
+    assert [figure is None for figure in table.values()].count(True) >= 4
+    primary = pq.read_table(tmp_path / "out" / "confidential" / "cells.parquet", filters=[("primary", "=", True)])
+    asked = {row["cell"]: (float(row["figure"]), float(row["upper"])) for row in primary.to_pylist()}
+    assert asked["region = N, sector = b"] == (900.25, 90.03)  # 10 % of the figure, in whole hundredths
+    counts = DECIMALS.replace(",contributors,top1,top2", "")
+    counts = "\n".join(",".join(line.split(",")[:3]) for line in counts.splitlines())
+    (tmp_path / "c").mkdir()
+    with pytest.raises(ConfideError) as refused:
+        protect(tmp_path / "c", {"c.csv": counts}, "threshold=3", value="turnover", unit="0.01")
+    assert refused.value.findings[0].code == "magnitude-rule"

@@ -25,6 +25,7 @@ from confide.mechanisms.suppression.joint import people_behind
 from confide.mechanisms.suppression.problem import Contributions, Levels
 from confide.mechanisms.suppression.programme import HierarchicalTable
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers
+from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
 
 UNSAFE, SAFE, PROTECTED = "u", "s", "z"
 WAIVER = "waiver"
@@ -92,7 +93,7 @@ def read_given(problem: GivenTablesProblem) -> GivenTruth:
     read: list[_Cells] = []
     for rows, table in zip(problem.rows, problem.programme.tables, strict=True):
         try:
-            cells = _read_cells(rows, table, top, contributors=problem.magnitude)
+            cells = _read_cells(rows, table, top, problem.spec.data.unit, contributors=problem.magnitude)
             _apriori(problem, rows, table, cells)
             _complete(rows, table, cells)
             read.append(cells)
@@ -129,7 +130,7 @@ def _tops(problem: GivenTablesProblem) -> int:
     return max(2, needed)
 
 
-def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contributors: bool) -> _Cells:
+def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, unit: Fraction, *, contributors: bool) -> _Cells:
     layout, text = table.layout, rows.text
     at, twice = rows.places(layout)
     if twice is not None:
@@ -145,7 +146,7 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contribu
     known[at] = True
     row = np.full(cells, -1, np.int64)
     row[at] = np.arange(rows.rows)
-    value = np.asarray(laid(_whole_numbers(rows, text.value, empty=None), 0), np.int64)
+    value = np.asarray(laid(_whole_numbers(rows, text.value, unit, empty=None), 0), np.int64)
     number = value.copy()
     if contributors:
         column = np.zeros(rows.rows, np.int64)
@@ -154,12 +155,12 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contribu
         number = np.asarray(laid(column, 0), np.int64)
     largest = np.zeros((cells, max(top, len(text.largest))), np.int64)
     for place, name in enumerate(text.largest):
-        largest[at, place] = _whole_numbers(rows, name, empty=0)
+        largest[at, place] = _whole_numbers(rows, name, unit, empty=0)
     _check_largest(rows, text.largest, at, value, largest)
     status = np.asarray(laid(_statuses(rows), ""), "<U1")
     cost = np.asarray(laid(_costs(rows), np.nan), np.float64)
     levels = {
-        kind: np.asarray(laid(_whole_numbers(rows, name, empty=0), 0), np.int64)
+        kind: np.asarray(laid(_whole_numbers(rows, name, unit, empty=0, up=True), 0), np.int64)
         if name is not None
         else np.zeros(cells, np.int64)
         for kind, name in ((LOWER, text.lower), (UPPER, text.upper), (SLIDING, text.sliding))
@@ -169,34 +170,53 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contribu
     return _Cells(known, row, value, number, -np.sort(-largest, axis=1), status, cost, levels, blanket)
 
 
-def _whole_numbers(rows: CellCodes, column: str, *, empty: int | None) -> Integers:
-    """A column of whole numbers of at least zero; ``empty`` where nothing stands, refused if that is None."""
+def _whole_numbers(
+    rows: CellCodes, column: str, unit: Fraction = Fraction(1), *, empty: int | None, up: bool = False
+) -> Integers:
+    """A column of numbers of at least zero, as whole numbers of the unit; ``empty`` where nothing stands, refused if
+    that is None. With ``up`` a part of a unit is rounded up to one."""
     numbers = np.zeros(rows.rows, np.int64)
     wrong: list[int] = []
+    digits = 0
     for row, text in enumerate(rows.columns[column]):
         if not text and empty is not None:
             numbers[row] = empty
             continue
         try:
-            number = int(text) if text.isascii() and text.isdigit() else Decimal(text)
-            if number != int(number) or not 0 <= number <= LARGEST:
+            number = int(text) if text.isascii() and text.isdigit() else Fraction(_decimal(text))
+            number = number if unit == 1 else Fraction(number) / unit
+            if not 0 <= number <= LARGEST or (number.denominator != 1 and not up):
+                digits = max(digits, digits_of(Fraction(number) * unit) or 0)
                 raise ValueError
-            numbers[row] = int(number)
+            numbers[row] = ceil(number)
         except (ValueError, OverflowError, InvalidOperation):
             wrong.append(row)
     if wrong:
+        finer, remedy = f"1/{10**digits}", "correct it, and take a larger unit for larger figures"
+        if 0 < digits <= MOST_DIGITS:
+            remedy = f'declare the unit of decimals: --unit {finer}, or unit = "{finer}" in [data]'
         raise InputError(
             Finding(
                 "bad-figure",
-                "this is no whole number that could be protected",
+                f"this is no whole number {'' if unit == 1 else f'of {unit} '}that could be protected",
                 Place(file=rows.path.name, row=row + 1, column=column),
                 CONFIDENTIAL,
-                f"a whole number from 0 to {LARGEST:,}, without separators of thousands",
-                "correct it; take a smaller unit for figures with decimals, and a larger one for larger figures",
+                f"a number from 0 to {LARGEST:,} units, without separators of thousands; figures below zero are "
+                "protected from records alone",
+                remedy,
             )
             for row in wrong[:ROWS_NAMED]
         )
     return numbers
+
+
+def _decimal(text: str) -> Decimal:
+    """A number of few digits; anything else is none."""
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or not -2 * MOST_DIGITS <= exponent <= MOST_DIGITS:
+        raise ValueError
+    return number
 
 
 def _check_largest(rows: CellCodes, names: Sequence[str], at: Integers, value: Integers, largest: Integers) -> None:
@@ -295,7 +315,7 @@ def _apriori(problem: GivenTablesProblem, rows: CellCodes, table: HierarchicalTa
             cells.status[cell] = line.what
             cells.blanket[cell] = False
         for kind, text in zip((LOWER, UPPER), line.numbers, strict=False):
-            cells.levels[kind][cell] = ceil(Fraction(text))
+            cells.levels[kind][cell] = ceil(Fraction(text) / problem.spec.data.unit)
 
 
 def _complete(rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:

@@ -164,7 +164,9 @@ def description_text(description: SuppressionDescription) -> str:
     return "\n".join(lines).rstrip()
 
 
-def given_spec_text(name: str, title: str, tables: str, keys: Mapping[str, Any], formats: Sequence[str]) -> str:
+def given_spec_text(
+    name: str, title: str, tables: str, keys: Mapping[str, Any], formats: Sequence[str], unit: str | None = None
+) -> str:
     """The spec of a release of given tables."""
     lines = [
         "# Tables of cells, protected by cell suppression. Run it again with `confide run`.",
@@ -176,6 +178,7 @@ def given_spec_text(name: str, title: str, tables: str, keys: Mapping[str, Any],
         "",
         "[data]",
         f"tables = {toml_value(tables)}",
+        *([] if unit is None else [f"unit = {toml_value(unit)}"]),
         "",
         "[suppression]",
         *(f"{key} = {toml_value(value)}" for key, value in keys.items()),

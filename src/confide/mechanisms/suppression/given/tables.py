@@ -54,9 +54,7 @@ class GivenTablesProblem(SuppressionProblem):
     def magnitude(self) -> bool:
         """Whether the figures are sums of contributions and no counts: contributors, or contributions, stand beside
         them, or a rule asks for some."""
-        part = self.spec.suppression
-        beside = any(table.text.contributors or table.text.largest for table in self.rows)
-        return beside or part.p is not None or part.dominance is not None
+        return _are_magnitudes(self.spec, self.rows)
 
     @property
     def value(self) -> str | None:
@@ -126,6 +124,7 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     findings = margins_unknown(loaded, spec, [set(table.variables) for table in rows])
     if findings:
         raise SpecError(findings)
+    _require_magnitudes(loaded, spec, rows)
     nobody = Schema("given", "tables of cells", (), ())
     source = Source(rows[0].path, "csv")
     return GivenTablesProblem(spec, nobody, source, None, SuppressionProgramme(variables, tables), given, rows)
@@ -139,6 +138,19 @@ def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCod
         what, expected = "no primary rule is given", "threshold, dominance or p, or statuses or levels of cells"
         remedy = "give a rule: --rule threshold=3, or threshold = 3 in [suppression]"
         raise SpecError("no-rule", what, loaded.place("suppression"), "none of them", expected, remedy)
+
+
+def _require_magnitudes(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
+    """Refuses a unit of counts: whether a count with decimals is small is asked of those who contribute to it."""
+    if spec.data.unit != 1 and not _are_magnitudes(spec, rows):
+        what, expected = "a unit belongs to magnitudes, and these are counts", "a column of contributors beside them"
+        remedy = "name it, [[tables]] contributors, as for weighted counts; or leave the unit out"
+        raise SpecError("magnitude-rule", what, loaded.place("data", "unit"), str(spec.data.unit), expected, remedy)
+
+
+def _are_magnitudes(spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> bool:
+    beside = any(table.text.contributors or table.text.largest for table in rows)
+    return beside or spec.suppression.p is not None or spec.suppression.dominance is not None
 
 
 def describe_given(
