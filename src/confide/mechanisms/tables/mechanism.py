@@ -49,7 +49,7 @@ from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import Workspace
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.report.dossier import Evaluated, Evaluating
 from confide.report.render import render
 from confide.schema import Query, Schema
@@ -223,7 +223,8 @@ class Tables(Mechanism[TablesProblem]):
                 release.table(table.name, layout.schema, batches(), problem.spec.output.formats, table.title)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {CERTIFICATE: certificate(manifest, CertificateWords("published counts, every one with noise"))}
+        counts = messages_of(manifest).text("certificate.counts_tables")
+        return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
