@@ -194,8 +194,12 @@ def test_what_a_killed_process_has_half_written_goes(sealed_copy: Path) -> None:
     partials = [zone / f".key.{'ab' * 8}.partial", zone / f".run.json.{'cd' * 8}.partial", zone / "measured/.x.partial"]
     for partial in partials:
         partial.write_text(secret)
+    # Another name for the same bytes of the disk stands for whoever reads what was deleted.
+    beside = sealed_copy / "undeleted"
+    beside.hardlink_to(partials[0])
     confide.destroy_key(sealed_copy / "small")
     assert not partials[0].exists()
+    assert secret.encode() not in beside.read_bytes()
     assert not (zone / "key").exists()
     confide.run(sealed_copy / "spec.toml")
     assert not any(partial.exists() for partial in partials)

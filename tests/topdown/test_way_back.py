@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.own_strategy import bound, lay_out
+from tests.kits.own_strategy import bound, lay_out, released_by_block
 
 import confide
 from confide.errors import ConfideError
@@ -123,6 +123,27 @@ def test_what_was_charged_may_not(failed: Path, file: str, old: str, new: str) -
         confide.run(failed, processes=1)
     assert caught.value.findings[0].code == "run-changed"
     assert kinds(failed.parent) == ["open", "reserve", "measured"]
+
+
+def test_what_was_estimated_before_a_bound_was_changed_is_estimated_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Estimates of every level lie there when the bound becomes a thousand times tighter, with noise that passes it."""
+    spec = lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1/1000")
+    change(tmp_path / "own.toml", "per_unit = 1", "per_unit = 1000")
+
+    def stop(*_: object) -> None:
+        raise InfeasibleError("planted", "the power goes off", remedy="none")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(mechanism.TopDown, "publish", stop)
+        with pytest.raises(InfeasibleError):
+            confide.run(spec, processes=1, insecure_key="4b" * 32)
+    change(tmp_path / "own.toml", "per_unit = 1000", "per_unit = 1")
+    release = confide.run(spec, processes=1, insecure_key="4b" * 32).release
+    assert max(kinds_there.get(1, 0) for kinds_there in released_by_block(release).values()) <= 9
+    assert confide.verify(release).ok
+    assert kinds(tmp_path) == ONCE
 
 
 def test_no_further_total_is_published_and_no_block_moves_to_another_county(
