@@ -13,7 +13,7 @@ from typing import Any
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
-from confide.releases.tabular import NAMED, Table
+from confide.releases.tabular import SECOND, Table
 from confide.report.render import exact_text, render
 
 IN_WORDS = (
@@ -114,7 +114,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
     question = manifest["plan"]["question"]
     described, ptable = describe(question), question["ptable"]
-    named = question.get("layout") == NAMED
+    named = question.get("layout") == SECOND
     if described.magnitude is not None:
         return _magnitude_statement(manifest, described)
     return render(
