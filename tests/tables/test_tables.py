@@ -22,8 +22,8 @@ from confide.mechanisms.tables import Tables
 from confide.mechanisms.tables import mechanism as measuring
 from confide.mechanisms.tables.programme import TablesProblem
 from confide.noise import DiscreteGaussian, NoiseStream, TwoSidedGeometric
-from confide.privacy import ZCDP, Neighbours, PureDP
-from confide.releases.plan import Plan
+from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate
+from confide.releases.plan import Plan, PlannedMeasurement, loss_by_move
 
 
 def prepared(folder: Path, spec: str = "spec.toml") -> tuple[TablesProblem, Plan]:
@@ -304,3 +304,16 @@ def test_a_run_that_would_not_measure_what_was_paid_for_draws_nothing(
         confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
     assert drawn == []
     assert not (project / "small/release").exists()
+
+
+def test_the_loss_of_a_move_is_that_of_the_levels_below_and_of_all_areas() -> None:
+    """Who moves within a county is counted in the same county and nation, and perhaps in another place: places do not
+    nest in counties. Every measurement here has a loss of its own, so that the sums tell which were taken."""
+    losses = {"nation": "1", "county": "1/2", "tract": "1/4", "block": "1/8", "place": "1/16"}
+    measures = tuple(
+        PlannedMeasurement(level, "sex", 3, 2, calibrate(ZCDP(rho), Neighbours.CHANGE_ONE), ZCDP(rho), ("sex",))
+        for level, rho in losses.items()
+    )
+    spine = ("nation", "county", "tract", "block")
+    plan = Plan("tables", Neighbours.CHANGE_ONE, Definition.ZCDP, measures, spine, {})
+    assert loss_by_move(plan) == {"nation": ZCDP("15/16"), "county": ZCDP("7/16"), "tract": ZCDP("3/16")}

@@ -22,6 +22,7 @@ from confide.confidential import Confidential
 from confide.engines.groups import flush
 from confide.errors import Place, ReleaseError
 from confide.exact import exact
+from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
@@ -353,7 +354,15 @@ def make_manifest(
         The entries in the order in which they are written.
     """
     release = loaded.spec.release
-    return manifest_of(release.name, release.title or release.name, plan, guarantee, statistics, stamped=stamped)
+    return manifest_of(
+        release.name,
+        release.title or release.name,
+        plan,
+        guarantee,
+        statistics,
+        stamped=stamped,
+        publication=release.publication,
+    )
 
 
 def manifest_of(
@@ -365,13 +374,19 @@ def manifest_of(
     *,
     stamped: bool,
     version: str = __version__,
+    publication: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a release with this name and title: see :func:`make_manifest`."""
+    """The manifest of a release with this name and title: see :func:`make_manifest`.
+
+    ``publication`` is who publishes it and how it is cited, and the language of its pages; no entry where a spec says
+    nothing of that.
+    """
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "confide": version,
         "release": release,
         "title": title,
+        **({"publication": dict(publication)} if publication else {}),
         "mechanism": plan.mechanism,
     }
     if stamped and plan.has_loss:
@@ -415,6 +430,19 @@ def privacy_of(plan: Plan, delta: Fraction) -> dict[str, Any]:
         stated["epsilon_at_delta"] = {"delta": str(delta)} | epsilons(loss.rho, delta)
     stated["by_attribute"] = {name: part.as_dict() for name, part in loss_by_attribute(plan).items()}
     stated["by_move_within"] = {name: part.as_dict() for name, part in loss_by_move(plan).items()}
-    unit = plan.question.get("record", "person")
-    stated["in_words"] = [statement.text for statement in statements(loss, plan.neighbours, delta=delta, unit=unit)]
+    stated["in_words"] = in_words(plan, delta)
     return stated
+
+
+def in_words(plan: Plan, delta: Fraction, language: str = ENGLISH) -> list[str]:
+    """What the loss of a plan promises, in sentences: a manifest has them in English, a page in its own language."""
+    constraints = plan.question.get("strategy", {}).get("constraints", {})
+    paragraphs = statements(
+        plan.loss,
+        plan.neighbours,
+        delta=delta,
+        unit=plan.question.get("record", "person"),
+        invariants=bool(constraints.get("invariants")),
+        text=messages(language),
+    )
+    return [paragraph.text for paragraph in paragraphs]

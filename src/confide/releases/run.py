@@ -345,14 +345,18 @@ class _Charged:
         return self.ledger.account()
 
     def already_sealed(self, manifest_sha256: str | None) -> RunResult:
-        """The release of before, if it is still the one that was sealed."""
+        """The release of before, if it is still the one that was sealed, file by file."""
         manifest = self.workspace.release / MANIFEST
         if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
+            problems = ["another manifest" if manifest.exists() else "no manifest"]
+        else:
+            problems = file_problems(self.workspace.release, read_manifest(self.workspace.release))
+        if problems:
             raise RunError(
                 "release-changed",
                 "the ledger says that this run is sealed, but the release is not the one that was sealed",
-                where=Place(file=str(manifest)),
-                found="another manifest" if manifest.exists() else "no manifest",
+                where=Place(file=str(self.workspace.release)),
+                found=problems[0],
                 expected="the sealed release",
                 remedy="publish nothing from this folder; restore the release from a copy",
             )

@@ -77,12 +77,30 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A name that is also a file name: lower case letters, digits and hyphens."""
 
 
+PrintedText = Annotated[str, Field(min_length=1, max_length=1_000)]
+"""A text for people, printed as it is."""
+Language = Literal["en", "de", "fr"]
+PUBLICATION = ("office", "contact", "licence", "citation", "language")
+"""The entries of a spec that say who publishes a release, on which terms, and in which language its pages are."""
+
+
 class ReleasePart(Part):
     """What the release is."""
 
     name: Name = Field(description="The name of the release; the folder it is written to unless output.folder says.")
     mechanism: str = Field(description="How the records are protected.")
     title: str = Field("", max_length=200, description="A title for people, on the certificate.")
+    office: PrintedText | None = Field(None, description="Who publishes the release, on its pages.")
+    contact: PrintedText | None = Field(None, description="Whom to ask about it: an address that is read.")
+    licence: PrintedText | None = Field(None, description="On which terms others may use it.")
+    citation: PrintedText | None = Field(None, description="How to cite it.")
+    language: Language = Field("en", description="The language of certificate or statement: en, de or fr.")
+
+    @property
+    def publication(self) -> dict[str, str]:
+        """What is said of the publication itself, as far as it is said; English is not worth a word."""
+        said = {name: getattr(self, name) for name in PUBLICATION}
+        return {name: text for name, text in said.items() if text is not None and (name, text) != ("language", "en")}
 
 
 class DataPart(Part):

@@ -35,10 +35,14 @@ from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism
 from confide.releases.plan import Plan, hash_of_plan, read_plan
 from confide.releases.signature import signature_check
+from confide.releases.spec import PUBLICATION
 from confide.releases.workspace import STAMP
 from confide.version import __version__
 
 CONSISTENT, AS_SEALED, NOT_AS_SEALED = "consistent with itself", "as sealed", "not as sealed"
+
+WORDS = tuple(f"privacy.{part}" for part in ("in_words", "rules", "protection", "subject_to_invariants.invariants"))
+"""What a manifest says in sentences, which follow from its plan: a later version may word them anew."""
 
 
 @dataclass(frozen=True)
@@ -187,9 +191,10 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         manifest["statistics"],
         stamped=stamped,
         version=version,
+        publication=_publication(manifest),
     )
     older = _is_older(version)
-    wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and "in_words" in path)]
+    wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and path in WORDS)]
     if not wrong and [*anew] != [*stated]:
         wrong = ["the order of its entries"]
     yield Check("what is promised follows from the plan", not wrong, _said(wrong, version, "computed anew, all of it"))
@@ -206,6 +211,12 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         wrong += sorted(changed)
         detail = _said(wrong, version, f"{', '.join(sorted(pages))}: made anew from the manifest, byte by byte")
     yield Check("pages as the manifest has them", not wrong, detail)
+
+
+def _publication(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Who publishes the release, as the manifest states it: the entries that a spec can have, and no others."""
+    stated = manifest.get("publication", {})
+    return {name: stated[name] for name in PUBLICATION if isinstance(stated.get(name), str)}
 
 
 def _said(wrong: list[str], version: str, otherwise: str) -> str:

@@ -60,7 +60,7 @@ from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.report.dossier import Evaluated, Evaluating
 from confide.report.render import render
 from confide.schema import Query, Schema
@@ -242,7 +242,8 @@ class Tables(Mechanism[TablesProblem]):
                 publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {CERTIFICATE: certificate(manifest, CertificateWords("published counts, every one with noise"))}
+        counts = messages_of(manifest).text("certificate.counts_tables")
+        return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
 
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest["plan"]["question"])
