@@ -146,6 +146,12 @@ def check(
         from confide.report.render import fraction_up
 
         show_findings(checked.findings)
+        if plan is not None and "reading" in plan.question:
+            from confide.inputs.spelled import reading_in_words
+
+            out.print("How the records are read, as the plan binds it:")
+            for line in reading_in_words(plan.question["reading"]):
+                out.print(escape(f"  {line}"))
         if checked.summary is not None:
             show_summary(checked.summary)
         if checked.account is not None and checked.cost is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine, build_spine
+from confide.inputs.spelled import column_text
 
 BLOCK = "block"
 """The name of the finest level."""
@@ -67,13 +68,15 @@ def read_frame(
     wrong = wrong_code_types(engine, source, sorted(wanted))
     if wrong:
         raise InputError(wrong)
-    columns = ", ".join(f"CAST({identifier(source.theirs(name))} AS VARCHAR) AS {identifier(name)}" for name in wanted)
+    own = replace(source, spellings={name: replace(source.spelled(name), aliases=()) for name in wanted})
+    columns = ", ".join(f"{column_text(own, name)} AS {identifier(name)}" for name in wanted)
     table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     codes = {name: _shared(table.column(name)) for name in wanted}
     findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
     findings += _control_characters(source, codes)
     if not findings:
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
+        findings += _wrong_aliases(source, codes[block], block)
     if not table.num_rows:
         findings.append(
             Finding(
@@ -245,6 +248,24 @@ def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRu
             expected=f"at least {digits} characters; codes are text, with their leading zeros",
             remedy="write the codes as text, or correct the digits of the level",
         )
+    ]
+
+
+def _wrong_aliases(source: Source, blocks: Sequence[str], block: str) -> list[Finding]:
+    """Other codes of a block that are those of another, or of a block that is not there."""
+    known = set(blocks)
+    return [
+        Finding(
+            code="block-alias",
+            what=f"{text!r} is to be read as {code!r}, "
+            + ("and is a block of its own" if text in known else "which is no block"),
+            where=Place(file=source.file, column=source.theirs(block)),
+            found=f"a block {text!r}" if text in known else f"no block {code!r}",
+            expected="codes that only the records have, each for a block of the block table",
+            remedy="correct [geography] aliases, or the block table",
+        )
+        for text, code in source.spelled(block).aliases
+        if text in known or code not in known
     ]
 
 

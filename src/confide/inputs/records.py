@@ -16,6 +16,7 @@ from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
 from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.inputs.spelled import attribute_code, column_text
 from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
 
@@ -29,15 +30,16 @@ _CHUNK = 1 << 22
 def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str) -> dict[str, str]:
     """For each attribute, and for the block, the SQL that reads it from the source with the type of the schema."""
     kinds = engine.kinds(source)
-    result = {block: f"CAST({identifier(source.theirs(block))} AS VARCHAR)"}
+    result = {block: column_text(source, block)}
     for attribute in attributes:
         column = identifier(source.theirs(attribute.name))
         if not attribute.is_integer:
-            result[attribute.name] = f"CAST({column} AS VARCHAR)"
+            plain = f"CAST({column} AS VARCHAR)"
         elif kinds[source.theirs(attribute.name)] == "text":
-            result[attribute.name] = engine.integer_text(column)
+            plain = engine.integer_text(column)
         else:
-            result[attribute.name] = f"CAST({column} AS BIGINT)"
+            plain = f"CAST({column} AS BIGINT)"
+        result[attribute.name] = attribute_code(engine, source, attribute, plain)
     return result
 
 
@@ -61,13 +63,14 @@ def code_expressions(
         column = identifier(source.theirs(attribute.name))
         if listed and not attribute.is_integer and attribute.size > MOST_BRANCHES:
             rows = ", ".join(f"({literal(level.code)}, {number})" for number, level in enumerate(attribute.levels))
+            text = attribute_code(engine, source, attribute, f"CAST({column} AS VARCHAR)")
             expressions[attribute.name] = (
-                f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) "
-                f"WHERE listed.code = CAST({column} AS VARCHAR))"
+                f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) WHERE listed.code = {text})"
             )
             continue
         integer = attribute.is_integer
         value = integer_expression(engine, source, attribute.name) if integer else f"CAST({column} AS VARCHAR)"
+        value = attribute_code(engine, source, attribute, value)
         expressions[attribute.name] = f"CAST({group_index(identity(attribute), value)} AS BIGINT)"
     return expressions
 

@@ -26,6 +26,7 @@ from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec
@@ -208,7 +209,7 @@ def _question(programme: TablesProblem) -> dict[str, object]:
             for table in programme.tables
         ],
         "noise_margin": None if programme.spec.output.noise_margin is None else str(programme.spec.output.noise_margin),
-    }
+    } | reading_facts(programme.schema, programme.records, programme.spec.geography.block)
 
 
 def _levels(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
