@@ -58,9 +58,17 @@ class Frame:
 
 
 def read_frame(
-    engine: Engine, source: Source, block: str, levels: Sequence[LevelRule], areas: Sequence[AreaRule]
+    engine: Engine,
+    source: Source,
+    block: str,
+    levels: Sequence[LevelRule],
+    areas: Sequence[AreaRule],
+    smallest: str = BLOCK,
 ) -> Frame:
-    """The frame of a block table. Every problem is a finding of one :class:`InputError`."""
+    """The frame of a block table. Every problem is a finding of one :class:`InputError`.
+
+    ``smallest`` is the office's word for a block: the name of the last level, in tables and messages.
+    """
     wanted = {block, *(rule.column for rule in levels if rule.column), *(rule.column for rule in areas)}
     missing = missing_columns(engine, source, sorted(wanted))
     if missing:
@@ -95,7 +103,7 @@ def read_frame(
     if merged:
         raise InputError(merged)
     spine = build_spine(
-        of_level | {BLOCK: codes[block]},
+        of_level | {smallest: codes[block]},
         {rule.name: _area_codes(rule, codes[rule.column], of_level) for rule in areas},
         file=source.file,
     )

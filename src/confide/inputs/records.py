@@ -15,7 +15,7 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
-from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.inputs.frame import BLOCK, missing_columns, wrong_code_types
 from confide.inputs.spelled import attribute_code, column_text
 from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
@@ -124,8 +124,10 @@ def check_records(
             findings.append(bad_record(source, attribute.name, "a code is not in the schema", expected, rows))
     if broken[-1]:
         rows = engine.first_rows(source, unknown, ROWS_NAMED, frame=frame)
-        expected = f"one of the {spine.blocks.units:,} blocks of the frame"
-        findings.append(bad_record(source, block, "a record lies in a block that the frame lacks", expected, rows))
+        word = spine.blocks.name
+        expected = f"one of the {spine.blocks.units:,} {'blocks' if word == BLOCK else f'codes of {word}'} of the frame"
+        what = f"a record lies in a {word} that the frame lacks"
+        findings.append(bad_record(source, block, what, expected, rows))
     return findings
 
 

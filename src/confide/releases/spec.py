@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
@@ -136,6 +136,9 @@ class GeographyPart(Part):
     block: str = Field("geocode", description="The column with the block code, in the records and the block table.")
     levels: list[LevelPart] = Field(default_factory=list, description="The levels above the blocks, root first.")
     areas: list[AreaPart] = Field(default_factory=list, description="Partitions that do not nest in the spine.")
+    smallest: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(
+        "block", description="What the smallest places are called in tables and messages, such as municipality."
+    )
     trim: bool = Field(False, description="Whether blanks at either end of a code are no part of it, in both files.")
     aliases: dict[str, str | list[str]] = Field(
         default_factory=dict,
@@ -187,6 +190,8 @@ class Spec(Part):
     geography: GeographyPart = GeographyPart()
     privacy: PrivacyPart
     output: OutputPart = OutputPart()
+    names_smallest: ClassVar[bool] = True
+    """Whether the smallest places have the office's own word in what is published."""
 
     def problems(self) -> list[Problem]:
         """What is wrong although each value by itself is right. Mechanisms add their own."""
@@ -195,11 +200,15 @@ class Spec(Part):
             *((("geography", "levels", i, "name"), level.name) for i, level in enumerate(geography.levels)),
             *((("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)),
         ]
-        seen = {"block"}
+        seen = {geography.smallest}
         problems = []
+        if geography.smallest != "block" and not self.names_smallest:
+            what = f"{self.release.mechanism} calls the smallest places by the name block"
+            path: KeyPath = ("geography", "smallest")
+            problems.append(Problem(path, "smallest", what, "no other name", repr(geography.smallest), "remove it"))
         for path, name in named:
             if name in seen:
-                what = f"the level name {name!r} is used twice (`block` is always there)"
+                what = f"the level name {name!r} is used twice (`{geography.smallest}` is always there)"
                 problems.append(Problem(path, "duplicate-level", what, "names that differ", repr(name)))
             seen.add(name)
         problems += [

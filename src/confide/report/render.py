@@ -21,6 +21,7 @@ def environment() -> Environment:
     )
     templates.filters |= {
         "grouped": grouped, "fixed": fixed, "signed": signed, "up": up, "exact": exact_text, "quoted": quoted,
+        "one_line": one_line,
     }  # fmt: skip
     return templates
 
@@ -80,8 +81,13 @@ def exact_text(value: Fraction) -> str:
     return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200))) if digits else str(value)
 
 
-def quoted(value: str) -> Markup:
-    """Text as a TOML string, whatever is in it."""
+def one_line(value: str) -> Markup:
+    """Text for a comment in a TOML file: on one line, whatever is in it."""
+    return Markup(" ".join("".join(sign if sign.isprintable() else " " for sign in value).split()))  # noqa: S704 - TOML
+
+
+def quoted(value: str | int) -> Markup:
+    """Text as a TOML string, whatever is in it; a whole number as it is."""
     return Markup(json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f"))  # noqa: S704 - TOML, no page
 
 

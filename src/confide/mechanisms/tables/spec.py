@@ -142,7 +142,11 @@ class TablesSpec(Spec):
 
     def problems(self) -> list[Problem]:
         problems = super().problems() + self.noise.problems(self.privacy.definition)
-        known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
+        known = [
+            self.geography.smallest,
+            *(level.name for level in self.geography.levels),
+            *(a.name for a in self.geography.areas),
+        ]
         for position, table in enumerate(self.tables):
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))
