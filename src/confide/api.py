@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
+from confide.inputs.offending import gathered_values
 from confide.inputs.proposals import OfficeFiles, propose_office
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
@@ -245,6 +246,7 @@ def check(
     engine: EngineName = "local",
     spark_master: str | None = None,
     accept_ledger: bool = False,
+    show_values: bool = False,
     progress: Progress | None = None,
 ) -> Checked:
     """Finds every problem of a spec and its inputs, and the price. Nothing is spent.
@@ -256,6 +258,7 @@ def check(
         engine: ``local`` or ``spark``: see :func:`run`.
         spark_master: The master of a Spark cluster.
         accept_ledger: See :func:`run`.
+        show_values: Whether the answer also has, as confidential, the values that break a rule.
         progress: Is told of stages; nobody by default.
 
     Returns:
@@ -267,7 +270,11 @@ def check(
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        return checking.check(loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger)
+        with gathered_values() if show_values else nullcontext([]) as values:
+            checked = checking.check(
+                loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger
+            )
+        return replace(checked, offending=tuple(values))
 
 
 def run(

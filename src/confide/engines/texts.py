@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,6 +191,34 @@ def csv_header(source: Source) -> list[str]:
     if problem is None:
         raise InputError(_bad_encoding(source, guess))
     raise _bad_header(source, *problem)
+
+
+def misread_header(source: Source, wanted: Collection[str], present: Collection[str]) -> Finding | None:
+    """One finding in place of a missing column each, where the first line was read in a wrong way, or is none of names.
+
+    Args:
+        source: A file that lacks some columns.
+        wanted: What the file should call them, those that are there with them.
+        present: What it calls its columns, as it was read.
+    """
+    if source.format != "csv" or not wanted:
+        return None
+    with source.path.open(encoding=source.encoding, errors="replace") as file:
+        line = file.readline(_LONGEST_LINE).strip("\ufeff\r\n")
+    for delimiter in DELIMITERS:
+        names = [name.strip('"') for name in line.split(delimiter)]
+        if delimiter != source.delimiter and all(name in names for name in wanted):
+            return wrong_delimiter(source, delimiter)
+    if not any(name in present for name in wanted) and any(re.fullmatch(r"[\d.,+-]+", name) for name in present):
+        return Finding(
+            code="csv-header",
+            what="the first line has values in place of the names of columns",
+            where=Place(file=source.file, line=1),
+            found=f"{len(present):,} columns, some of which are called by a number",
+            expected="a first line with the names of the columns: " + ", ".join(wanted),
+            remedy="put a line with the names of the columns above the first record",
+        )
+    return None
 
 
 def wrong_delimiter(source: Source, instead: str) -> Finding:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
+from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine, build_spine
 from confide.inputs.spelled import column_text
@@ -127,6 +128,11 @@ def missing_columns(
     """A finding for every column that the file lacks. The names that a ``confidential`` file has are only counted: in
     a CSV without a first line of names, they are a record."""
     present = engine.kinds(source)
+    theirs = [source.theirs(name) for name in wanted]
+    misread = misread_header(source, theirs, present) if any(name not in present for name in theirs) else None
+    if misread is not None:
+        return [misread]
+    alike = {" ".join(name.split()).lower(): name for name in present}
     listed = f"{len(present):,} columns of other names" if confidential else "columns " + ", ".join(sorted(present))
     return [
         Finding(
@@ -135,7 +141,8 @@ def missing_columns(
             where=Place(file=source.file, column=source.theirs(name)),
             found=listed,
             expected=f"a column for {name}",
-            remedy=f'name the right column in the spec: [data] columns = {{ {name} = "..." }}',
+            remedy=f"name the right column in the spec: [data] columns = {{ {name} = "
+            f'"{alike.get(" ".join(source.theirs(name).split()).lower(), "...")}" }}',
         )
         for name in wanted
         if source.theirs(name) not in present
