@@ -4,8 +4,8 @@ The verbs are functions here, and every command has its twin among them; the nou
 first used.
 
 =============  ==============================================================================================
-a release      ``new`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
-               ``new_signature_key`` ``sign_release``
+a release      ``new`` ``new_schema`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key``
+               ``json_schema`` ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
 tables         ``open_release`` ``suppress``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from confide.api import evaluate as evaluate
     from confide.api import json_schema as json_schema
     from confide.api import new as new
+    from confide.api import new_schema as new_schema
     from confide.api import new_signature_key as new_signature_key
     from confide.api import perturb_cells as perturb_cells
     from confide.api import reconcile as reconcile
@@ -102,6 +103,7 @@ VERBS = {
     "import_pl94": "inputs.pl94",
     "json_schema": "api",
     "new": "api",
+    "new_schema": "api",
     "new_signature_key": "api",
     "open_ledger": "in_memory",
     "open_release": "opened",

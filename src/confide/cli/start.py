@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +22,40 @@ def new(
         str,
         typer.Argument(
             metavar="MECHANISM",
-            help="How to protect the records: tables, topdown, safetab, cellkey, swapping, suppression; or comparison.",
+            help="How to protect the records: tables, topdown, safetab, cellkey, swapping, suppression; or comparison; "
+            "or schema.",
         ),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml; for schema: the file of records.")
+    ],
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Your records (CSV, Parquet, Excel): propose schema and spec for them."
+        ),
+    ] = None,
+    geography: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --from: the areas, one row for each of the smallest, or a code list."),
+    ] = None,
+    merged: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="With --from: a code of an area that merged into another. Repeatable."),
+    ] = None,
+    household: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that says who lives together.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="With --from: the name of the release.")] = None,
+    ledger_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --from: the ledger that the data set has already, instead of a new one."
+        ),
+    ] = None,
+    schema_out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="For schema: where to write it; default: the terminal.")
+    ] = None,
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
     method: Annotated[
         str | None, typer.Option(help="For swapping: targeted (the default), enhanced or permutation.")
@@ -37,15 +68,62 @@ def new(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec to start from."""
-    drafted = api.new(mechanism, folder, product=product, method=method, open_ledger=ledger)
+    """Write a commented spec to start from, or a schema for a file of records.
+
+    With --from and --geography, schema and spec are proposed from your own files. What they list is confidential until
+    you have looked at it and keep the file.
+    """
+    if mechanism == "schema":
+        _new_schema(folder, schema_out, as_json=as_json)
+        return
+    values = {} if name is None else {"name": name}
+    drafted = api.new(
+        mechanism,
+        folder,
+        product=product,
+        method=method,
+        open_ledger=ledger,
+        from_file=from_file,
+        geography=geography,
+        merged=_pairs(merged or []),
+        household=household,
+        ledger_file=ledger_file,
+        **values,
+    )
     if as_json:
         print_json(drafted.as_dict())
         return
+    _show_guesses(drafted.said)
     if drafted.ledger is not None:
         out.print(escape(f"Opened {drafted.ledger}: the account of the data set, with the budget of this release."))
     then = f"check {drafted.spec}" if mechanism in api.MECHANISMS else f"compare {drafted.spec} --out DIR"
     out.print(escape(f"Wrote {drafted.spec}. Edit it, then: confide {then}"))
+
+
+def _new_schema(file: Path, into: Path | None, *, as_json: bool) -> None:
+    proposed = api.new_schema(file, into)
+    if as_json:
+        print_json(proposed.as_dict())
+        return
+    if into is None:
+        out.print(escape(proposed.text.reveal("shown to the curator, who asked for it")), soft_wrap=True)
+        return
+    _show_guesses(proposed.said)
+    out.print(
+        escape(f"Wrote {into}, for you alone. What it lists becomes public when you keep it: look at every line.")
+    )
+
+
+def _show_guesses(said: Sequence[str]) -> None:
+    for line in said:
+        out.print(escape(line), soft_wrap=True)
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if text.count("=") != 1 or not all(text.split("=")):
+            raise typer.BadParameter(f"--merged takes an old code and a new one, such as 017=018, not {text!r}")
+    return {old.strip(): now.strip() for old, now in (text.split("=") for text in texts)}
 
 
 DEMONSTRATIONS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
+from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
 from confide.geography import Geolevel, Spine, build_spine
+from confide.inputs.spelled import column_text
 
 BLOCK = "block"
 """The name of the finest level."""
@@ -70,11 +72,16 @@ def read_frame(
     levels: Sequence[LevelRule],
     areas: Sequence[AreaRule],
     block_names: str | None = None,
+    smallest: str = BLOCK,
 ) -> Frame:
-    """The frame of a block table. Every problem is a finding of one :class:`InputError`."""
+    """The frame of a block table. Every problem is a finding of one :class:`InputError`.
+
+    ``block_names`` is the column with the names of the blocks, and ``smallest`` the office's word for a block: the name
+    of the last level, in tables and messages.
+    """
     named = {rule.name: rule.names for rule in levels if rule.names}
     named |= {rule.name: rule.names for rule in areas if rule.names}
-    named |= {BLOCK: block_names} if block_names else {}
+    named |= {smallest: block_names} if block_names else {}
     wanted = {block, *(rule.column for rule in levels if rule.column), *(rule.column for rule in areas)}
     wanted |= set(named.values())
     missing = missing_columns(engine, source, sorted(wanted))
@@ -83,13 +90,15 @@ def read_frame(
     wrong = wrong_code_types(engine, source, sorted(wanted))
     if wrong:
         raise InputError(wrong)
-    columns = ", ".join(f"CAST({identifier(source.theirs(name))} AS VARCHAR) AS {identifier(name)}" for name in wanted)
+    own = replace(source, spellings={name: replace(source.spelled(name), aliases=()) for name in wanted})
+    columns = ", ".join(f"{column_text(own, name)} AS {identifier(name)}" for name in wanted)
     table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     codes = {name: _shared(table.column(name)) for name in wanted}
     findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
     findings += _control_characters(source, codes)
     if not findings:
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
+        findings += _wrong_aliases(source, codes[block], block)
     if not table.num_rows:
         findings.append(
             Finding(
@@ -108,7 +117,7 @@ def read_frame(
     if merged:
         raise InputError(merged)
     spine = build_spine(
-        of_level | {BLOCK: codes[block]},
+        of_level | {smallest: codes[block]},
         {rule.name: _area_codes(rule, codes[rule.column], of_level) for rule in areas},
         file=source.file,
     )
@@ -162,6 +171,11 @@ def missing_columns(
     """A finding for every column that the file lacks. The names that a ``confidential`` file has are only counted: in
     a CSV without a first line of names, they are a record."""
     present = engine.kinds(source)
+    theirs = [source.theirs(name) for name in wanted]
+    misread = misread_header(source, theirs, present) if any(name not in present for name in theirs) else None
+    if misread is not None:
+        return [misread]
+    alike = {" ".join(name.split()).lower(): name for name in present}
     listed = f"{len(present):,} columns of other names" if confidential else "columns " + ", ".join(sorted(present))
     return [
         Finding(
@@ -170,7 +184,8 @@ def missing_columns(
             where=Place(file=source.file, column=source.theirs(name)),
             found=listed,
             expected=f"a column for {name}",
-            remedy=f'name the right column in the spec: [data] columns = {{ {name} = "..." }}',
+            remedy=f"name the right column in the spec: [data] columns = {{ {name} = "
+            f'"{alike.get(" ".join(source.theirs(name).split()).lower(), "...")}" }}',
         )
         for name in wanted
         if source.theirs(name) not in present
@@ -291,6 +306,24 @@ def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRu
             expected=f"at least {digits} characters; codes are text, with their leading zeros",
             remedy="write the codes as text, or correct the digits of the level",
         )
+    ]
+
+
+def _wrong_aliases(source: Source, blocks: Sequence[str], block: str) -> list[Finding]:
+    """Other codes of a block that are those of another, or of a block that is not there."""
+    known = set(blocks)
+    return [
+        Finding(
+            code="block-alias",
+            what=f"{text!r} is to be read as {code!r}, "
+            + ("and is a block of its own" if text in known else "which is no block"),
+            where=Place(file=source.file, column=source.theirs(block)),
+            found=f"a block {text!r}" if text in known else f"no block {code!r}",
+            expected="codes that only the records have, each for a block of the block table",
+            remedy="correct [geography] aliases, or the block table",
+        )
+        for text, code in source.spelled(block).aliases
+        if text in known or code not in known
     ]
 
 

@@ -9,7 +9,7 @@ before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents`` ``codebook`` ``figure_noise``
 from the written files  ``restated`` ``verify`` ``published``
-for a person            ``draft`` ``summary`` ``evaluate``
+for a person            ``draft`` ``draft_from`` ``summary`` ``evaluate``
 for an audit            ``residuals`` ``made_up_records`` ``made_up_canaries`` ``with_records`` ``silenced``
                         ``trial_counts``
 ======================  ==================================================================================
@@ -29,6 +29,7 @@ from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
 from confide.inputs.canaries import Canaries
+from confide.inputs.proposals import OfficeFiles
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, ReleaseNoise, derive_stream
 from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
@@ -239,6 +240,11 @@ class Mechanism(ABC, Generic[P]):
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft | None:  # noqa: ARG002
         """The spec that ``confide new`` writes; none where nobody starts from one."""
+        return None
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft | None:  # noqa: ARG002
+        """The spec that ``confide new --from`` writes to ``folder`` for an office's own files; none where there is
+        no such draft."""
         return None
 
     def contents(self, plan: Plan) -> str:

@@ -124,8 +124,14 @@ def give_record_keys(
     Returns:
         The file and the number of records, without any key.
     """
-    path, target = Path(records), Path(out)
-    source = Source(path, format_of(path) or "csv", {}, delimiter)
+    path = Path(records)
+    return give_keys(Source(path, format_of(path) or "csv", {}, delimiter), Path(out), keys, first, column)
+
+
+def give_keys(
+    source: Source, target: Path, keys: int = DECIMAL, first: int = 0, column: str = "record_key"
+) -> RecordKeys:
+    """The same for a file whose layout is known."""
     with tempfile.TemporaryDirectory(prefix="confide-keys-") as scratch, LocalEngine(Path(scratch)) as engine:
         rows = write_keyed(engine, source, target, column=column, keys=keys, first=first)
     return RecordKeys(target, rows, column, keys)

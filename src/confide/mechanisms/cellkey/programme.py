@@ -19,6 +19,7 @@ from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, facts
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
@@ -174,6 +175,7 @@ class CellKeyProblem:
         question: dict[str, Any] = {"record": "person"}
         if self.schema is not None:
             question["schema"] = {"id": self.schema.id, "sha256": self.schema.fingerprint}
+        question |= reading_facts(self.schema, self.records, None if self.frame is None else self.spec.geography.block)
         question |= {
             "attributes": {attribute.name: attribute.title for attribute in self.attributes},
             "ptable": self._noise_facts(),

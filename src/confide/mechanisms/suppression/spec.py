@@ -117,7 +117,7 @@ class SuppressionSpec(Spec):
 
     def problems(self) -> list[Problem]:
         problems = super().problems() + self._rules() + self._source()
-        known = [*(level.name for level in self.geography.levels), "block"]
+        known = [*(level.name for level in self.geography.levels), self.geography.smallest]
         for position, table in enumerate(self.tables):
             for level in table.levels:
                 if level not in known:

@@ -196,7 +196,7 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
         findings.append(_wrong("levels", "the levels are not in their order", listed, "each once, coarsest first"))
     if settings.variant == "enhanced":
         levels = settings.levels or names[:-1][-len(settings.groups) :]
-        if len(levels) != len(settings.groups) or "block" in levels:
+        if len(levels) != len(settings.groups) or names[-1] in levels:
             found, expected = f"{len(levels)} levels", f"{len(settings.groups)} levels above the blocks"
             findings.append(_wrong("levels", "the groups need a level each", found, expected))
     if settings.variant != "enhanced" and settings.within is not None:

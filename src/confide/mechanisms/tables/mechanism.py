@@ -28,6 +28,7 @@ from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
+from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import (
     blocks_apart,
     blocks_table,
@@ -55,6 +56,7 @@ from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
+from confide.releases.office_draft import BUDGET, office_files, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
@@ -151,7 +153,15 @@ class Tables(Mechanism[TablesProblem]):
         areas = [AreaRule(area.name, area.column, area.none, area.within, area.names) for area in geography.areas]
         if "blocks" in sources:
             try:
-                frame = read_frame(engine, sources["blocks"], geography.block, levels, areas, geography.block_names)
+                frame = read_frame(
+                    engine,
+                    sources["blocks"],
+                    geography.block,
+                    levels,
+                    areas,
+                    geography.block_names,
+                    geography.smallest,
+                )
                 spine = frame.spine
             except ConfideError as error:
                 findings += error.findings
@@ -195,7 +205,8 @@ class Tables(Mechanism[TablesProblem]):
                 for level in table.levels:
                     into = counts_file(job.workspace, table, level)
                     if not into.exists():
-                        job.engine.write(_roll_up(table, level), into, counts=detailed, frame=frame)
+                        is_block = level.name == problem.spine.blocks.name
+                        job.engine.write(_roll_up(table, level, is_block=is_block), into, counts=detailed, frame=frame)
                     advance(1)
 
     def measure(self, problem: TablesProblem, job: Job, noise: NoiseSource | None) -> None:
@@ -258,6 +269,10 @@ class Tables(Mechanism[TablesProblem]):
         no_product(self.name, product)
         named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
         return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(1), opened=False)
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+        text = render("own_tables.toml.j2", **office_values(office, folder, self.name, values))
+        return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.tables.verify import read_published
@@ -342,9 +357,9 @@ def _measure_part(
     return MeasurePart(table.query.shape, level.units, table.units_per_part, tuple(margins))
 
 
-def _roll_up(table: MeasuredTable, level: Geolevel) -> str:
+def _roll_up(table: MeasuredTable, level: Geolevel, *, is_block: bool) -> str:
     """The block counts added up to the units of a level. A part is known by its first unit."""
-    unit = "frame.block" if level.name == "block" else f'frame."unit_{level.name}"'
+    unit = "frame.block" if is_block else f'frame."unit_{level.name}"'
     part = f"{unit} - {unit} % {table.units_per_part}"
     return (
         f"SELECT {part} AS part, {unit} AS unit, counts.cell AS cell, CAST(sum(counts.n) AS BIGINT) AS n "

@@ -26,6 +26,7 @@ from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
 from confide.noise import ReleaseNoise
 from confide.releases.plan import Plan, PlannedMeasurement
@@ -237,7 +238,7 @@ def _question(programme: TablesProblem) -> dict[str, object]:
             for table in programme.tables
         ],
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
-    }
+    } | reading_facts(programme.schema, programme.records, programme.spec.geography.block)
     if output.layout == SECOND:
         names = programme.area_names
         question |= {"area_names": None if names is None else names.fingerprint, "companions": output.explained}

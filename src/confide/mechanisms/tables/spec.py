@@ -146,7 +146,11 @@ class TablesSpec(Spec):
         if self.output.layout == 1 and "sdmx-csv" in self.output.formats:
             what, expected = "tables have SDMX-CSV in the second layout", "layout = 2, or other formats"
             problems.append(Problem(("output", "formats"), "layout", what, expected, "sdmx-csv and layout = 1"))
-        known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
+        known = [
+            self.geography.smallest,
+            *(level.name for level in self.geography.levels),
+            *(a.name for a in self.geography.areas),
+        ]
         for position, table in enumerate(self.tables):
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))

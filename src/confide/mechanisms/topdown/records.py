@@ -15,6 +15,7 @@ from confide.engines.protocol import cell_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions
+from confide.inputs.spelled import column_text
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, Side, StructuralZero, invariant_level
 from confide.mechanisms.topdown.output.publish import units_table
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -80,7 +81,7 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
 
 
 def _block(source: Source, spec: TopDownSpec) -> str:
-    return f"CAST({identifier(source.theirs(spec.geography.block))} AS VARCHAR)"
+    return column_text(source, spec.geography.block)
 
 
 def _whole(engine: Engine, source: Source, name: str) -> str:
