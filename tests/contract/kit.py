@@ -248,7 +248,7 @@ def digests(release: Path) -> dict[str, str]:
     manifest = files[MANIFEST].decode()
     manifest = _once(manifest, f' "confide": "{__version__}",', ' "confide": "VERSION",')
     for path, content in files.items():
-        if path.endswith(".html"):
+        if path.endswith(".html") or path == "README.txt":
             files[path] = _once(
                 content.decode(), f"made by Confide {__version__} ", "made by Confide VERSION "
             ).encode()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from scipy.optimize import linprog
 from tests.kits.commands import codes, run, run_json
 from tests.kits.suppression import intervals_by_programmes
 
@@ -544,3 +545,37 @@ def test_figures_with_decimals_are_multiples_of_a_declared_unit(tmp_path: Path) 
     with pytest.raises(ConfideError) as refused:
         protect(tmp_path / "c", {"c.csv": counts}, "threshold=3", value="turnover", unit="0.01")
     assert refused.value.findings[0].code == "magnitude-rule"
+
+
+ALONE = """a,b,value,contributors,top1,top2
+r0,c0,103,1,103,0
+r0,c1,24,1,24,0
+r2,c0,3,1,3,0
+r2,c1,39,1,39,0
+"""
+
+
+@pytest.mark.parametrize("method", ["heuristic", "optimal"])
+def test_who_is_alone_in_a_cell_is_known_to_be_in_its_totals(tmp_path: Path, method: str) -> None:
+    """Nobody can be asked to believe a total to be less than what they gave to a part of it: with all hidden there is
+    nothing that could not be protected. The attackers are programmes of the test's own, one for each firm."""
+    done = protect(tmp_path, {"t.csv": ALONE}, "p=20", "threshold=2", method=method)
+    table = rows_of(done.release, "t")
+    cells = {("r0", "c0"): 103, ("r0", "c1"): 24, ("r2", "c0"): 3, ("r2", "c1"): 39}
+    within = {cell: [all(c in ("_T", k) for c, k in zip(cell, kind, strict=True)) for kind in cells] for cell in table}
+    masks = {cell: np.array(flags, float) for cell, flags in within.items()}
+    given = np.array(list(cells.values()), float)
+    shown = [cell for cell, figure in table.items() if figure is not None]
+    for cell, mask in masks.items():
+        if mask @ given == 169:
+            continue  # four firms, none of which is most of it
+        assert cell not in shown
+        for firm, own in enumerate(given):
+            others = [own_part for part, own_part in enumerate(given) if part != firm and mask[part]]
+            if not others:
+                continue
+            fixed = [(x, x) if part == firm else (0, None) for part, x in enumerate(given)]
+            equal = {"A_eq": np.array([masks[c] for c in shown]), "b_eq": [masks[c] @ given for c in shown]}
+            most = linprog(-mask, bounds=fixed, **(equal if shown else {}), method="highs")
+            bound = np.inf if most.status == 3 else -most.fun
+            assert bound - own * mask[firm] >= 1.2 * max(others) - 1e-6
