@@ -27,6 +27,7 @@ from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.folder import manifest_of
 from confide.releases.plan import Plan, read_plan
+from confide.releases.verify import _plan
 
 Manifest = dict[str, Any]
 
@@ -390,3 +391,17 @@ def test_a_budget_that_is_not_zcdp_is_restated_too(sealed_copy: Path) -> None:
         )
         verification = confide.verify(confide.run(sealed_copy / f"{definition}.toml", accept_ledger=True).release)
         assert verification.ok, verification.findings
+
+
+def test_plan_hash_and_stamp_are_looked_at_by_themselves(sealed_project: Path) -> None:
+    """What is made anew from the plan would differ too; neither check leans on the other."""
+    manifest = json.loads((sealed_project / "small/release/manifest.json").read_text())
+    plan = read_plan(manifest["plan"])
+
+    def wrong(**changes: Any) -> list[str]:
+        return [check.name for check in _plan(manifest | changes, plan) if not check.ok]
+
+    assert wrong() == []
+    assert wrong(plan_hash="ab" * 32) == ["plan hash"]
+    assert wrong(stamp="NOT FOR RELEASE") == ["stamp"]
+    assert wrong(noise=manifest["noise"] | {"key": "chosen"}) == ["stamp"]
