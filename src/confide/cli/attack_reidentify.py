@@ -213,7 +213,8 @@ def _verdict(row: LinkageRates) -> str:
 def _words(rates: Rates, linked: LinkedAttributes) -> None:
     over = "records of the attacker" if rates.divide_by == "attacker" else "persons of the truth"
     out.print(
-        f"Putative: a reconstructed record has the block, {_known(linked, 'age')} of someone the attacker knows; of all {over}."
+        f"Putative: a reconstructed record has the block, {_known(linked, 'age')} of someone the attacker knows; "
+        f"of all {over}."
     )
     learnt = "race and ethnicity" if linked == UNITED_STATES else _listed(linked.learnt)
     are = "are" if len(linked.learnt) > 1 else "is"
