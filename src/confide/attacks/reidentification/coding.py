@@ -55,8 +55,6 @@ def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array,
         if min(len(codes[role]), len(codes[Role.TRUTH])) <= 1:
             continue
         there = [_present(codes[one], len(names)) for one in (role, Role.TRUTH)]
-        if not there[0].any() and name in linked.codes:
-            findings.append(_nothing_given(role, name))
         if not there[0].any() or (there[0] & there[1]).any():
             continue
         ours, true = map(np.flatnonzero, there)
@@ -74,17 +72,6 @@ def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array,
             )
     if findings:
         raise InputError(findings)
-
-
-def _nothing_given(role: Role, name: str) -> Finding:
-    return Finding(
-        code="no-values",
-        what=f"no record of the file {role.value} has a value in this column: nobody could be matched by it",
-        where=Place(file=role.value, column=name),
-        found="empty values alone",
-        expected="the code of the attribute; tables that publish it in groups leave it open",
-        remedy="compare the groups: --schema FILE, and --known or --learn ATTRIBUTE:RECODE",
-    )
 
 
 def _present(codes: Integers, number: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -15,11 +15,11 @@ from confide.attacks.reidentification.attacker_file import (
     with_person_ids,
 )
 from confide.attacks.reidentification.grouped_codes import grouped, linked_variables
-from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
+from confide.attacks.reidentification.people_files import LinkedAttributes, Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import DivideBy, GuessFrom, Reidentification, reidentify
 from confide.confidential import Confidential
 from confide.engines.groups import whole_file, write_parquet
-from confide.errors import ParameterError, Place
+from confide.errors import Finding, InputError, ParameterError, Place
 
 
 def reidentify_files(
@@ -80,8 +80,10 @@ def reidentify_files(
         if "person_id" not in records.column_names:
             raise _no_person_ids(Path(truth))
         known_people = people(attacker, Role.ATTACKER)
+    rebuilt = people(reconstructed, Role.RECONSTRUCTED)
+    _refuse_empty(rebuilt, linked)
     reidentification = reidentify(
-        people(reconstructed, Role.RECONSTRUCTED),
+        rebuilt,
         known_people,
         records,
         age_bins=age_bins,
@@ -94,6 +96,24 @@ def reidentify_files(
     if file is not None:
         _write_matches(reidentification.matches(), file)
     return replace(reidentification, attacker_settings=settings, matches_file=file)
+
+
+def _refuse_empty(rebuilt: pa.Table, linked: LinkedAttributes) -> None:
+    """A column without a value matches nobody, and nobody recognised looks like safety."""
+    empty = [name for name in linked.codes if len(rebuilt) and rebuilt.column(name).null_count == len(rebuilt)]
+    if empty:
+        raise InputError(_nothing_given(Role.RECONSTRUCTED, name) for name in empty)
+
+
+def _nothing_given(role: Role, name: str) -> Finding:
+    return Finding(
+        code="no-values",
+        what=f"no record of the file {role.value} has a value in this column: nobody could be matched by it",
+        where=Place(file=role.value, column=name),
+        found="empty values alone",
+        expected="the code of the attribute; tables that publish it in groups leave it open",
+        remedy="compare the groups: --schema FILE, and --known or --learn ATTRIBUTE:RECODE",
+    )
 
 
 def _write_matches(table: Confidential[pa.Table], path: Path) -> None:
