@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -57,6 +57,8 @@ class Demonstration(TypedAnswer):
     folder: Path
     persons: int
     releases: Mapping[str, DemoRelease]
+    look_at: tuple[str, ...] = ()
+    """What a person might look at first, a sentence each."""
 
     @property
     def ok(self) -> bool:
@@ -95,7 +97,12 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     for about, path in specs.items():
         display.note(f"The {about}:")
         releases[about] = _release(path, display)
-    return Demonstration(folder, persons, releases)
+    look_at = (
+        "certificate.html: the guarantee in words and numbers, and what stands outside of it.",
+        "tables/records.csv: one row for each protected person; it adds up on every level.",
+        "the dossier: the error of every count beside what the noise alone would do.",
+    )
+    return Demonstration(folder, persons, releases, look_at)
 
 
 def demo_safetab(
@@ -106,7 +113,11 @@ def demo_safetab(
     _only_new(folder)
     official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
-    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)})
+    look_at = (
+        "tables/t1.csv and t2.csv: the totals of detailed groups, and their sex by age where there are enough people.",
+        "the dossier: which groups were suppressed, and what the first stage gave the others.",
+    )
+    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)}, look_at)
 
 
 def demo_cellkey(
@@ -141,7 +152,71 @@ def demo_cellkey(
     release = _release(spec, display)
     if charts.available():
         (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
-    return Demonstration(folder, persons, {"tables": release})
+    look_at = (
+        "tables/*.csv: the same people have the same noise in every table, so that tables agree where they overlap.",
+        "statement.html: how far a count can be off, and that this is no differential privacy.",
+        "region.svg: the bounds and variances with which the programme withstands the averaging attack.",
+    )
+    return Demonstration(folder, persons, {"tables": release}, look_at)
+
+
+def _one_release(
+    mechanism: str, look_at: tuple[str, ...], folder: Path, persons: int, seed: int, progress: Progress | None
+) -> Demonstration:
+    """Made-up people through the spec that ``confide new`` writes for a mechanism."""
+    display = progress or Silent()
+    _only_new(folder)
+    api.synthesize(folder, persons=persons, seed=seed, progress=display)
+    title = f"Demonstration: {mechanism} of a made-up state"
+    spec = api.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
+    return Demonstration(folder, persons, {"tables": _release(spec, display)}, look_at)
+
+
+def demo_tables(
+    folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Tables of made-up people, each count with noise of its own and the margin beside it."""
+    look_at = (
+        "tables/*.csv: every count has its noise margin beside it; counts below zero are noise, and are kept.",
+        "certificate.html: what was spent, and what that promises, in words.",
+        "the dossier: how often the true count lies within the margin, by size of the area.",
+    )
+    return _one_release("tables", look_at, folder, persons, seed, progress)
+
+
+def demo_swapping(
+    folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Tables of made-up people of whom some households have exchanged their places."""
+    look_at = (
+        "statement.html: no budget and no bound; it says what stays as it was, and not how many moved.",
+        "the dossier: how far counts are off on each level, and whom the swap has left in their place.",
+        "the counts of the state: they are the true ones, because nobody leaves it.",
+    )
+    return _one_release("swapping", look_at, folder, persons, seed, progress)
+
+
+def demo_suppression(
+    folder: Path, *, persons: int = 50_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Tables of made-up people with small cells left out, and others so that they cannot be worked out."""
+    look_at = (
+        "tables/*.csv: an empty count is suppressed; every other count is the true one.",
+        "statement.html: the rule, and how many cells were left out for their own sake and for others'.",
+        "the dossier: the interval in which an attacker can place every suppressed count.",
+    )
+    return _one_release("suppression", look_at, folder, persons, seed, progress)
+
+
+DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
+    "topdown": demo,
+    "tables": demo_tables,
+    "safetab": demo_safetab,
+    "cellkey": demo_cellkey,
+    "swapping": demo_swapping,
+    "suppression": demo_suppression,
+}
+"""For each mechanism its demonstration."""
 
 
 def _release(spec: Path, display: Progress) -> DemoRelease:

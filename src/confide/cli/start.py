@@ -48,40 +48,44 @@ def new(
     out.print(escape(f"Wrote {drafted.spec}. Edit it, then: confide {then}"))
 
 
-DEMONSTRATIONS = {
-    "topdown": demonstration.demo,
-    "safetab": demonstration.demo_safetab,
-    "cellkey": demonstration.demo_cellkey,
-}
-
-
 def demo(
     mechanism: Annotated[
-        str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), safetab or cellkey.")
+        str,
+        typer.Argument(
+            metavar="[MECHANISM]",
+            help="topdown (the default), tables, safetab, cellkey, swapping or suppression.",
+        ),
     ] = "topdown",
     folder: Annotated[Path, typer.Option("--out", help="A new folder for everything the demonstration makes.")] = Path(
         "demo"
     ),
-    persons: Annotated[int, typer.Option(help="How many made-up persons.")] = 200_000,
+    persons: Annotated[
+        int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
     as_json: Json = False,
 ) -> None:
-    """Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.
+    """Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
 
-    topdown: persons and housing units, records in, protected records and tables out. safetab: detailed race and
-    ethnicity groups, from the Census Bureau's input layout to its tables. cellkey: the tables of the EU programme.
+    topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
+    margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
+    the tables of the EU programme. swapping: households exchange places. suppression: small counts are left out.
     """
-    if mechanism not in DEMONSTRATIONS:
-        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(DEMONSTRATIONS)}")
-    make = DEMONSTRATIONS[mechanism]
-    demonstrated = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
+    demonstrations = demonstration.DEMONSTRATIONS
+    if mechanism not in demonstrations:
+        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(demonstrations)}")
+    asked = {} if persons is None else {"persons": persons}
+    demonstrated = demonstrations[mechanism](folder, **asked, seed=seed, progress=Display(quiet=as_json))
     if as_json:
         print_json(demonstrated.as_dict())
         raise typer.Exit(0 if demonstrated.ok else 1)
     for about, release in demonstrated.releases.items():
         _show(about, release)
+    out.print("\nLook at:")
+    for sentence in demonstrated.look_at:
+        out.print(f"  {escape(sentence)}", soft_wrap=True)
     account = list(demonstrated.releases.values())[-1].run.account
-    spent = "no budget was spent, because none is accounted for"
+    spent = f"{mechanism} has no privacy budget" if account is None else ""
     if account is not None:
         spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
     out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")

@@ -25,10 +25,11 @@ from confide.attacks.reidentification import (
     match_rates,
     reidentification_rates,
 )
-from confide.comparison.common_tables import AGE, POPULATION, CommonTable, CommonTables
+from confide.comparison.common_tables import CommonTable, CommonTables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import AreaFigures, ComparedAreas, Integers, level_of_records
+from confide.comparison.programme_checks import AGE, POPULATION
 from confide.comparison.programme_file import BLOCK
 from confide.releases.progress import Progress
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse

@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.comparison.common_tables import (
-    AGE,
-    POPULATION,
     CommonTables,
     attribute_document,
     common_tables,
@@ -29,6 +27,7 @@ from confide.comparison.common_tables import (
 )
 from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, level_codes, tabulate
+from confide.comparison.programme_checks import AGE, POPULATION
 from confide.comparison.programme_file import BLOCK as FINEST
 from confide.comparison.programme_file import US_STATE, ProgrammeGeographyPart, plural
 from confide.engines import Engine, LocalEngine, Source

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.comparison.common_tables import POPULATION, CommonTables, characteristics
+from confide.comparison.common_tables import CommonTables, characteristics
+from confide.comparison.programme_checks import POPULATION
 from confide.comparison.programme_file import BLOCK
 from confide.errors import InputError, Place
 from confide.inputs.frame import WHOLE, LevelRule
