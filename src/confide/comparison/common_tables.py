@@ -7,8 +7,6 @@ that every mechanism works on the same histogram. What they are is data: :mod:`c
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,7 +31,7 @@ from confide.comparison.programme_file import (
     ProgrammeTablePart,
     load_programme_part,
 )
-from confide.documents import Problem, load_schema, parse_schema
+from confide.documents import Problem, attribute_document, load_schema, parse_schema
 from confide.errors import NOWHERE
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
@@ -177,47 +175,9 @@ def make_tables(part: ProgrammePart, base: Path, refuse: Callable[[Iterable[Prob
     return CommonTables(part, records, schema, document, ages, tables)
 
 
-def schema_text(document: dict[str, Any]) -> str:
-    """The plain values of a schema as the text of a TOML file."""
-    lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]
-    for name, body in document["attributes"].items():
-        lines += ["", f"[attributes.{_key(name)}]", f"title = {json.dumps(body['title'])}"]
-        lines += [_levels_text(body)]
-        for recode, given in body.get("recodes", {}).items():
-            if "starts" in given:
-                lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}]", f"starts = {given['starts']}"]
-                continue
-            lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}.groups]"]
-            lines += [f"{json.dumps(label)} = {json.dumps(codes)}" for label, codes in given["groups"].items()]
-    return "\n".join(lines) + "\n"
-
-
-def _levels_text(body: Mapping[str, Any]) -> str:
-    if "range" in body:
-        return f"range = {body['range']}"
-    rows = [f"  [{json.dumps(code)}, {json.dumps(label)}]," for code, label in body["levels"]]
-    return "\n".join(["levels = [", *rows, "]"])
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
-
-
 def listed_words(words: Sequence[str]) -> str:
     """Words in a row: sex, age and race."""
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "nothing"
-
-
-def attribute_document(attribute: Attribute, recodes: Iterable[Recode] = ()) -> dict[str, Any]:
-    """The plain values of an attribute as it is."""
-    return {
-        "title": attribute.title,
-        "levels": [[level.code, level.label] for level in attribute.levels],
-        "recodes": {
-            recode.name.partition(":")[2]: {"groups": {group.label: [*group.codes] for group in recode.groups}}
-            for recode in recodes
-        },
-    }
 
 
 def _document(part: ProgrammePart, records: Schema, ages: AgeBins | None) -> dict[str, Any]:

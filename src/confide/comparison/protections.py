@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from confide.attacks.reconstruction import read_release
-from confide.comparison.common_tables import schema_text
 from confide.comparison.compared_people import (
     AREAS_SCHEMA,
     BLOCKS,
@@ -41,7 +40,7 @@ from confide.comparison.figures import AreaFigures, counts_by_area, counts_of_ar
 from confide.comparison.made_strategy import strategy_text
 from confide.comparison.programme_file import BLOCK, KIND
 from confide.documents import FOLDER as SHIPPED
-from confide.documents import shipped
+from confide.documents import schema_text, shipped
 from confide.engines import LocalEngine, Source
 from confide.engines.groups import private_folder, write_text
 from confide.errors import Finding, Place, SpecError

@@ -227,5 +227,5 @@ def _not_listed(what: str, found: str) -> InputError:
         where=Place(path="--geography"),
         found=found,
         expected="a row for each smallest area of the release, with its code on every level",
-        remedy="give the list that the release was made with; --level NAME=COLUMN says which column a level is",
+        remedy="give the list that the release was made with; --geography-level NAME=COLUMN names its columns",
     )
