@@ -11,13 +11,17 @@ from typing import Any
 
 from confide import api, official_safetab
 from confide.answers import TypedAnswer
+from confide.comparison.protections import toml_text
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import cellkey_spec
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
+from confide.population import simulate
 from confide.population.eu import write_eu
+from confide.population.eu_country import SCHEMA
 from confide.population.eu_settings import EuAreas
+from confide.population.generate import US_STATE
 from confide.releases.draft import LEDGER, SPEC, new_ledger, there_already, write_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
@@ -160,20 +164,66 @@ def demo_cellkey(
     return Demonstration(folder, persons, {"tables": release}, look_at)
 
 
+EU_LEVELS = [{"name": "nuts2", "column": "nuts2"}, {"name": "nuts3", "column": "nuts3"}]
+EU_TABLES = [
+    {"name": "sex-by-age", "variables": ["sex", "age:broad"], "levels": ["nuts2", "nuts3", "block"]},
+    {"name": "citizenship", "variables": ["coc:broad"], "levels": ["nuts2", "nuts3", "block"]},
+]
+EU_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "tables": {"privacy": {"ledger": LEDGER, "budget": "1"}},
+    "swapping": {
+        "swapping": {
+            "variant": "targeted",
+            "rate": "0.05",
+            "risk": ["coc:broad", "age:five-year"],
+            "profiles": [["size"]],
+            "within": "nuts2",
+        }
+    },
+    "suppression": {"suppression": {"threshold": 3}},
+}
+"""What the specs for the European country have besides data, geography and tables."""
+
+
 def _one_release(
-    mechanism: str, look_at: tuple[str, ...], folder: Path, persons: int, seed: int, progress: Progress | None
+    mechanism: str,
+    look_at: tuple[str, ...],
+    folder: Path,
+    persons: int,
+    seed: int,
+    layout: str,
+    progress: Progress | None,
 ) -> Demonstration:
-    """Made-up people through the spec that ``confide new`` writes for a mechanism."""
+    """Made-up people through one release: of a state, by the spec that ``confide new`` writes, or of a country."""
     display = progress or Silent()
     _only_new(folder)
-    api.synthesize(folder, persons=persons, seed=seed, progress=display)
-    title = f"Demonstration: {mechanism} of a made-up state"
-    spec = api.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
+    simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)
+    if layout == US_STATE:
+        title = f"Demonstration: {mechanism} of a made-up state"
+        spec = api.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
+    else:
+        spec = _country_spec(mechanism, folder)
     return Demonstration(folder, persons, {"tables": _release(spec, display)}, look_at)
 
 
+def _country_spec(mechanism: str, folder: Path) -> Path:
+    """The spec of a release of the made-up European country, and its ledger where there is a budget."""
+    household = {"household": "household"} if mechanism == "swapping" else {}
+    parts = {
+        "release": {"name": mechanism, "mechanism": mechanism, "title": f"Demonstration: {mechanism} of a country"},
+        "data": {"records": "persons.parquet", "blocks": "areas.csv", "schema": SCHEMA} | household,
+        "geography": {"block": "lau", "levels": EU_LEVELS},
+        **EU_SETTINGS[mechanism],
+        "tables": EU_TABLES,
+    }
+    write_spec(folder / SPEC, toml_text(parts, "Written by confide demo."))
+    if "privacy" in parts:
+        new_ledger(folder / LEDGER, "made-up country", Fraction(1), "opened by confide demo for made-up people")
+    return folder / SPEC
+
+
 def demo_tables(
-    folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
+    folder: Path, *, persons: int = 200_000, seed: int = 7, layout: str = US_STATE, progress: Progress | None = None
 ) -> Demonstration:
     """Tables of made-up people, each count with noise of its own and the margin beside it."""
     look_at = (
@@ -181,23 +231,23 @@ def demo_tables(
         "certificate.html: what was spent, and what that promises, in words.",
         "the dossier: how often the true count lies within the margin, by size of the area.",
     )
-    return _one_release("tables", look_at, folder, persons, seed, progress)
+    return _one_release("tables", look_at, folder, persons, seed, layout, progress)
 
 
 def demo_swapping(
-    folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None
+    folder: Path, *, persons: int = 200_000, seed: int = 7, layout: str = US_STATE, progress: Progress | None = None
 ) -> Demonstration:
     """Tables of made-up people of whom some households have exchanged their places."""
     look_at = (
         "statement.html: no budget and no bound; it says what stays as it was, and not how many moved.",
         "the dossier: how far counts are off on each level, and whom the swap has left in their place.",
-        "the counts of the state: they are the true ones, because nobody leaves it.",
+        "the counts of the largest areas: they are the true ones, because nobody leaves these.",
     )
-    return _one_release("swapping", look_at, folder, persons, seed, progress)
+    return _one_release("swapping", look_at, folder, persons, seed, layout, progress)
 
 
 def demo_suppression(
-    folder: Path, *, persons: int = 50_000, seed: int = 7, progress: Progress | None = None
+    folder: Path, *, persons: int = 50_000, seed: int = 7, layout: str = US_STATE, progress: Progress | None = None
 ) -> Demonstration:
     """Tables of made-up people with small cells left out, and others so that they cannot be worked out."""
     look_at = (
@@ -205,9 +255,11 @@ def demo_suppression(
         "statement.html: the rule, and how many cells were left out for their own sake and for others'.",
         "the dossier: the interval in which an attacker can place every suppressed count.",
     )
-    return _one_release("suppression", look_at, folder, persons, seed, progress)
+    return _one_release("suppression", look_at, folder, persons, seed, layout, progress)
 
 
+OF_A_COUNTRY = ("tables", "swapping", "suppression")
+"""Demonstrations that can also be had of the made-up European country."""
 DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
     "topdown": demo,
     "tables": demo_tables,

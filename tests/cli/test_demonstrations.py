@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confide.cli.main import app
-from confide.demonstration import DEMONSTRATIONS
+from confide.demonstration import DEMONSTRATIONS, OF_A_COUNTRY
 from confide.mechanisms import MECHANISMS
 
 SMALL = {"tables": 1_000, "swapping": 1_000, "suppression": 300}
@@ -31,6 +31,21 @@ def test_a_small_demonstration_ends_in_a_release_and_a_dossier(tmp_path: Path, m
     assert (run / "dossier-confidential/dossier-confidential.html").is_file()
     kind = "certificate" if mechanism == "tables" else "statement"
     assert (run / f"release/{kind}.html").is_file()
+
+
+def test_a_demonstration_of_a_european_country(tmp_path: Path) -> None:
+    asked = ["demo", "swapping", "--layout", "eu-country", "--out", str(tmp_path / "d"), "--persons", "500"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert "(verified)" in done.output
+    table = (tmp_path / "d/swapping/release/tables/citizenship.csv").read_text()
+    assert "nuts3" in table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", OF_A_COUNTRY)
+def test_every_demonstration_of_the_country(tmp_path: Path, mechanism: str) -> None:
+    assert DEMONSTRATIONS[mechanism](tmp_path / "d", persons=500, layout="eu-country").ok
 
 
 def test_no_demonstration_of_something_else(tmp_path: Path) -> None:

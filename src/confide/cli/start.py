@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -63,6 +63,10 @@ def demo(
         int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", help="For tables, swapping, suppression: us-state (the default) or eu-country."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
@@ -74,7 +78,10 @@ def demo(
     demonstrations = demonstration.DEMONSTRATIONS
     if mechanism not in demonstrations:
         raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(demonstrations)}")
-    asked = {} if persons is None else {"persons": persons}
+    if layout is not None and mechanism not in demonstration.OF_A_COUNTRY:
+        raise typer.BadParameter(f"--layout goes with {', '.join(demonstration.OF_A_COUNTRY)}")
+    asked: dict[str, Any] = {} if persons is None else {"persons": persons}
+    asked |= {} if layout is None else {"layout": layout}
     demonstrated = demonstrations[mechanism](folder, **asked, seed=seed, progress=Display(quiet=as_json))
     if as_json:
         print_json(demonstrated.as_dict())
@@ -140,10 +147,17 @@ def synthesize(
             help="Also with detailed race and ethnicity codes, as the input folders of SafeTab-P: parameters/, data/.",
         ),
     ] = False,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", help="us-state: a state with blocks; eu-country: municipalities with irregular codes and names."
+        ),
+    ] = "us-state",
     as_json: Json = False,
 ) -> None:
-    """Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person."""
-    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, progress=Display(quiet=as_json))
+    """Make up people: places, households, group quarters. Nothing in it comes from a real person."""
+    display = Display(quiet=as_json)
+    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
     if as_json:
         print_json(answer.as_dict())
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +27,7 @@ from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, level_codes, tabulate
 from confide.comparison.programme_checks import AGE, POPULATION
 from confide.comparison.programme_file import BLOCK as FINEST
-from confide.comparison.programme_file import US_STATE, ProgrammeGeographyPart, plural
+from confide.comparison.programme_file import ProgrammeGeographyPart, plural
 from confide.documents import attribute_document, schema_text
 from confide.engines import Engine, LocalEngine, Source
 from confide.engines.groups import private_folder, whole_file, write_text
@@ -294,19 +294,16 @@ def _own(loaded: LoadedComparison, data: Path) -> tuple[pa.Table, pa.Table]:
 def _made_up(loaded: LoadedComparison, persons: int, data: Path, progress: Progress) -> tuple[pa.Table, pa.Table]:
     seed, layout = loaded.spec.comparison.seed, str(loaded.tables.part.people)
     try:
-        records, blocks = MADE_UP[layout](data / "made-up", persons, seed, progress)
-        return _read(loaded, Source(records, "parquet"), Source(blocks, "parquet"), data, counts=True)
+        records, blocks = simulate(data / "made-up", persons=persons, seed=seed, layout=layout, progress=progress).files
+        return _read(
+            loaded,
+            Source(records, "parquet"),
+            Source(blocks, "csv" if blocks.suffix == ".csv" else "parquet"),
+            data,
+            counts=True,
+        )
     finally:
         shutil.rmtree(data / "made-up", ignore_errors=True)
-
-
-def _us_state(folder: Path, persons: int, seed: int, progress: Progress) -> tuple[Path, Path]:
-    files = simulate(folder, persons=persons, seed=seed, progress=progress).files
-    return files.persons, files.blocks
-
-
-MADE_UP: Mapping[str, Callable[[Path, int, int, Progress], tuple[Path, Path]]] = {US_STATE: _us_state}
-"""For each layout of made-up people, who makes them: the paths of people and blocks."""
 
 
 def _read(

@@ -114,7 +114,7 @@ def tabulate_records(
     Returns:
         The folder, as confidential as the records.
     """
-    areas = None
+    areas: KnownAreas | None = None
     if geography is not None:
         areas = read_areas(geography, block, levels)
         areas = areas if levels else {BLOCK: areas[BLOCK]}
@@ -194,4 +194,5 @@ def _pairs(schema: Schema, levels: Sequence[str]) -> TablesDescription:
         for level in levels
         for number, query in enumerate(queries, 1)
     ]
-    return TablesDescription(title=f"All pairs of attributes of {schema.id}", schema=schema.id, tables=tables)
+    values = {"title": f"All pairs of attributes of {schema.id}", "schema": schema.id, "tables": tables}
+    return TablesDescription.model_validate(values)
