@@ -172,13 +172,14 @@ EU_TABLES = [
 EU_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "tables": {"privacy": {"ledger": LEDGER, "budget": "1"}},
     "swapping": {
+        "data": {"household": "household"},
         "swapping": {
             "variant": "targeted",
             "rate": "0.05",
             "risk": ["coc:broad", "age:five-year"],
             "profiles": [["size"]],
             "within": "nuts2",
-        }
+        },
     },
     "suppression": {"suppression": {"threshold": 3}},
 }
@@ -208,12 +209,13 @@ def _one_release(
 
 def _country_spec(mechanism: str, folder: Path) -> Path:
     """The spec of a release of the made-up European country, and its ledger where there is a budget."""
-    household = {"household": "household"} if mechanism == "swapping" else {}
+    settings = {name: dict(part) for name, part in EU_SETTINGS[mechanism].items()}
+    more = settings.pop("data", {})
     parts = {
         "release": {"name": mechanism, "mechanism": mechanism, "title": f"Demonstration: {mechanism} of a country"},
-        "data": {"records": "persons.parquet", "blocks": "areas.csv", "schema": SCHEMA} | household,
+        "data": {"records": "persons.parquet", "blocks": "areas.csv", "schema": SCHEMA} | more,
         "geography": {"block": "lau", "levels": EU_LEVELS},
-        **EU_SETTINGS[mechanism],
+        **settings,
         "tables": EU_TABLES,
     }
     write_spec(folder / SPEC, toml_text(parts, "Written by confide demo."))

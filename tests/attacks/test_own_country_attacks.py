@@ -15,9 +15,11 @@ from tests.kits import own_country
 from tests.kits.own_country import MUNICIPALITIES, people
 from typer.testing import CliRunner
 
-from confide.attacks import read_areas, read_source, reconstruct, tabulate_records
+from confide.attacks import read_areas, read_source, reconstruct, reidentification_rates, tabulate_records
+from confide.attacks.reidentification import linked_attributes
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.releases.published_release import _by_prefix
 
 LEVELS = ["region=landsdel", "district=fylke"]
 
@@ -98,6 +100,30 @@ def test_groups_of_published_tables_are_compared_as_groups(country: Path, tmp_pa
     everybody = command(*words, *grouped)["reidentification"]["all"]
     assert everybody["putative"] == len(people())
     assert everybody["confirmed"] > 0
+
+
+def test_every_known_and_every_learnt_attribute_counts() -> None:
+    """Three people of one place: who knows two attributes of them tells them apart, and is right if both others are."""
+    truth = {"person_id": [1, 2, 3], "geocode": ["x"] * 3, "a": ["1", "1", "2"], "b": ["p", "q", "q"]}
+    truth |= {"c": ["u", "v", "v"], "d": ["g", "g", "h"]}
+    found = {name: truth[name] for name in ("geocode", "a", "b", "c")} | {"d": ["g", "h", "h"]}
+    linked = linked_attributes(["a", "b"], ["c", "d"])
+    rates = reidentification_rates(pa.table(found), pa.table(truth), pa.table(truth), linked=linked)
+    everybody = rates.universe("all")
+    assert (everybody.putative, everybody.confirmed) == (3, 2)
+    assert rates.population_unique_share == 1
+    found["b"] = ["p", "z", "q"]
+    rates = reidentification_rates(pa.table(found), pa.table(truth), pa.table(truth), linked=linked)
+    assert (rates.universe("all").putative, rates.universe("all").confirmed) == (2, 2)
+
+
+def test_codes_of_different_lengths_that_begin_alike_are_not_joined() -> None:
+    """Every municipality begins with the code of a region, by chance; nothing says that it lies there."""
+    spine = ["region", "block"]
+    regular = _by_prefix({"region": ["1", "2"], "block": ["11", "12", "21"]}, spine)
+    assert regular.levels == ("block", "region")
+    by_chance = _by_prefix({"region": ["1", "2"], "block": ["1", "12", "21", "2X"]}, spine)
+    assert by_chance.levels == ("block",)
 
 
 def test_areas_that_codes_do_not_tell_are_left_out_unless_they_are_listed(country: Path) -> None:

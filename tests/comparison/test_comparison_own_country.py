@@ -12,8 +12,9 @@ import pytest
 from tests.kits.own_country import DATA, GEOGRAPHY, MUNICIPALITIES, people, write_country
 
 from confide import api
-from confide.comparison import compare, load_comparison
+from confide.comparison import ComparedAreas, compare, load_comparison
 from confide.errors import ConfideError
+from confide.inputs.frame import LevelRule
 
 PROGRAMME = """
 [programme]
@@ -107,6 +108,18 @@ def test_the_true_tables_are_those_of_a_plain_count(made: Path) -> None:
     assert records.num_rows == json.loads((made / "out/comparison.json").read_text())["persons"]
 
 
+def test_areas_are_joined_by_the_list_and_not_by_its_order() -> None:
+    """The list of areas in any order: the true counts of a district are those of its municipalities."""
+    rules = [LevelRule("region", column="landsdel"), LevelRule("district", column="fylke")]
+    rows = [{"geocode": code, "fylke": d, "landsdel": r} for code, (d, r, _) in MUNICIPALITIES.items()]
+    for listed in (rows, rows[::-1], sorted(rows, key=lambda row: row["fylke"])):
+        areas = ComparedAreas.of(pa.Table.from_pylist(listed), rules, ("region", "district", "block"))
+        for code, (district, region, _) in MUNICIPALITIES.items():
+            block = areas.blocks.index(code)
+            assert areas.codes["district"][areas.unit_of_block["district"][block]] == district
+            assert areas.codes["region"][areas.unit_of_block["region"][block]] == region
+
+
 def test_true_tables_give_faith_away_and_an_attack_that_joined_areas_wrongly_would_not_find_it(made: Path) -> None:
     """By hand: who is alone of an age in a municipality has the faith that the table of age by faith shows."""
     everybody = by_name(made)["none"]["attack"]["perfect"]["universes"]["all"]
@@ -163,6 +176,15 @@ def test_a_wrong_programme_is_a_finding_at_its_place(tmp_path: Path, old: str, n
         load_comparison(tmp_path / "spec.toml")
     assert any(each.where.path == path and what in each.what for each in caught.value.findings), caught.value
     assert all(each.remedy and each.expected and each.found for each in caught.value.findings)
+
+
+def test_an_attribute_in_groups_alone_is_refused(tmp_path: Path) -> None:
+    write_country(tmp_path, 10)
+    text = spec_text().replace('variables = ["kjonn", "alder"]', 'variables = ["kjonn", "alder:broad"]')
+    text = text.replace('variables = ["alder", "tro"]', 'variables = ["alder:broad", "tro"]')
+    (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfideError, match="no table tells the levels of 'alder' apart"):
+        load_comparison(tmp_path / "spec.toml")
 
 
 def test_groups_that_cut_one_another_are_refused(tmp_path: Path) -> None:

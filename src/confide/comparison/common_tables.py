@@ -27,9 +27,9 @@ from confide.comparison.programme_checks import (
 from confide.comparison.programme_file import (
     BLOCK,
     US_STATE,
-    ProgrammePart,
+    ComparedProgrammePart,
     ProgrammeTablePart,
-    load_programme_part,
+    load_compared_programme,
 )
 from confide.documents import Problem, attribute_document, load_schema, parse_schema
 from confide.errors import NOWHERE
@@ -59,7 +59,7 @@ class CommonTable:
 class CommonTables:
     """All tables, over one schema, and what an outsider knows of the people in them."""
 
-    part: ProgrammePart = field(repr=False)
+    part: ComparedProgrammePart = field(repr=False)
     records: Schema = field(repr=False)
     """The schema of the records, as the office has it."""
     schema: Schema
@@ -136,11 +136,11 @@ class CommonTables:
 @cache
 def common_tables(name: str = US_STATE) -> CommonTables:
     """The tables that ship under a name."""
-    loaded = load_programme_part(name, Path(), NOWHERE)
+    loaded = load_compared_programme(name, Path(), NOWHERE)
     return make_tables(loaded.value, loaded.path.parent, loaded.refuse)
 
 
-def make_tables(part: ProgrammePart, base: Path, refuse: Callable[[Iterable[Problem]], None]) -> CommonTables:
+def make_tables(part: ComparedProgrammePart, base: Path, refuse: Callable[[Iterable[Problem]], None]) -> CommonTables:
     """The tables of a programme.
 
     Args:
@@ -180,7 +180,7 @@ def listed_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "nothing"
 
 
-def _document(part: ProgrammePart, records: Schema, ages: AgeBins | None) -> dict[str, Any]:
+def _document(part: ComparedProgrammePart, records: Schema, ages: AgeBins | None) -> dict[str, Any]:
     """The published attributes: as they are, in the groups of a recode, or an age in years in groups."""
     published: dict[str, Any] = {}
     for name in part.attributes:

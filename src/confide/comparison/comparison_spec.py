@@ -33,9 +33,9 @@ from confide.comparison.programme_file import (
     BLOCK,
     PROGRAMME,
     US_STATE,
+    ComparedProgrammePart,
     ProgrammeGeographyPart,
-    ProgrammePart,
-    load_programme_part,
+    load_compared_programme,
 )
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
 from confide.errors import ConfideError
@@ -218,7 +218,7 @@ class ComparisonSpec(Part):
     comparison: ComparisonPart = ComparisonPart()
     data: DataPart | None = None
     geography: ComparedGeographyPart = ComparedGeographyPart()
-    programme: ProgrammePart | None = None
+    programme: ComparedProgrammePart | None = None
     protections: list[AnyProtection] = Field(default_factory=lambda: list(DEFAULT), min_length=1)
     attack: AttackPart = AttackPart()
 
@@ -279,7 +279,7 @@ def _tables(loaded: Loaded[ComparisonSpec]) -> CommonTables:
     name = spec.comparison.programme or US_STATE
     if name in PROGRAMME.names:
         return common_tables(name)
-    named = load_programme_part(name, base, loaded.place("comparison", "programme"))
+    named = load_compared_programme(name, base, loaded.place("comparison", "programme"))
     return make_tables(named.value, named.path.parent, named.refuse)
 
 

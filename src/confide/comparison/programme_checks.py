@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from confide.comparison.programme_file import BLOCK, ProgrammeGeographyPart, ProgrammePart
+from confide.comparison.programme_file import BLOCK, ComparedProgrammePart, ProgrammeGeographyPart
 from confide.documents import KeyPath, Problem
 from confide.errors import ConfideError
 from confide.schema import NO_GROUP, Query, Schema
@@ -33,7 +33,7 @@ def _problem(path: KeyPath, what: str, found: str, expected: str) -> Problem:
     return Problem(path, "bad-programme", what, expected, found, "correct the programme")
 
 
-def problems_of_attributes(part: ProgrammePart, records: Schema) -> Iterator[Problem]:
+def problems_of_attributes(part: ComparedProgrammePart, records: Schema) -> Iterator[Problem]:
     """What is wrong with the attributes, and with what is known and learnt of them."""
     names = [name.partition(":")[0] for name in part.attributes]
     known = "one of " + ", ".join(records.variables)
@@ -66,7 +66,7 @@ def problems_of_attributes(part: ProgrammePart, records: Schema) -> Iterator[Pro
             yield _problem(("age", "attribute"), "this is no age in years", part.age.attribute, expected)
 
 
-def problems_of_variables(part: ProgrammePart, schema: Schema) -> Iterator[Problem]:
+def problems_of_variables(part: ComparedProgrammePart, schema: Schema) -> Iterator[Problem]:
     """What is wrong with the names and variables of the tables."""
     names = [table.name for table in part.tables]
     for number, table in enumerate(part.tables):
@@ -87,7 +87,7 @@ def problems_of_variables(part: ProgrammePart, schema: Schema) -> Iterator[Probl
 
 
 def problems_of_tables(
-    part: ProgrammePart, schema: Schema, tables: Sequence[JudgedTable], ids: Sequence[str]
+    part: ComparedProgrammePart, schema: Schema, tables: Sequence[JudgedTable], ids: Sequence[str]
 ) -> Iterator[Problem]:
     """What is wrong with the tables taken together; ``ids`` are the counts that accuracy is measured on."""
     used = [variable for table in tables for variable in table.query.variables]
@@ -109,7 +109,9 @@ def problems_of_tables(
         yield _problem(("shown", "characteristic"), "there is no such count", found, expected)
 
 
-def problems_of_levels(part: ProgrammePart, geography: ProgrammeGeographyPart, schema: Schema) -> Iterator[Problem]:
+def problems_of_levels(
+    part: ComparedProgrammePart, geography: ProgrammeGeographyPart, schema: Schema
+) -> Iterator[Problem]:
     """What is wrong with the published levels, given the geography; paths are those of the programme."""
     named = [level.name for level in geography.levels]
     places = [named.index(name) for name in part.levels if name in named]

@@ -77,7 +77,7 @@ class ShownPart(Part):
     words: str = Field(description="What people call it: 'children'.")
 
 
-class ProgrammePart(Part):
+class ComparedProgrammePart(Part):
     """The whole of it."""
 
     id: str = Field("programme", description="A short name.")
@@ -119,6 +119,6 @@ def plural(word: str) -> str:
     return f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s"
 
 
-def load_programme_part(name: str, base: Path, where: Any) -> Loaded[ProgrammePart]:
+def load_compared_programme(name: str, base: Path, where: Any) -> Loaded[ComparedProgrammePart]:
     """The programme that ships under a name, or that of a file; ``base`` is the folder of the spec that names it."""
-    return load_named(name, base, ProgrammePart, kind=PROGRAMME, where=where)
+    return load_named(name, base, ComparedProgrammePart, kind=PROGRAMME, where=where)

@@ -174,9 +174,9 @@ def _as_in_schema(rows: pa.Table, schema: Schema) -> pa.Table:
     columns = {name: rows.column(name) for name in rows.column_names}
     for attribute in schema.attributes:
         if attribute.is_integer and attribute.name in columns:
-            whole = {str(level.code): level.code for level in attribute.levels}
+            code_of = {str(level.code): level.code for level in attribute.levels}
             values = columns[attribute.name].to_pylist()
-            columns[attribute.name] = pa.array([whole.get(_number(value)) for value in values], pa.int64())
+            columns[attribute.name] = pa.array([code_of.get(_number(value)) for value in values], pa.int64())
     return pa.table(columns)
 
 
