@@ -101,6 +101,14 @@ def release_rows(folder: Path, manifest: Mapping[str, Any], table: str) -> pa.Ta
     return read_text(file)
 
 
+def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    """Rows with their labels under the names of the attributes, without other columns of those names: the codes of the
+    second layout, which stand beside the labels."""
+    attributes = set(columns.values())
+    kept = [name for name in rows.column_names if name in columns or name not in attributes]
+    return rows.select(kept).rename_columns([columns.get(name, name) for name in kept])
+
+
 def released_records(folder: Path, manifest: Mapping[str, Any], file: Path, schema: Schema) -> Published:
     """Released records as one table with all their attributes: the *protected* records, and nothing beyond them."""
     rows = read_text(file)
@@ -151,8 +159,7 @@ class AreaTables:
         left_out: list[str] = []
         for table, levels in tables.items():
             rows = release_rows(folder, manifest, table.name)
-            ours = (columns or {}).get(table.name, {})
-            rows = rows.rename_columns([ours.get(name, name) for name in rows.column_names])
+            rows = under_attributes(rows, (columns or {}).get(table.name, {}))
             for level in levels:
                 here = rows.filter(pc.equal(rows.column("level"), level))
                 if level in spine:

@@ -40,6 +40,7 @@ from confide.releases.published_release import (
     release_rows,
     release_schema,
     release_title,
+    under_attributes,
 )
 from confide.releases.published_rows import PublishedRows, impossible, marginals_of
 from confide.releases.tabular import Margin, Table, TableRows, projected
@@ -260,7 +261,7 @@ def read_published(
         )
         for table in described.tables
     }
-    columns = {table.name: _attributes(table) for table in described.tables}
+    columns = {table.name: table.attribute_columns for table in described.tables}
     spatial = {said[table.name]: table.levels for table in described.tables if table.levels}
     geography = one_unit()
     left_out: tuple[str, ...] = ()
@@ -275,7 +276,7 @@ def read_published(
             left_out = (*left_out, f"The table {table.name} has no areas, and is left out.")
         elif not table.levels:
             rows, of_table = release_rows(folder, manifest, table.name), said[table.name]
-            rows = rows.rename_columns([columns[table.name].get(name, name) for name in rows.column_names])
+            rows = under_attributes(rows, columns[table.name])
             all_margins = marginals_of(of_table, rows, attributes, geography, 0, None)
             for marginal, name in zip(all_margins, of_table.queries, strict=True):
                 # The same people have the same noise in every table.
@@ -283,11 +284,6 @@ def read_published(
     notes = (NOISE, BOUNDED.format(bound.largest), ZEROS, *left_out)
     title = release_title(folder, manifest)
     return Published(attributes, geography, tuple(marginals.values()), impossible(attributes), title, notes)
-
-
-def _attributes(table: Table) -> dict[str, str]:
-    """For each column of a table the attribute that it is of."""
-    return {variable.column: variable.name.split(":")[0] for variable in table.variables}
 
 
 def _set_name(query: str) -> str:
