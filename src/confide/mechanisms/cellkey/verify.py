@@ -34,6 +34,7 @@ from confide.releases.published_release import (
     BOUNDED,
     NOISE,
     AreaTables,
+    KnownAreas,
     no_groups,
     not_attacked,
     release_rows,
@@ -237,7 +238,11 @@ ZEROS = "Nobody stays nobody: where a count is above zero, the records have some
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
 ) -> Published:
     """Tables for all records or by area, each cell with its own noise; what is not listed is published as zero."""
     no_groups(groups, manifest["mechanism"])
@@ -261,9 +266,9 @@ def read_published(
     geography = one_unit()
     left_out: tuple[str, ...] = ()
     if spatial:
-        areas = AreaTables.read(folder, manifest, spatial, question["spine"], columns)
-        geography, left_out = areas.geography, areas.notes
-        for rows_of, level, of_level in areas.marginals(attributes):
+        by_area = AreaTables.read(folder, manifest, spatial, question["spine"], columns, areas)
+        geography, left_out = by_area.geography, by_area.notes
+        for rows_of, level, of_level in by_area.marginals(attributes):
             for marginal, name in zip(of_level, rows_of.queries, strict=True):
                 marginals.setdefault((level, _set_name(name)), replace(marginal, law=law))
     for table in described.tables:

@@ -18,7 +18,15 @@ from confide.releases.figure_law import AdditiveLaw
 from confide.releases.mechanism import Check
 from confide.releases.plan import read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
-from confide.releases.published_release import BOUNDED, NOISE, AreaTables, no_groups, release_schema, release_title
+from confide.releases.published_release import (
+    BOUNDED,
+    NOISE,
+    AreaTables,
+    KnownAreas,
+    no_groups,
+    release_schema,
+    release_title,
+)
 from confide.releases.published_rows import PublishedRows, impossible
 from confide.releases.tabular import (
     SECOND,
@@ -240,7 +248,11 @@ def _noise_check(name: str, scan: TablePass) -> Check:
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
 ) -> Published:
     """The tables of a release; ``schema`` is the file of a schema that does not ship."""
     no_groups(groups, manifest["mechanism"])
@@ -254,7 +266,7 @@ def read_published(
     }
     margins = {table["name"]: list(Table.measurements(table).values()) for table in question["tables"]}
     columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
-    tables = AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns)
+    tables = AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns, areas)
     marginals: dict[tuple[str, str], PublishedMarginal] = {}
     for table, level, of_queries in tables.marginals(attributes):
         for marginal, query in zip(of_queries, margins[table.name], strict=True):
