@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -29,6 +29,10 @@ class Draft:
     """Whether a ledger is opened unless somebody says otherwise."""
     secret: bool = False
     """Whether the text holds a secret, such as the order of a perturbation table."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Other files beside the spec, by their names, such as a schema."""
+    prepare: Callable[[Path], object] | None = None
+    """What else has to be done in the folder, such as giving keys to records."""
 
 
 def write_spec(path: Path, text: str, *, secret: bool = False) -> None:

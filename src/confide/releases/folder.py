@@ -35,6 +35,18 @@ SIGNATURE = "signature.json"
 """Lies beside the manifest of a release that its office has signed: :mod:`confide.releases.signature`."""
 STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
 """The file that a release with a chosen key has, and what it says."""
+COMPANIONS = frozenset(
+    {
+        "README.txt",
+        "codebook.html",
+        "csvw-metadata.json",
+        "datapackage.json",
+        "registry.json",
+        "sdmx/structure.json",
+        "tables.xlsx",
+    }
+)
+"""Files for readers that follow from the tables and the manifest: :mod:`confide.releases.companions`."""
 PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
 """What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19
@@ -85,10 +97,16 @@ class ReleaseWriter:
         shutil.rmtree(self._partial, ignore_errors=True)
 
     def table(
-        self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], formats: Iterable[str], title: str
+        self,
+        name: str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        formats: Iterable[str],
+        title: str,
+        folder: str = "tables",
     ) -> None:
         """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest."""
-        paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
+        paths = {format_: self._path(f"{folder}/{name}", format_) for format_ in formats}
         self._write(paths, schema, batches, title)
 
     def part(
@@ -145,10 +163,17 @@ class ReleaseWriter:
         for path in paths.values():
             self._note(path, rows, columns)
 
-    def document(self, name: str, content: str) -> None:
-        """A text for people, such as the certificate."""
-        (self._partial / name).write_text(content, encoding="utf-8")
+    def document(self, name: str, content: str | bytes) -> None:
+        """A text for people, such as the certificate, or what explains the tables to programs."""
+        file = self._partial / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
         self._note(name)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are before the release has its name."""
+        return self._partial
 
     def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[str], object] = lambda _: None) -> str:
         """Writes the manifest, makes everything durable and gives the folder its name.

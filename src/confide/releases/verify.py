@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
+from confide.releases.companions import companions
 from confide.releases.folder import (
     MANIFEST,
     STAMP_DOCUMENT,
@@ -197,10 +198,13 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
     if not wrong and [*anew] != [*stated]:
         wrong = ["the order of its entries"]
     yield Check("what is promised follows from the plan", not wrong, _said(wrong, version, "computed anew, all of it"))
-    pages = dict(mechanism.documents(stated)) | (dict([STAMP_DOCUMENT]) if manifest.get("stamp") == STAMP else {})
+    texts = dict(mechanism.documents(stated)) | (dict([STAMP_DOCUMENT]) if manifest.get("stamp") == STAMP else {})
+    pages = {page: text.encode() for page, text in texts.items()}
+    if (codebook := mechanism.codebook(stated)) is not None:
+        pages |= companions(folder, manifest, codebook)
     listed = {file["path"] for file in manifest["files"] if "rows" not in file}
     wrong = sorted(pages.keys() ^ listed)
-    changed = [page for page in pages.keys() & listed if (folder / page).read_bytes() != pages[page].encode()]
+    changed = [page for page in pages.keys() & listed if (folder / page).read_bytes() != pages[page]]
     if older and not wrong and changed:
         detail = f"made by Confide {version}, whose pages this version ({__version__}) does not make: not compared"
     else:

@@ -27,7 +27,9 @@ def environment(language: str = ENGLISH) -> Environment:
     text = PageText(messages(language))
     templates.globals["t"] = text
     templates.filters |= {name: text.localised(written) for name, written in NUMBERS.items()}
-    templates.filters |= {"number": text.messages.number, "exact": exact_text, "quoted": quoted}
+    templates.filters |= {
+        "number": text.messages.number, "exact": exact_text, "quoted": quoted, "one_line": one_line,
+    }  # fmt: skip
     return templates
 
 
@@ -113,8 +115,13 @@ def exact_text(value: Fraction) -> str:
     return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200))) if digits else str(value)
 
 
-def quoted(value: str) -> Markup:
-    """Text as a TOML string, whatever is in it."""
+def one_line(value: str) -> Markup:
+    """Text for a comment in a TOML file: on one line, whatever is in it."""
+    return Markup(" ".join("".join(sign if sign.isprintable() else " " for sign in value).split()))  # noqa: S704 - TOML
+
+
+def quoted(value: str | int) -> Markup:
+    """Text as a TOML string, whatever is in it; a whole number as it is."""
     return Markup(json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f"))  # noqa: S704 - TOML, no page
 
 

@@ -14,7 +14,7 @@ from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
-from confide.releases.tabular import NAMED, Table
+from confide.releases.tabular import SECOND, Table
 from confide.report.certificate import messages_of
 from confide.report.render import exact_text, render
 
@@ -101,7 +101,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
     question, text = manifest["plan"]["question"], messages_of(manifest)
     described, ptable = describe(question), question["ptable"]
-    named = question.get("layout") == NAMED
+    named = question.get("layout") == SECOND
     if described.magnitude is not None:
         return _magnitude_statement(manifest, described)
     return render(
