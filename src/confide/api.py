@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -270,7 +270,8 @@ def check(
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        with gathered_values() if show_values else nullcontext([]) as values:
+        with ExitStack() as stack:
+            values = stack.enter_context(gathered_values()) if show_values else []
             checked = checking.check(
                 loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger
             )

@@ -19,8 +19,8 @@ from confide.engines.protocol import UTF_8, Source
 from confide.engines.workbooks import workbook_rows
 from confide.errors import Finding, InputError, Place
 
-DELIMITERS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "vertical bars"}
-"""What stands between values, with its name in the plural."""
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+"""What stands between values, with its name in the plural; commas last, since they stand in texts and numbers too."""
 
 _LONGEST_LINE = 1 << 20
 _CHUNK = 1 << 20
