@@ -7,7 +7,7 @@ first used.
 a release      ``new`` ``new_schema`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key``
                ``json_schema`` ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
-tables         ``suppress``
+tables         ``open_release`` ``suppress``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
                ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from confide.noise import ReleaseKey as ReleaseKey
     from confide.noise import TwoSidedGeometric as TwoSidedGeometric
     from confide.noise.ptables.ptable_answer import perturbation_table as perturbation_table
+    from confide.opened import open_release as open_release
     from confide.population import simulate as simulate
     from confide.privacy import ZCDP as ZCDP
     from confide.privacy import ApproxDP as ApproxDP
@@ -105,6 +106,7 @@ VERBS = {
     "new_schema": "api",
     "new_signature_key": "api",
     "open_ledger": "in_memory",
+    "open_release": "opened",
     "perturb_cells": "api",
     "perturbation_table": "noise.ptables.ptable_answer",
     "protect": "in_memory",

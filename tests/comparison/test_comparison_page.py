@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 import pytest
+from tests.kits.comparison import geography
 
-from confide.comparison.common_tables import LEVELS
+from confide.comparison.common_tables import common_tables
 from confide.comparison.page import MADE_UP, mean_error, page, percent
+from confide.comparison.page_words import words_of
 from confide.report.dossier import BANNER
 
+LEVELS = common_tables().levels
 NAMES = {"population": "population", "age: 0-17": "age", "origin: Hispanic": "origin"}
 
 
@@ -70,6 +73,8 @@ def numbers(**changes: Any) -> dict[str, Any]:
         "persons": 1000,
         "areas": {"county": 2, "tract": 3, "block": 60},
         "inhabited_blocks": 50,
+        "levels": list(LEVELS),
+        "words": words_of(common_tables(), geography()),
         "programme": {"title": "", "cells_of_an_area": 629, "tables": {"population": "Population"}},
         "characteristics": {name: {"title": name, "table": table} for name, table in NAMES.items()},
         "attack": {"attacker": "perfect"},

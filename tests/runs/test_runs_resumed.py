@@ -100,6 +100,23 @@ def test_a_release_that_is_not_the_sealed_one_is_not_called_sealed(sealed_copy: 
         confide.run(sealed_copy / "spec.toml")
 
 
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_a_sealed_release_of_which_a_file_is_another_is_not_called_sealed(sealed_copy: Path, change: str) -> None:
+    """Its manifest is the sealed one, so the ledger alone has nothing to say."""
+    tables = sealed_copy / "small" / "release" / "tables"
+    victim = min(tables.glob("*.csv"))
+    if change == "added":
+        victim = tables / "true-counts.csv"
+        victim.write_text("block,count\n")
+    elif change == "removed":
+        victim.unlink()
+    else:
+        victim.write_bytes(victim.read_bytes().replace(b"1", b"2", 1))
+    with pytest.raises(RunError, match="the release is not the one that was sealed") as caught:
+        confide.run(sealed_copy / "spec.toml")
+    assert victim.name in caught.value.findings[0].found
+
+
 def test_a_key_that_others_could_have_read_is_refused(sealed_copy: Path) -> None:
     (sealed_copy / "small" / "confidential" / "key").chmod(0o640)
     with pytest.raises(RunError, match="the key can be read by others"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -126,40 +126,51 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return {old.strip(): now.strip() for old, now in (text.split("=") for text in texts)}
 
 
-DEMONSTRATIONS = {
-    "topdown": demonstration.demo,
-    "safetab": demonstration.demo_safetab,
-    "cellkey": demonstration.demo_cellkey,
-}
-
-
 def demo(
     mechanism: Annotated[
-        str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), safetab or cellkey.")
+        str,
+        typer.Argument(
+            metavar="[MECHANISM]",
+            help="topdown (the default), tables, safetab, cellkey, swapping or suppression.",
+        ),
     ] = "topdown",
     folder: Annotated[Path, typer.Option("--out", help="A new folder for everything the demonstration makes.")] = Path(
         "demo"
     ),
-    persons: Annotated[int, typer.Option(help="How many made-up persons.")] = 200_000,
+    persons: Annotated[
+        int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", help="For tables, swapping, suppression: us-state (the default) or eu-country."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.
+    """Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
 
-    topdown: persons and housing units, records in, protected records and tables out. safetab: detailed race and
-    ethnicity groups, from the Census Bureau's input layout to its tables. cellkey: the tables of the EU programme.
+    topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
+    margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
+    the tables of the EU programme. swapping: households exchange places. suppression: small counts are left out.
     """
-    if mechanism not in DEMONSTRATIONS:
-        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(DEMONSTRATIONS)}")
-    make = DEMONSTRATIONS[mechanism]
-    demonstrated = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
+    demonstrations = demonstration.DEMONSTRATIONS
+    if mechanism not in demonstrations:
+        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(demonstrations)}")
+    if layout is not None and mechanism not in demonstration.OF_A_COUNTRY:
+        raise typer.BadParameter(f"--layout goes with {', '.join(demonstration.OF_A_COUNTRY)}")
+    asked: dict[str, Any] = {} if persons is None else {"persons": persons}
+    asked |= {} if layout is None else {"layout": layout}
+    demonstrated = demonstrations[mechanism](folder, **asked, seed=seed, progress=Display(quiet=as_json))
     if as_json:
         print_json(demonstrated.as_dict())
         raise typer.Exit(0 if demonstrated.ok else 1)
     for about, release in demonstrated.releases.items():
         _show(about, release)
+    out.print("\nLook at:")
+    for sentence in demonstrated.look_at:
+        out.print(f"  {escape(sentence)}", soft_wrap=True)
     account = list(demonstrated.releases.values())[-1].run.account
-    spent = "no budget was spent, because none is accounted for"
+    spent = f"{mechanism} has no privacy budget" if account is None else ""
     if account is not None:
         spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
     out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")
@@ -214,10 +225,17 @@ def synthesize(
             help="Also with detailed race and ethnicity codes, as the input folders of SafeTab-P: parameters/, data/.",
         ),
     ] = False,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", help="us-state: a state with blocks; eu-country: municipalities with irregular codes and names."
+        ),
+    ] = "us-state",
     as_json: Json = False,
 ) -> None:
-    """Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person."""
-    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, progress=Display(quiet=as_json))
+    """Make up people: places, households, group quarters. Nothing in it comes from a real person."""
+    display = Display(quiet=as_json)
+    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
     if as_json:
         print_json(answer.as_dict())
     else:

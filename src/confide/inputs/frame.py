@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
 from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
-from confide.geography import Spine, build_spine
+from confide.geography import Geolevel, Spine, build_spine
 from confide.inputs.spelled import column_text
 
 BLOCK = "block"
@@ -37,6 +37,8 @@ class LevelRule:
     name: str
     digits: int | None = None
     column: str | None = None
+    names: str | None = None
+    """The column with the names of its units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class AreaRule:
     column: str
     none: str | None = None
     within: str | None = None
+    names: str | None = None
+    """The column with the names of the areas."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,9 @@ class Frame:
 
     spine: Spine
     fingerprint: str
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By level the names of its units, in their order, for the levels that have any. They decide no count, and are in
+    no fingerprint of the spine."""
 
 
 def read_frame(
@@ -64,13 +71,19 @@ def read_frame(
     block: str,
     levels: Sequence[LevelRule],
     areas: Sequence[AreaRule],
+    block_names: str | None = None,
     smallest: str = BLOCK,
 ) -> Frame:
     """The frame of a block table. Every problem is a finding of one :class:`InputError`.
 
-    ``smallest`` is the office's word for a block: the name of the last level, in tables and messages.
+    ``block_names`` is the column with the names of the blocks, and ``smallest`` the office's word for a block: the name
+    of the last level, in tables and messages.
     """
+    named = {rule.name: rule.names for rule in levels if rule.names}
+    named |= {rule.name: rule.names for rule in areas if rule.names}
+    named |= {smallest: block_names} if block_names else {}
     wanted = {block, *(rule.column for rule in levels if rule.column), *(rule.column for rule in areas)}
+    wanted |= set(named.values())
     missing = missing_columns(engine, source, sorted(wanted))
     if missing:
         raise InputError(missing)
@@ -108,7 +121,37 @@ def read_frame(
         {rule.name: _area_codes(rule, codes[rule.column], of_level) for rule in areas},
         file=source.file,
     )
-    return Frame(spine, fingerprint(spine))
+    names: dict[str, tuple[str, ...]] = {}
+    for level, column in named.items():
+        names[level], split = _unit_names(spine.level(level), codes[column], source, column)
+        findings += split
+    if findings:
+        raise InputError(findings)
+    return Frame(spine, fingerprint(spine), names)
+
+
+def _unit_names(
+    level: Geolevel, texts: Sequence[str | None], source: Source, column: str
+) -> tuple[tuple[str, ...], list[Finding]]:
+    """The name of each unit of a level, from the names of its blocks, and a finding where a unit has two."""
+    names: list[str | None] = [None] * level.units
+    for row, (unit, text) in enumerate(zip(level.unit_of_block.tolist(), texts, strict=True), start=1):
+        if unit < 0 or not (text or "").strip():
+            continue
+        name = " ".join(str(text).split())
+        if names[unit] not in (None, name):
+            return (), [
+                Finding(
+                    code="two-names",
+                    what=f"a unit of {level.name!r} has two names",
+                    where=Place(file=source.file, column=source.theirs(column), row=row),
+                    found=f"{names[unit]!r} and {name!r} for {level.codes[unit]!r}",
+                    expected="one name in all rows of a unit",
+                    remedy="write one name, or remove `names` from the level in the spec",
+                )
+            ]
+        names[unit] = name
+    return tuple(name or "" for name in names), []
 
 
 def fingerprint(spine: Spine) -> str:

@@ -7,7 +7,7 @@ outside its folder asks for its name. ``docs/architecture.md`` shows how to add 
 ======================  ==================================================================================
 before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
-from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
+from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents`` ``codebook`` ``figure_noise``
 from the written files  ``restated`` ``verify`` ``published``
 for a person            ``draft`` ``draft_from`` ``summary`` ``evaluate``
 for an audit            ``residuals`` ``made_up_records`` ``made_up_canaries`` ``with_records`` ``silenced``
@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -42,6 +42,10 @@ from confide.releases.residuals import Residuals as Residuals
 from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
+
+if TYPE_CHECKING:
+    from confide.releases.companions import Codebook
+    from confide.releases.figure_noise import FigureNoise
 
 P = TypeVar("P")
 """What a mechanism prepares: its problem, everything but the records."""
@@ -197,6 +201,15 @@ class Mechanism(ABC, Generic[P]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         """The certificate of a release with a loss, or the statement of one without, by file name: from the manifest
         alone."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:  # noqa: ARG002
+        """What the tables hold, for the files that explain a release to its readers: from the manifest alone. None
+        where a release has none, as those of the first layout."""
+        return None
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:  # noqa: ARG002
+        """The noise of published figures, for sums of them with their margins; or why it is not known."""
+        return "the release does not say how far its figures are off"
 
     # From the written files alone
 

@@ -79,12 +79,30 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A name that is also a file name: lower case letters, digits and hyphens."""
 
 
+PrintedText = Annotated[str, Field(min_length=1, max_length=1_000)]
+"""A text for people, printed as it is."""
+Language = Literal["en", "de", "fr"]
+PUBLICATION = ("office", "contact", "licence", "citation", "language")
+"""The entries of a spec that say who publishes a release, on which terms, and in which language its pages are."""
+
+
 class ReleasePart(Part):
     """What the release is."""
 
     name: Name = Field(description="The name of the release; the folder it is written to unless output.folder says.")
     mechanism: str = Field(description="How the records are protected.")
     title: str = Field("", max_length=200, description="A title for people, on the certificate.")
+    office: PrintedText | None = Field(None, description="Who publishes the release, on its pages.")
+    contact: PrintedText | None = Field(None, description="Whom to ask about it: an address that is read.")
+    licence: PrintedText | None = Field(None, description="On which terms others may use it.")
+    citation: PrintedText | None = Field(None, description="How to cite it.")
+    language: Language = Field("en", description="The language of certificate or statement: en, de or fr.")
+
+    @property
+    def publication(self) -> dict[str, str]:
+        """What is said of the publication itself, as far as it is said; English is not worth a word."""
+        said = {name: getattr(self, name) for name in PUBLICATION}
+        return {name: text for name, text in said.items() if text is not None and (name, text) != ("language", "en")}
 
 
 class DataPart(Part):
@@ -116,6 +134,7 @@ class LevelPart(Part):
         None, ge=0, le=100, description="The code is that many first characters of the block code; 0: one unit of all."
     )
     column: str | None = Field(None, description="Or: the code is this column of the block table.")
+    names: str | None = Field(None, description="The column of the block table with the names of the units.")
 
 
 class AreaPart(Part):
@@ -128,6 +147,7 @@ class AreaPart(Part):
         None,
         description="A level inside whose units codes repeat: an area is then known by the unit's code and its own.",
     )
+    names: str | None = Field(None, description="The column of the block table with the names of the areas.")
 
 
 class GeographyPart(Part):
@@ -136,6 +156,7 @@ class GeographyPart(Part):
     block: str = Field("geocode", description="The column with the block code, in the records and the block table.")
     levels: list[LevelPart] = Field(default_factory=list, description="The levels above the blocks, root first.")
     areas: list[AreaPart] = Field(default_factory=list, description="Partitions that do not nest in the spine.")
+    block_names: str | None = Field(None, description="The column of the block table with the names of the blocks.")
     smallest: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(
         "block", description="What the smallest places are called in tables and messages, such as municipality."
     )
@@ -144,6 +165,12 @@ class GeographyPart(Part):
         default_factory=dict,
         description="Code of a block = others that records have for it, such as those of places merged into it.",
     )
+
+    @property
+    def has_names(self) -> bool:
+        """Whether some level or area has names."""
+        names = [*(level.names for level in self.levels), *(area.names for area in self.areas), self.block_names]
+        return any(names)
 
 
 class PrivacyPart(Part):
@@ -180,6 +207,54 @@ class OutputPart(Part):
     noise_margin: ExactNumber | None = Field(
         Fraction(19, 20), description="The probability of the noise margin given beside every figure."
     )
+
+
+class TabularOutput(OutputPart):
+    """The same for mechanisms whose releases are tables."""
+
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
+        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+    )
+    agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX.")
+    layout: Literal[1, 2] = Field(
+        2,
+        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
+        "alone, as first releases had them.",
+    )
+
+    @property
+    def companions(self) -> list[str]:
+        """What is asked for beside the tables."""
+        return [name for name in ("csvw", "registry", "sdmx-csv", "xlsx") if name in self.formats]
+
+    @property
+    def explained(self) -> dict[str, object]:
+        """The same as a plan has it, with what it depends on."""
+        return {"formats": self.companions, "agency": self.agency}
+
+    def problems(self, geography: GeographyPart) -> list[Problem]:
+        """What is wrong although each value by itself is right."""
+        problems = []
+        if len(set(self.formats)) < len(self.formats):
+            what = "a format stands twice"
+            problems.append(
+                Problem(("output", "formats"), "repeated-format", what, "each once", ", ".join(self.formats))
+            )
+        if not set(self.formats) & {"parquet", "csv", "sdmx-csv"}:
+            what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
+            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
+        if self.layout == 1:
+            only_second = [name for name in self.companions if name != "sdmx-csv"]
+            if only_second:
+                what = f"the format {only_second[0]} belongs to the second layout"
+                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
+            if geography.has_names:
+                what = "names of areas belong to the second layout"
+                problems.append(Problem(("output", "layout"), "layout", what, "layout = 2, or no names", "layout = 1"))
+        return problems
 
 
 class Spec(Part):
@@ -248,6 +323,8 @@ class Spec(Part):
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )
+        if isinstance(self.output, TabularOutput):
+            problems += self.output.problems(geography)
         return problems + self._names(named) + self._texts()
 
     def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:

@@ -285,6 +285,25 @@ class Recode:
         """The labels of the groups in order."""
         return [group.label for group in self.groups]
 
+    @cached_property
+    def codes(self) -> list[str]:
+        """A short code for each group, which released tables have beside the label.
+
+        A group of one level has the code of that level, and a run of levels the codes of its first and its last, such
+        as ``0-14``. A recode with other groups numbers its groups: ``1``, ``2``, ...
+        """
+        levels = [level.code for level in self.attribute.levels]
+        codes = []
+        for group in self.groups:
+            places = sorted(self.attribute.index[code] for code in group.codes)
+            if places != list(range(places[0], places[-1] + 1)):
+                break
+            first, last = str(levels[places[0]]), str(levels[places[-1]])
+            codes.append(first if first == last else f"{first}-{last}")
+        if len(set(codes)) < self.size:
+            return [str(number) for number in range(1, self.size + 1)]
+        return codes
+
     def _wrong(self, problem: str, found: str) -> SpecError:
         what, expected = (
             f"recode {self.name!r} of {self.attribute.name!r} {problem}",

@@ -31,7 +31,7 @@ from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.noise.ptables.ptable import key_of
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import NAMED, QueryTable
+from confide.releases.tabular import SECOND, QueryTable
 from confide.renamed import renamed
 from confide.schema import Query, Recode, Schema
 
@@ -283,7 +283,7 @@ def understand(
     margins: Literal["all", "none"] = "all",
     levels: Sequence[str] = (),
     known: Sequence[str] = (),
-    layout: int = NAMED,
+    layout: int = SECOND,
 ) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
     findings: list[Finding] = [

@@ -25,9 +25,9 @@ from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
-from confide.mechanisms.suppression.given_cells import GivenTruth, check_given, read_given
-from confide.mechanisms.suppression.given_problem import PROBLEM, REASONS, jj_of, pose_given, reasons
-from confide.mechanisms.suppression.given_tables import GivenTablesProblem, prepare_given
+from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
+from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
 from confide.mechanisms.suppression.problem import PatternProblem
 from confide.mechanisms.suppression.programme import (
     SuppressionProblem,

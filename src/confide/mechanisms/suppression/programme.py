@@ -298,7 +298,7 @@ def _frame(loaded: LoadedSpec, spec: SuppressionSpec, engine: Engine) -> Frame:
     if isinstance(source, Finding):
         raise SpecError(source)
     levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-    return read_frame(engine, source, spec.geography.block, levels, [], spec.geography.smallest)
+    return read_frame(engine, source, spec.geography.block, levels, [], smallest=spec.geography.smallest)
 
 
 def _names(variables: tuple[object, ...]) -> list[str]:

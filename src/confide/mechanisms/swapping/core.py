@@ -16,9 +16,9 @@ from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Pl
 from confide.geography import Spine, build_spine
 from confide.mechanisms.swapping.people import ADULTS, People, arrange, combined
 from confide.mechanisms.swapping.permutation import kinds_in_blocks, permutation_swap, strata_findings
-from confide.mechanisms.swapping.settings import NOISE, SwapSettings
+from confide.mechanisms.swapping.settings import NO_NOISE, NOISE, SwapSettings
 from confide.mechanisms.swapping.swap import KeptCount, Streams, Swap, choices, kept_in_blocks, random_order, rounded
-from confide.mechanisms.swapping.targeted import targeted_swap
+from confide.mechanisms.swapping.targeted import risk_levels, targeted_swap
 from confide.noise import ReleaseKey, draw_subset
 from confide.schema import NO_GROUP, Attribute, Recode, Schema
 
@@ -164,6 +164,23 @@ def looked_at(settings: SwapSettings, values: Mapping[str, Integers], age: Integ
         assert age is not None
         groups[ADULTS] = (age >= settings.adult_age).astype(np.int64)
     return groups
+
+
+def anybody_can_move(people: People, settings: SwapSettings, values: Mapping[str, Integers]) -> bool:
+    """Whether there are two households that could exchange their places, whatever is drawn.
+
+    Targeted: both alike in a profile, in one unit of ``within``, in two of the finest level of the risk. Enhanced: of
+    one size where the key has no noise, in one unit of the coarsest level that is paired within, in two blocks.
+    """
+    if settings.variant == "targeted":
+        within = [] if settings.within is None else [people.unit_of(settings.within)[people.block_of]]
+        groups = [combined([people.alike(profile, values), *within]) for profile in settings.profiles]
+        area = people.unit_of(risk_levels(people, settings)[-1])[people.block_of]
+    else:
+        unit = people.unit_of(pairing_levels(people, settings)[0])[people.block_of]
+        groups = [combined([people.size, unit]) if settings.key_noise == NO_NOISE else unit]
+        area = people.block_of
+    return any(len(np.unique(combined([group, area]))) > len(np.unique(group)) for group in groups)
 
 
 def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:

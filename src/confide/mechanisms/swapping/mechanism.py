@@ -226,8 +226,8 @@ def _nobody(people: People, swap: Swap) -> Finding:
         what="no household was swapped: the tables would be those of the records as they are",
         found=found,
         expected="at least one exchange",
-        remedy="nothing was released; look at in_households, or take a higher rate, fewer variables in profiles, or "
-        "a larger area for within",
+        remedy="nothing was released; run it again under a new name, with a new key; where that does not help, take a "
+        "higher rate, fewer variables in profiles, or a larger area for within",
     )
 
 

@@ -148,7 +148,9 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
         areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
         try:
-            frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas, spec.geography.smallest)
+            frame = read_frame(
+                engine, sources["blocks"], spec.geography.block, levels, areas, smallest=spec.geography.smallest
+            )
         except ConfideError as error:
             findings += error.findings
     try:

@@ -39,19 +39,30 @@ from confide.inputs.records import (
     twins_of,
 )
 from confide.mechanisms.tables import verify as verification
-from confide.mechanisms.tables.programme import MeasuredTable, NoisyTable, TablesProblem, build_tables, plan_programme
+from confide.mechanisms.tables.programme import (
+    MeasuredTable,
+    NoisyTable,
+    TablesProblem,
+    build_tables,
+    levels_of,
+    plan_programme,
+)
+from confide.mechanisms.tables.readers import MeasuredNoise, codebook
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.privacy import Neighbours
+from confide.releases.companions import Codebook
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
 from confide.releases.office_draft import BUDGET, office_files, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.report.dossier import Evaluated, Evaluating
 from confide.report.render import render
 from confide.schema import Query, Schema
@@ -137,12 +148,19 @@ class Tables(Mechanism[TablesProblem]):
             schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
         except ConfideError as error:
             findings += error.findings
-        levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-        areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
+        geography = spec.geography
+        levels = [LevelRule(level.name, level.digits, level.column, level.names) for level in geography.levels]
+        areas = [AreaRule(area.name, area.column, area.none, area.within, area.names) for area in geography.areas]
         if "blocks" in sources:
             try:
                 frame = read_frame(
-                    engine, sources["blocks"], spec.geography.block, levels, areas, spec.geography.smallest
+                    engine,
+                    sources["blocks"],
+                    geography.block,
+                    levels,
+                    areas,
+                    geography.block_names,
+                    geography.smallest,
                 )
                 spine = frame.spine
             except ConfideError as error:
@@ -213,8 +231,8 @@ class Tables(Mechanism[TablesProblem]):
                     )
 
     def publish(self, problem: TablesProblem, job: Job, release: ReleaseWriter) -> None:
-        steps = sum(len(table.parts(level)) for table in problem.tables for level in table.levels)
-        with job.progress.stage("Writing tables", steps) as advance:
+        output, names = problem.spec.output, problem.area_names
+        with job.progress.stage("Writing tables", len(problem.tables)) as advance:
             for table in problem.tables:
                 layout = NoisyTable(problem, job.plan, table)
 
@@ -223,12 +241,26 @@ class Tables(Mechanism[TablesProblem]):
                         for first in table.parts(level):
                             counts = read_measured(job.workspace, table, level, first)
                             yield layout.batch(level, first, counts)
-                            advance(1)
 
-                release.table(table.name, layout.schema, batches(), problem.spec.output.formats, table.title)
+                if output.layout == FIRST:
+                    release.table(table.name, layout.schema, batches(), output.formats, table.title)
+                else:
+                    columns = CodedColumns.of(table.layout)
+                    coded = CodedTable(table.name, table.title, columns, layout.figures, batches)
+                    coded.publish(release, output.formats, names, output.agency)
+                advance(1)
+            if output.layout == SECOND:
+                publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {CERTIFICATE: certificate(manifest, CertificateWords("published counts, every one with noise"))}
+        counts = messages_of(manifest).text("certificate.counts_tables")
+        return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
+        return MeasuredNoise.of(manifest)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)

@@ -146,6 +146,17 @@ class Page:
         ranked = sorted(pairs, key=lambda key: (order[key[0]], preferred.get(self.kinds[key[1]], 2)))
         return [pairs[key] for key in ranked]
 
+    @property
+    def has_made(self) -> bool:
+        """Whether the spine has units of its own making."""
+        return "made" in self.kinds.values()
+
+    @property
+    def redistricting(self) -> bool:
+        """Whether these are the persons of the redistricting data of the United States, whose settings were tuned."""
+        attributes = {name.partition(":")[0] for query in self._queries for name in query.split("*")}
+        return {"hhgq", "cenrace"} <= attributes
+
     def reaches_aim(self, row: Row) -> bool:
         """Whether a share of largest groups reaches the aim of 2020."""
         share = mean_of(row["share_within"])

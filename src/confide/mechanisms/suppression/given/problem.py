@@ -3,7 +3,8 @@
 What the office has decided goes before the rules. Beside the release, the confidential zone gets a list of all cells
 with the reason why each is primary, and the problem with its pattern in the exchange format of solvers (.jj): cells are
 numbered as in the linked structure, unsafe ones are ``u`` with their levels, those that are hidden for others ``m``,
-those that are never hidden ``z``. The format wants an upper bound for each figure: it is far above all.
+those that are never hidden ``z``; figures are numbers of the declared unit. The format wants an upper bound for each
+figure: it is far above all.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import pyarrow as pa
 
 from confide.inputs.argus import JJCell, JJProblem, JJSum
 from confide.mechanisms.suppression.counting import primary_levels
-from confide.mechanisms.suppression.given_cells import PROTECTED, SAFE, UNSAFE, GivenTruth
-from confide.mechanisms.suppression.given_contributors import with_given_contributors
-from confide.mechanisms.suppression.given_tables import GivenTablesProblem
+from confide.mechanisms.suppression.given.cells import PROTECTED, SAFE, UNSAFE, GivenTruth
+from confide.mechanisms.suppression.given.contributors import with_given_contributors
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.problem import MOST, Levels, PatternProblem
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import pose
+from confide.mechanisms.suppression.units import published_figures
 
 
 def given_levels(problem: GivenTablesProblem, truth: GivenTruth) -> Levels:
@@ -82,7 +84,7 @@ def reasons(problem: GivenTablesProblem, truth: GivenTruth, posed: PatternProble
             for status, rule, level in zip(truth.status.tolist(), by_rule, truth.levels.primary, strict=True)
         ]
     )
-    programme = problem.programme
+    programme, unit = problem.programme, problem.spec.data.unit
     parts = []
     for table, numbers in zip(programme.tables, programme.linked.numbers, strict=True):
         labels, cells = table.lines
@@ -96,12 +98,12 @@ def reasons(problem: GivenTablesProblem, truth: GivenTruth, posed: PatternProble
                 {
                     "table": pa.array([table.name] * len(at)),
                     "cell": pa.array(named),
-                    "figure": pa.array(truth.value[at]),
+                    "figure": published_figures(truth.value[at], unit),
                     "primary": pa.array(levels.primary),
                     "why": pa.array(why[at].tolist()),
-                    "lower": pa.array(levels.lower),
-                    "upper": pa.array(levels.upper),
-                    "sliding": pa.array(levels.sliding),
+                    "lower": published_figures(levels.lower, unit),
+                    "upper": published_figures(levels.upper, unit),
+                    "sliding": published_figures(levels.sliding, unit),
                     "cost": pa.array(posed.weight[at]),
                     "hidden": pa.array(suppressed[at]),
                 }

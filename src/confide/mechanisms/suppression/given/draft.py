@@ -11,14 +11,14 @@ from typing import Any
 
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.exact import exact
-from confide.mechanisms.suppression.given_tables import describe_given, read_given_codes, slug
-from confide.mechanisms.suppression.table_description import (
+from confide.mechanisms.suppression.given.description import (
     NAMES,
     SuppressionDescription,
     TableInput,
     TableText,
     VariableText,
 )
+from confide.mechanisms.suppression.given.tables import describe_given, read_given_codes, slug
 
 RULES = "threshold=3, p=10, pq=10,50 or dominance=1,75"
 
@@ -91,7 +91,7 @@ def given_description(
     variables: dict[str, VariableText] = {}
     tables: list[TableText] = []
     for path in files:
-        given = describe_given(path, value=value)
+        given = describe_given(path, value=value, totals=totals, hierarchies=hierarchies or ())
         for name, text in given.description.variables.items():
             text = _moved(given, text, out)
             if totals and name in totals:
@@ -164,7 +164,9 @@ def description_text(description: SuppressionDescription) -> str:
     return "\n".join(lines).rstrip()
 
 
-def given_spec_text(name: str, title: str, tables: str, keys: Mapping[str, Any], formats: Sequence[str]) -> str:
+def given_spec_text(
+    name: str, title: str, tables: str, keys: Mapping[str, Any], formats: Sequence[str], unit: str | None = None
+) -> str:
     """The spec of a release of given tables."""
     lines = [
         "# Tables of cells, protected by cell suppression. Run it again with `confide run`.",
@@ -176,6 +178,7 @@ def given_spec_text(name: str, title: str, tables: str, keys: Mapping[str, Any],
         "",
         "[data]",
         f"tables = {toml_value(tables)}",
+        *([] if unit is None else [f"unit = {toml_value(unit)}"]),
         "",
         "[suppression]",
         *(f"{key} = {toml_value(value)}" for key, value in keys.items()),

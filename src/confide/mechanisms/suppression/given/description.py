@@ -30,6 +30,9 @@ DESCRIPTION = FileKind(
     "description", code="table-description", own_codes=False, remedy="correct the description", error=InputError
 )
 
+TOTALS = ("_T", "total", "all", "sum")
+"""What totals are commonly called, in any case, in the order of preference."""
+
 Parts = dict[str, list[str]]
 """For each code with parts, these."""
 
@@ -86,8 +89,8 @@ class TableText(Part):
     apriori: str | None = None
     """A file of statuses, costs and levels of tau-ARGUS (.hst)."""
     apriori_delimiter: str = Field(",", min_length=1, max_length=1)
-    statuses: dict[str, Literal["u", "s", "z"]] = Field(default_factory=dict)
-    """What the statuses of the office mean, where they are called otherwise."""
+    statuses: dict[str, Literal["u", "s", "z", ""]] = Field(default_factory=dict)
+    """What the statuses of the office mean, where they are called otherwise; nothing: no decision."""
 
 
 class AttackerText(Part):
@@ -260,25 +263,6 @@ def describe_argus(path: Path) -> TableInput:
     return TableInput(description, path.parent, metadata_file, None, hierarchies=by_digits)
 
 
-# A table without a description, read as such tables commonly are.
-#
-# One column has the figures, under a name that says so, and perhaps others have statuses, contributors, costs or
-# levels. All others are variables, none with a hierarchy, whose total is called as totals commonly are. What was taken
-# for what is told: whoever knows better writes a description.
-
-
-FIGURES = ("count", "value", "n", "obs_value", "figure", "freq")
-STATUSES = ("status", "obs_status", "conf_status")
-DECIDED = ("status", "sdcstatus", "sdc_status", "apriori", "a_priori", "decided")
-CONTRIBUTORS = ("contributors", "contribs", "number_of_contributors", "units", "n_units", "freq")
-TOPS = ("top", "max", "largest", "maxscore", "x")
-COSTS, LOWERS, UPPERS, SLIDINGS = ("cost", "costs", "weight"), ("lower", "lpl"), ("upper", "upl"), ("sliding", "spl")
-TOTALS = ("_T", "total", "all", "sum")
-"""Common names, in any case, in the order of preference."""
-PASSED_OVER = ("strid",)
-"""Columns that a problem of sdcTable has beside its variables."""
-
-
 def total_of(codes: Sequence[str]) -> str | None:
     """The code that totals commonly have, if one of them is there."""
     return first_of(TOTALS, codes)
@@ -288,70 +272,6 @@ def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
     """The first of some names that is there, in any case, as it is written there."""
     written = {each.lower(): each for each in reversed(there)}
     return next((written[name.lower()] for name in names if name.lower() in written), None)
-
-
-def assumed(path: Path, rows: Mapping[str, Sequence[str]], *, protect: bool, value: str | None = None) -> TableInput:
-    """What a plain file is taken for; with ``protect``, a table that is yet to be protected."""
-    there = list(rows)
-    value = first_of(FIGURES, there) if value is None else value
-    if protect:
-        table = _to_protect(path, rows, value)
-        used = {table.value, table.contributors, table.decided, table.cost, table.lower, table.upper, table.sliding}
-        used |= {*table.largest}
-    else:
-        status = first_of(STATUSES, there)
-        table, used = TableText(name=path.stem, value=value or "count", status=status), {value, status}
-    variables = [name for name in there if name not in used and name.lower() not in PASSED_OVER]
-    if value is None or not variables:
-        raise ParameterError(
-            "no-description",
-            "there is no description of the table, and its columns do not say what they are",
-            where=Place(file=path.name),
-            found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
-            expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
-            remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
-        )
-    described = SuppressionDescription(
-        variables={name: VariableText(total=total_of(rows[name]) or TOTALS[0]) for name in variables}, tables=[table]
-    )
-    return with_hierarchies(TableInput(described, path.parent, path, path, assumed=True))
-
-
-def _to_protect(path: Path, rows: Mapping[str, Sequence[str]], value: str | None) -> TableText:
-    there = [name for name in rows if name != value]
-    tops = [name for stem in TOPS for at in range(1, 11) if (name := first_of([f"{stem}{at}", f"{stem}_{at}"], there))]
-    return TableText(
-        name=path.stem,
-        value=value or "count",
-        contributors=first_of(CONTRIBUTORS, there),
-        largest=tops,
-        decided=first_of(DECIDED, there),
-        cost=first_of(COSTS, there),
-        lower=first_of(LOWERS, there),
-        upper=first_of(UPPERS, there),
-        sliding=first_of(SLIDINGS, there),
-    )
-
-
-def taken_for(given: TableInput) -> dict[str, str]:
-    """For a table without a description what its columns were taken for."""
-    if not given.assumed:
-        return {}
-    description = given.description
-    table = description.tables[0]
-    columns = {name: f"a variable with the total {text.total}" for name, text in description.variables.items()}
-    columns[table.value] = "the figures"
-    others = (
-        (table.status, "what is suppressed"),
-        (table.contributors, "the number of contributors"),
-        (table.decided, "a status that was decided beforehand"),
-        (table.cost, "what it costs to hide a cell"),
-        (table.lower, "how far the interval must reach below"),
-        (table.upper, "how far the interval must reach above"),
-        (table.sliding, "how wide the interval must be"),
-        *((name, "a largest contribution") for name in table.largest),
-    )
-    return columns | {name: what for name, what in others if name is not None}
 
 
 def wrong(path: Path, what: str, found: str | None, expected: str) -> Finding:

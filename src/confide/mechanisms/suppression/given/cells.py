@@ -18,15 +18,17 @@ import numpy.typing as npt
 
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place
 from confide.inputs.argus import read_apriori
-from confide.mechanisms.suppression.cell_rows import CellCodes, repeated
-from confide.mechanisms.suppression.counting import Truth
-from confide.mechanisms.suppression.given_tables import GivenTablesProblem
+from confide.mechanisms.suppression.counting import Truth, primary_levels
+from confide.mechanisms.suppression.given.cell_rows import CellCodes, repeated
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.joint import people_behind
 from confide.mechanisms.suppression.problem import Contributions, Levels
 from confide.mechanisms.suppression.programme import HierarchicalTable
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers
+from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
 
 UNSAFE, SAFE, PROTECTED = "u", "s", "z"
+WAIVER = "waiver"
 STATUSES = {
     "": "",
     "u": UNSAFE,
@@ -34,7 +36,7 @@ STATUSES = {
     "primary": UNSAFE,
     "s": SAFE,
     "safe": SAFE,
-    "waiver": SAFE,
+    WAIVER: SAFE,
     "z": PROTECTED,
     "p": PROTECTED,
     "protected": PROTECTED,
@@ -71,6 +73,8 @@ class _Cells:
     status: Texts
     cost: Floats
     levels: dict[str, Integers]
+    blanket: Flags
+    """Where a cell is called safe in a column that says something of every cell: that may be no decision."""
 
 
 def check_given(problem: GivenTablesProblem) -> list[Finding]:
@@ -89,7 +93,7 @@ def read_given(problem: GivenTablesProblem) -> GivenTruth:
     read: list[_Cells] = []
     for rows, table in zip(problem.rows, problem.programme.tables, strict=True):
         try:
-            cells = _read_cells(rows, table, top, contributors=problem.magnitude)
+            cells = _read_cells(rows, table, top, problem.spec.data.unit, contributors=problem.magnitude)
             _apriori(problem, rows, table, cells)
             _complete(rows, table, cells)
             read.append(cells)
@@ -97,7 +101,11 @@ def read_given(problem: GivenTablesProblem) -> GivenTruth:
             findings += error.findings
     if findings:
         raise InputError(findings)
-    return _together(problem, read)
+    truth = _together(problem, read)
+    findings = _doubtful_waivers(problem, read, truth)
+    if findings:
+        raise InputError(findings)
+    return truth
 
 
 def _tops(problem: GivenTablesProblem) -> int:
@@ -122,7 +130,7 @@ def _tops(problem: GivenTablesProblem) -> int:
     return max(2, needed)
 
 
-def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contributors: bool) -> _Cells:
+def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, unit: Fraction, *, contributors: bool) -> _Cells:
     layout, text = table.layout, rows.text
     at, twice = rows.places(layout)
     if twice is not None:
@@ -138,7 +146,7 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contribu
     known[at] = True
     row = np.full(cells, -1, np.int64)
     row[at] = np.arange(rows.rows)
-    value = np.asarray(laid(_whole_numbers(rows, text.value, empty=None), 0), np.int64)
+    value = np.asarray(laid(_whole_numbers(rows, text.value, unit, empty=None), 0), np.int64)
     number = value.copy()
     if contributors:
         column = np.zeros(rows.rows, np.int64)
@@ -147,47 +155,68 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, *, contribu
         number = np.asarray(laid(column, 0), np.int64)
     largest = np.zeros((cells, max(top, len(text.largest))), np.int64)
     for place, name in enumerate(text.largest):
-        largest[at, place] = _whole_numbers(rows, name, empty=0)
+        largest[at, place] = _whole_numbers(rows, name, unit, empty=0)
     _check_largest(rows, text.largest, at, value, largest)
     status = np.asarray(laid(_statuses(rows), ""), "<U1")
     cost = np.asarray(laid(_costs(rows), np.nan), np.float64)
     levels = {
-        kind: np.asarray(laid(_whole_numbers(rows, name, empty=0), 0), np.int64)
+        kind: np.asarray(laid(_whole_numbers(rows, name, unit, empty=0, up=True), 0), np.int64)
         if name is not None
         else np.zeros(cells, np.int64)
         for kind, name in ((LOWER, text.lower), (UPPER, text.upper), (SLIDING, text.sliding))
     }
-    return _Cells(known, row, value, number, -np.sort(-largest, axis=1), status, cost, levels)
+    blanket = np.zeros(cells, np.bool_)
+    blanket[at] = _blanket(rows)
+    return _Cells(known, row, value, number, -np.sort(-largest, axis=1), status, cost, levels, blanket)
 
 
-def _whole_numbers(rows: CellCodes, column: str, *, empty: int | None) -> Integers:
-    """A column of whole numbers of at least zero; ``empty`` where nothing stands, refused if that is None."""
+def _whole_numbers(
+    rows: CellCodes, column: str, unit: Fraction = Fraction(1), *, empty: int | None, up: bool = False
+) -> Integers:
+    """A column of numbers of at least zero, as whole numbers of the unit; ``empty`` where nothing stands, refused if
+    that is None. With ``up`` a part of a unit is rounded up to one."""
     numbers = np.zeros(rows.rows, np.int64)
     wrong: list[int] = []
+    digits = 0
     for row, text in enumerate(rows.columns[column]):
         if not text and empty is not None:
             numbers[row] = empty
             continue
         try:
-            number = int(text) if text.isascii() and text.isdigit() else Decimal(text)
-            if number != int(number) or not 0 <= number <= LARGEST:
+            number = int(text) if text.isascii() and text.isdigit() else Fraction(_decimal(text))
+            number = number if unit == 1 else Fraction(number) / unit
+            if not 0 <= number <= LARGEST or (number.denominator != 1 and not up):
+                digits = max(digits, digits_of(Fraction(number) * unit) or 0)
                 raise ValueError
-            numbers[row] = int(number)
+            numbers[row] = ceil(number)
         except (ValueError, OverflowError, InvalidOperation):
             wrong.append(row)
     if wrong:
+        finer, remedy = f"1/{10**digits}", "correct it, and take a larger unit for larger figures"
+        if 0 < digits <= MOST_DIGITS:
+            remedy = f'declare the unit of decimals: --unit {finer}, or unit = "{finer}" in [data]'
         raise InputError(
             Finding(
                 "bad-figure",
-                "this is no whole number that could be protected",
+                f"this is no whole number {'' if unit == 1 else f'of {unit} '}that could be protected",
                 Place(file=rows.path.name, row=row + 1, column=column),
                 CONFIDENTIAL,
-                f"a whole number from 0 to {LARGEST:,}, without separators of thousands",
-                "correct it; take a smaller unit for figures with decimals, and a larger one for larger figures",
+                f"a number from 0 to {LARGEST:,} units, without separators of thousands; figures below zero are "
+                "protected from records alone",
+                remedy,
             )
             for row in wrong[:ROWS_NAMED]
         )
     return numbers
+
+
+def _decimal(text: str) -> Decimal:
+    """A number of few digits; anything else is none."""
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or not -2 * MOST_DIGITS <= exponent <= MOST_DIGITS:
+        raise ValueError
+    return number
 
 
 def _check_largest(rows: CellCodes, names: Sequence[str], at: Integers, value: Integers, largest: Integers) -> None:
@@ -214,6 +243,34 @@ def _statuses(rows: CellCodes) -> Texts:
             raise InputError("bad-status", what, place, CONFIDENTIAL, expected, remedy)
         statuses[row] = known[text.lower()]
     return statuses
+
+
+def _blanket(rows: CellCodes) -> Flags:
+    """The rows that a column of statuses calls safe, if it has a status in every row: there, safe may say no more than
+    that nothing was found so far, and not that somebody waived the rules. A ``waiver`` is one in any case."""
+    texts = rows.columns[rows.text.decided] if rows.text.decided is not None else []
+    if not texts or not all(texts):
+        return np.zeros(rows.rows, np.bool_)
+    waived = [text.lower() == WAIVER for text in texts]
+    return np.asarray((_statuses(rows) == SAFE) & ~np.array(waived, np.bool_), np.bool_)
+
+
+def _doubtful_waivers(problem: GivenTablesProblem, read: Sequence[_Cells], truth: GivenTruth) -> list[Finding]:
+    """Cells that a rule calls sensitive and a column of statuses safe, though it has a status for every cell."""
+    by_rule = primary_levels(problem, truth).primary
+    findings = []
+    for rows, cells, numbers in zip(problem.rows, read, problem.programme.linked.numbers, strict=True):
+        doubtful = np.flatnonzero(cells.blanket & by_rule[numbers])
+        if len(doubtful):
+            place = Place(file=rows.path.name, row=int(cells.row[doubtful[0]]) + 1, column=rows.text.decided)
+            what = "a rule calls cells sensitive that the statuses call safe, and every cell has a status"
+            expected = "no rule beside a full column of statuses; or statuses of the exceptions alone"
+            remedy = (
+                "leave the rule out if the statuses decide; leave the status of other cells empty, or write waiver, if "
+                'they are waivers; write [[tables]] statuses = { s = "" } if safe is no decision'
+            )
+            findings.append(Finding("doubtful-waiver", what, place, CONFIDENTIAL, expected, remedy))
+    return findings
 
 
 def _costs(rows: CellCodes) -> Floats:
@@ -256,8 +313,9 @@ def _apriori(problem: GivenTablesProblem, rows: CellCodes, table: HierarchicalTa
             continue
         if line.what in (UNSAFE, SAFE, PROTECTED):
             cells.status[cell] = line.what
+            cells.blanket[cell] = False
         for kind, text in zip((LOWER, UPPER), line.numbers, strict=False):
-            cells.levels[kind][cell] = ceil(Fraction(text))
+            cells.levels[kind][cell] = ceil(Fraction(text) / problem.spec.data.unit)
 
 
 def _complete(rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:

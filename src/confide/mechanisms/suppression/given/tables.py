@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -20,7 +21,9 @@ from confide.documents import NAME_PATTERN
 from confide.engines import Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.suppression.cell_rows import CellCodes, read_codes, read_columns, unused, variables_of
+from confide.mechanisms.suppression.given.assumed import assumed, read_plain
+from confide.mechanisms.suppression.given.cell_rows import CellCodes, read_codes, unused, variables_of
+from confide.mechanisms.suppression.given.description import TableInput, TableText, describe
 from confide.mechanisms.suppression.programme import (
     COLUMNS,
     MOST_CELLS,
@@ -31,7 +34,6 @@ from confide.mechanisms.suppression.programme import (
 )
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import ROOT
-from confide.mechanisms.suppression.table_description import TableInput, TableText, assumed, describe
 from confide.mechanisms.suppression.variables import Variable, VariableGrouping
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import AREA, LEVEL
@@ -52,9 +54,7 @@ class GivenTablesProblem(SuppressionProblem):
     def magnitude(self) -> bool:
         """Whether the figures are sums of contributions and no counts: contributors, or contributions, stand beside
         them, or a rule asks for some."""
-        part = self.spec.suppression
-        beside = any(table.text.contributors or table.text.largest for table in self.rows)
-        return beside or part.p is not None or part.dominance is not None
+        return _are_magnitudes(self.spec, self.rows)
 
     @property
     def value(self) -> str | None:
@@ -124,6 +124,7 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     findings = margins_unknown(loaded, spec, [set(table.variables) for table in rows])
     if findings:
         raise SpecError(findings)
+    _require_magnitudes(loaded, spec, rows)
     nobody = Schema("given", "tables of cells", (), ())
     source = Source(rows[0].path, "csv")
     return GivenTablesProblem(spec, nobody, source, None, SuppressionProgramme(variables, tables), given, rows)
@@ -139,17 +140,36 @@ def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCod
         raise SpecError("no-rule", what, loaded.place("suppression"), "none of them", expected, remedy)
 
 
-def describe_given(path: Path, delimiter: str = ",", value: str | None = None) -> TableInput:
+def _require_magnitudes(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
+    """Refuses a unit of counts: whether a count with decimals is small is asked of those who contribute to it."""
+    if spec.data.unit != 1 and not _are_magnitudes(spec, rows):
+        what, expected = "a unit belongs to magnitudes, and these are counts", "a column of contributors beside them"
+        remedy = "name it, [[tables]] contributors, as for weighted counts; or leave the unit out"
+        raise SpecError("magnitude-rule", what, loaded.place("data", "unit"), str(spec.data.unit), expected, remedy)
+
+
+def _are_magnitudes(spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> bool:
+    beside = any(table.text.contributors or table.text.largest for table in rows)
+    return beside or spec.suppression.p is not None or spec.suppression.dominance is not None
+
+
+def describe_given(
+    path: Path,
+    delimiter: str = ",",
+    value: str | None = None,
+    totals: Mapping[str, str] | None = None,
+    hierarchies: Collection[str] = (),
+) -> TableInput:
     """The description of tables that are to be protected; a single file without one is taken for what it seems, with
-    ``value`` for the column of figures if that is given."""
+    ``value`` for the column of figures, and ``totals``, if these are given."""
     plain = path.is_file() and path.suffix.lower() in (".csv", ".parquet") and not path.with_suffix(".toml").is_file()
     if not plain:
         return describe(path)
-    rows = read_columns(path, delimiter)
+    rows, delimiter = read_plain(path, delimiter)
     if value is not None and value not in rows:
         what, remedy = "there is no such column of figures", "name another column"
         raise InputError("no-column", what, Place(file=path.name), repr(value), ", ".join(rows), remedy)
-    return assumed(path, rows, protect=True, value=value)
+    return assumed(path, rows, delimiter, protect=True, value=value, totals=totals, hierarchies=hierarchies)
 
 
 def read_given_codes(given: TableInput, text: TableText) -> CellCodes:
