@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from confide.releases.check import Checked
 from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, there_already, unknown_name, write_spec
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
-from confide.releases.mechanism import Job, NoiseSource, Residuals
+from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
 from confide.releases.office_draft import relative, schema_text
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
@@ -196,9 +196,9 @@ def look_at_office(
 def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
     draft = MECHANISMS[mechanism].draft_from(office, folder, values) if mechanism in MECHANISMS else None
     if draft is None:
-        from_files = ("tables", "topdown", "cellkey", "suppression", "swapping")
-        one_of("mechanism", mechanism if mechanism in from_files else f"{mechanism} --from", from_files)
-        raise AssertionError(mechanism)
+        known = [name for name in MECHANISMS if type(MECHANISMS[name]).draft_from is not Mechanism.draft_from]
+        what, expected = "there is no draft of this from an office's own files", "one of " + ", ".join(known)
+        raise unknown_name("mechanism", what, mechanism, expected)
     return draft
 
 
@@ -270,7 +270,8 @@ def check(
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        with gathered_values() if show_values else nullcontext([]) as values:
+        with ExitStack() as stack:
+            values = stack.enter_context(gathered_values()) if show_values else []
             checked = checking.check(
                 loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger
             )

@@ -16,9 +16,12 @@ from confide.inputs.pl94 import import_pl94
 from confide.population import simulate
 from confide.report.render import fraction_up
 
+SCHEMA = "schema"
+"""What ``confide new`` writes besides specs."""
+
 
 def new(
-    mechanism: Annotated[
+    subject: Annotated[
         str,
         typer.Argument(
             metavar="MECHANISM",
@@ -73,12 +76,12 @@ def new(
     With --from and --geography, schema and spec are proposed from your own files. What they list is confidential until
     you have looked at it and keep the file.
     """
-    if mechanism == "schema":
+    if subject == SCHEMA:
         _new_schema(folder, schema_out, as_json=as_json)
         return
     values = {} if name is None else {"name": name}
     drafted = api.new(
-        mechanism,
+        subject,
         folder,
         product=product,
         method=method,
@@ -96,7 +99,7 @@ def new(
     _show_guesses(drafted.said)
     if drafted.ledger is not None:
         out.print(escape(f"Opened {drafted.ledger}: the account of the data set, with the budget of this release."))
-    then = f"check {drafted.spec}" if mechanism in api.MECHANISMS else f"compare {drafted.spec} --out DIR"
+    then = f"check {drafted.spec}" if subject in api.MECHANISMS else f"compare {drafted.spec} --out DIR"
     out.print(escape(f"Wrote {drafted.spec}. Edit it, then: confide {then}"))
 
 

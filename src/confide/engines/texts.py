@@ -19,11 +19,13 @@ from confide.engines.protocol import UTF_8, Source
 from confide.engines.workbooks import workbook_rows
 from confide.errors import Finding, InputError, Place
 
-DELIMITERS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "vertical bars"}
-"""What stands between values, with its name in the plural."""
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+"""What stands between values, with its name in the plural; commas last, since they stand in texts and numbers too."""
 
 _LONGEST_LINE = 1 << 20
 _CHUNK = 1 << 20
+_LINES_ABOVE = 10
+"""So many lines of titles may stand above the names of columns to be noticed as such."""
 _KINDS = {
     b"PK\x03\x04": ("an Excel workbook or another zip archive", "give the file its own ending, .xlsx"),
     b"\xd0\xcf\x11\xe0": ("a workbook in Excel's old format", "save it as .xlsx, or as CSV in UTF-8"),
@@ -130,7 +132,8 @@ def _bad_encoding(source: Source, guess: str) -> Finding:
         where=Place(file=source.file),
         found="bytes that are none of it" + ("" if instead == "another" else f", and that {guess} could be"),
         expected=f"text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
-        remedy=f'say how the file was written: [data] encoding = "{guess}"; or save it in UTF-8'
+        remedy=f'say how the file was written: [data] encoding = "{guess}", of the block table '
+        "alone block_encoding; or save it in UTF-8"
         if instead != "another"
         else "save the file in UTF-8",
     )
@@ -204,10 +207,20 @@ def misread_header(source: Source, wanted: Collection[str], present: Collection[
     if source.format != "csv" or not wanted:
         return None
     with source.path.open(encoding=source.encoding, errors="replace") as file:
-        line = file.readline(_LONGEST_LINE).strip("\ufeff\r\n")
+        lines = [file.readline(_LONGEST_LINE).strip("\ufeff\r\n") for _ in range(_LINES_ABOVE + 1)]
+    line = lines[0]
+    below = [at for at, text in enumerate(lines[1:], start=2) if _has_names(text, source.delimiter, wanted)]
+    if below:
+        return Finding(
+            code="csv-header",
+            what=f"the names of the columns are not in the first line, but in line {below[0]}",
+            where=Place(file=source.file, line=below[0]),
+            found=f"{below[0] - 1} lines above the names, such as a title",
+            expected="the names of the columns in the first line",
+            remedy="remove the lines above the names",
+        )
     for delimiter in DELIMITERS:
-        names = [name.strip('"') for name in line.split(delimiter)]
-        if delimiter != source.delimiter and all(name in names for name in wanted):
+        if delimiter != source.delimiter and _has_names(line, delimiter, wanted):
             return wrong_delimiter(source, delimiter)
     if not any(name in present for name in wanted) and any(re.fullmatch(r"[\d.,+-]+", name) for name in present):
         return Finding(
@@ -221,6 +234,11 @@ def misread_header(source: Source, wanted: Collection[str], present: Collection[
     return None
 
 
+def _has_names(line: str, delimiter: str, wanted: Collection[str]) -> bool:
+    names = [name.strip('"') for name in line.split(delimiter)]
+    return all(name in names for name in wanted)
+
+
 def wrong_delimiter(source: Source, instead: str) -> Finding:
     """The finding for a file whose values are parted by another character than the spec says."""
     written = "\\t" if instead == "\t" else instead
@@ -230,7 +248,7 @@ def wrong_delimiter(source: Source, instead: str) -> Finding:
         where=Place(file=source.file, line=1),
         found=f"a first line with {DELIMITERS[instead]}, which is one single column if read by {source.delimiter!r}",
         expected=f"values parted by {source.delimiter!r}, as the spec says",
-        remedy=f'say so in the spec: [data] delimiter = "{written}"',
+        remedy=f'say so in the spec: [data] delimiter = "{written}"; of the block table alone, block_delimiter',
     )
 
 

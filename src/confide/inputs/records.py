@@ -95,6 +95,8 @@ def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute
     """Every problem of the records' columns, that of the blocks with them if it is looked at. No record is read."""
     names = [*([] if block is None else [block]), *(attribute.name for attribute in attributes)]
     missing = missing_columns(engine, source, names, confidential=True)
+    if any(finding.code != "missing-column" for finding in missing):
+        return missing  # the first line was misread, and tells nothing of any column
     lacking = {finding.where.column for finding in missing}
     there = [attribute for attribute in attributes if source.theirs(attribute.name) not in lacking]
     blocks = [] if block is None or source.theirs(block) in lacking else [block]
@@ -128,8 +130,21 @@ def check_records(
         expected = f"one of the {spine.blocks.units:,} {'blocks' if word == BLOCK else f'codes of {word}'} of the frame"
         what = f"a record lies in a {word} that the frame lacks"
         remedy = "correct the records or the block table; or say what the code is now: [geography] aliases, or trim"
+        if _lost_zeros(engine, source, code, unknown, frame):
+            remedy = LOST_ZEROS
         findings.append(bad_record(source, block, what, expected, rows, number=broken[-1], remedy=remedy))
     return findings
+
+
+LOST_ZEROS = "write the codes as text, with the leading zeros that a spreadsheet or a program took away"
+
+
+def _lost_zeros(engine: Engine, source: Source, code: str, unknown: str, frame: Path) -> bool:
+    """Whether every unknown block would be known, were it not for leading zeros."""
+    plain, known = f"trim(LEADING '0' FROM {code})", "SELECT trim(LEADING '0' FROM code) FROM frame"
+    other = f"SELECT count(*) AS n FROM records WHERE ({unknown}) AND coalesce({plain} NOT IN ({known}), TRUE)"
+    answer = engine.sql(other, records=source, frame=frame).reveal("whether zeros are all that is wrong, for a remedy")
+    return not answer.column("n")[0].as_py()
 
 
 def check_codes(engine: Engine, source: Source, attributes: Sequence[Attribute]) -> list[Finding]:
@@ -154,9 +169,15 @@ def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str
     gather(engine, source, attribute.name, rule)
     what, expected = "a code is not in the schema", attribute.describe_codes()
     remedy = (
-        "correct the records, or the schema: a level, an alias, or a code of missing; "
-        "confide check --show-values prints the values at a terminal"
+        "correct the records, or the schema: a level, aliases, missing for empty values and their codes, trim for "
+        "blanks; confide check --show-values prints the values at a terminal"
     )
+    zeros = [str(level.code).lstrip("0") for level in attribute.levels if str(level.code).startswith("0")]
+    if zeros and not attribute.is_integer:
+        text = f"CAST({identifier(source.theirs(attribute.name))} AS VARCHAR)"
+        lost = f"{text} IN ({', '.join(map(literal, zeros))})"
+        if not count_rows(engine, source, [f"({rule}) AND NOT coalesce({lost}, FALSE)"])[1][0]:
+            remedy = LOST_ZEROS
     return bad_record(source, attribute.name, what, expected, rows, number=number, remedy=remedy)
 
 
@@ -196,7 +217,8 @@ def wrong_type(source: Source, name: str, kinds: Mapping[str, str], what: str, *
         where=Place(file=source.file, column=source.theirs(name)),
         found=f"a column of kind {kinds[source.theirs(name)]!r}",
         expected="whole numbers" if integer else "text",
-        remedy="write the column with the right type; a code or key is never a floating-point number",
+        remedy="write whole numbers as such, also where some are missing (pandas: astype('Int64')), and codes as text; "
+        "a code or key is never a floating-point number",
     )
 
 

@@ -127,7 +127,7 @@ def check(
         except InputError as error:
             of_records = list(error.findings)
         advance(1)
-    findings += of_records
+    findings += once_for_both_files(of_records)
     if begun is None:
         needed = mechanism.bytes_needed(problem, plan)
         if not any(finding.severity == "error" for finding in of_records):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles
-from confide.inputs.proposals.columns import NOT_STATED, free_name
+from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name
 from confide.releases.draft import LEDGER, SPEC
 from confide.report.render import render

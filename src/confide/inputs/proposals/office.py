@@ -10,9 +10,9 @@ from pathlib import Path
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, Place
-from confide.inputs.proposals.columns import ColumnProposal, free_name, propose_column
-from confide.inputs.proposals.layout import FileLook, layout_keys, look_at_file, without_accents
-from confide.inputs.proposals.places import PlacesProposal, propose_places
+from confide.inputs.proposals.column_proposal import ColumnProposal, free_name, propose_column
+from confide.inputs.proposals.file_look import FileLook, layout_keys, look_at_file, without_accents
+from confide.inputs.proposals.place_proposal import PlacesProposal, propose_places
 
 MOST_CELLS = 5_000
 """So many cells a histogram may have that is estimated for every place; attributes beyond are left out of it."""

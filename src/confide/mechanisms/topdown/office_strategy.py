@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confide.inputs.proposals import OfficeFiles
-from confide.inputs.proposals.columns import free_name
+from confide.inputs.proposals.column_proposal import free_name
 from confide.releases.office_draft import SCHEMA, office_files, schema_text
 from confide.report.render import render
 from confide.schema import DETAILED, TOTAL

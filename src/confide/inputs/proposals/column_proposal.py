@@ -168,7 +168,7 @@ def _categories(name: str, said: Mapping[str, int], absent: set[str], *, missing
     levels, aliases = [], {}
     for key in sorted(groups):
         own = Counter(by_folded[key])
-        code = max(own, key=lambda text: (own[text], text))
+        code = max(own, key=lambda text: (own[text], text.isupper(), text))
         levels.append((code, _free(label[key] if len(groups[key]) > len(own) else code)))
         others = sorted(text for text in groups[key] if text != code)
         if others:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, ParameterError, Place
-from confide.inputs.proposals.layout import FileLook, without_accents
+from confide.inputs.proposals.file_look import FileLook, without_accents
 
 ENOUGH = 0.5
 """At least this share of the records' codes must be in the file of areas."""
@@ -204,11 +204,11 @@ def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[st
     Of columns that divide alike, which are codes and their names, the shorter texts are the codes.
     """
     places = len(rows[key])
-    whole = [name for name, values in rows.items() if name != key and all(values) and 1 < len(set(values)) < places]
-    whole.sort(key=lambda name: (len(set(rows[name])), sum(map(len, rows[name]))))
+    complete = [name for name, values in rows.items() if name != key and all(values) and 1 < len(set(values)) < places]
+    complete.sort(key=lambda name: (len(set(rows[name])), sum(map(len, rows[name]))))
     levels: list[str] = []
     others: list[str] = []
-    for name in whole:
+    for name in complete:
         values = rows[name]
         if any(_determines(values, rows[level]) and _determines(rows[level], values) for level in (*levels, *others)):
             continue
