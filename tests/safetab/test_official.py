@@ -395,7 +395,7 @@ def test_other_parameters_or_records_for_the_same_folder_are_refused(tmp_path: P
     with pytest.raises(ConfideError, match="other parameters"):
         execute(parameters, data, tmp_path / "out")
     write_input(tmp_path, config(**NOISY, run_pr=False), people=PEOPLE[:-1] + PEOPLE[:1])
-    with pytest.raises(ConfideError, match="the records are not those"):
+    with pytest.raises(ConfideError, match="the records are not the ones"):
         execute(parameters, data, tmp_path / "out")
     assert tree(tmp_path / "out-confidential").keys() == before.keys()
 
