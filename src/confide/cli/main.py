@@ -79,7 +79,7 @@ class Commands(LazyGroup):
             "run",
             "confide.cli.verbs:run",
             "Make the release. After a crash or a power cut, run the same command again: "
-            "it goes on and costs nothing more.",
+            "it continues and costs nothing more.",
         ),
         Later(
             "verify",
@@ -186,7 +186,7 @@ def _internal(error: Exception) -> None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}).")
-    err.print("What was sealed before stands; nothing else was released.")
+    err.print("What was already sealed stays; nothing else was released.")
     err.print("Please report it. CONFIDE_DEBUG=1 shows more, which may include confidential values.")
     if os.environ.get("CONFIDE_DEBUG") == "1":
         traceback.print_exception(error)
