@@ -19,7 +19,7 @@ ENGLISH = re.compile(r"\b(the|of|and|is|are|which|with|that|from|every|each|has|
 
 def text_of(page: str) -> str:
     page = re.sub(r"<style>.*?</style>|<code>.*?</code>|<[^>]+>", " ", page, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", html.unescape(page))
+    return re.sub(r"[ \t\n]+", " ", html.unescape(page))
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -52,13 +52,17 @@ def test_pages_have_no_sentence_of_another_language(sealed: Project, language: s
     assert [piece for piece in pieces if piece in text] == []
     office = {each for key, part in manifest.items() if key != "privacy" for each in texts(part)}
     for own in sorted(office, key=len, reverse=True):
-        if " " in own or "_" in own:
+        if set(" _-") & set(own):
             for form in (own, own.replace("_", " ").replace("-", " ")):
                 text = re.sub(re.escape(form), "", text, flags=re.IGNORECASE)
     assert ENGLISH.findall(text) == []
     # The same numbers, whatever their marks: thousands and decimals are the language's own.
-    digits = [
-        sorted(re.findall(r"\d+", re.sub(r"(?<=\d)[,\u202f](?=\d{3}\b)", "", one).replace(",", ".")))
-        for one in (text_of(english), text_of(page))
-    ]
-    assert digits[0] == digits[1]
+    numbers = [sorted(_digits(number) for number in NUMBER.findall(text_of(one))) for one in (english, page)]
+    assert numbers[0] == numbers[1]
+
+
+NUMBER = re.compile(r"\d[\d.,\u202f]*")
+
+
+def _digits(number: str) -> str:
+    return re.sub(r"\D", "", number)

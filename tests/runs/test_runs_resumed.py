@@ -36,7 +36,7 @@ def test_records_that_changed_are_refused_before_the_ledger_is_asked(
         confide.run(project / "spec.toml", insecure_key=KEY)
     pq.write_table(pq.read_table(project / "persons.parquet").slice(1), project / "persons.parquet")
     monkeypatch.setattr(Ledger, "reserve", stop)
-    with pytest.raises(RunError, match="the records are not those this run was begun with"):
+    with pytest.raises(RunError, match="the records are not the ones this run started with"):
         confide.run(project / "spec.toml", insecure_key=KEY)
 
 
@@ -52,7 +52,7 @@ def test_records_that_changed_are_refused_where_there_is_no_ledger(
     (records,) = example.inputs
     lines = records.read_text().splitlines(keepends=True)
     records.write_text("".join([lines[0], *lines[2:], lines[1]]))
-    with pytest.raises(RunError, match="the records are not those this run was begun with"):
+    with pytest.raises(RunError, match="the records are not the ones this run started with"):
         example.run()
 
 

@@ -267,7 +267,7 @@ def test_a_swap_that_changes_what_is_said_to_stay_is_not_handed_out(monkeypatch:
         return Swap(partner, {}, {}, {})
 
     monkeypatch.setattr("confide.mechanisms.swapping.core.targeted_swap", wrong)
-    with pytest.raises(RunError, match="a count that is said to stay has changed"):
+    with pytest.raises(RunError, match="a count that is declared unchanged has changed"):
         swap_records(town(), block_table(), settings_of(), SECRET)
 
 

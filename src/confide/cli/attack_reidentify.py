@@ -350,7 +350,10 @@ def reidentify(
         ),
     ] = None,
     schema: Annotated[
-        str | None, typer.Option("--schema", metavar="FILE", help="The schema that has these recodes.")
+        str | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="The schema of these columns: its recodes, and how it spells codes."
+        ),
     ] = None,
     plots: Annotated[
         Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")

@@ -225,7 +225,7 @@ def run(
         return
 
     if result.was_sealed_before:
-        out.print("This run was sealed before; nothing was done and nothing charged.")
+        out.print("This run was already sealed; nothing was done and nothing was charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
     mechanism = confide.MECHANISMS[result.plan.mechanism]
     contents = mechanism.contents(result.plan)

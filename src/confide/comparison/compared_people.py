@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, level_codes, tabulate
 from confide.comparison.programme_checks import AGE, POPULATION
 from confide.comparison.programme_file import BLOCK as FINEST
-from confide.comparison.programme_file import ProgrammeGeographyPart, plural
+from confide.comparison.programme_file import ProgrammeGeographyPart
 from confide.documents import attribute_document, schema_text
 from confide.engines import Engine, LocalEngine, Source
 from confide.engines.groups import private_folder, whole_file, write_text
@@ -36,6 +36,7 @@ from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.geography import Spine
 from confide.inputs.frame import WHOLE, LevelRule, missing_columns, read_counts, read_frame, wrong_code_types
 from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
+from confide.inputs.spelled import column_text
 from confide.population import simulate
 from confide.releases.progress import Progress
 from confide.releases.spec import find_sources
@@ -94,10 +95,10 @@ def _one_unit(spine: Spine, blocks: Source, areas: ProgrammeGeographyPart) -> No
     if units > 1:
         raise InputError(
             f"several-{areas.one}s",
-            f"the {areas.units or plural(areas.unit)} are of more than one {areas.one}",
+            f"the {areas.words[1]} are of more than one {areas.one}",
             where=Place(file=blocks.file, column=blocks.theirs(areas.block)),
             found=f"{units:,} {areas.one}s",
-            expected=f"{areas.units or plural(areas.unit)} of one {areas.one}",
+            expected=f"{areas.words[1]} of one {areas.one}",
             remedy=f"make a comparison for each {areas.one}; or correct [geography] {areas.one}",
         )
 
@@ -110,10 +111,8 @@ def _blocks(
     names = wanted if counts else [name for name in wanted if source.theirs(name) in present]
     housing_counts = read_counts(engine, source, names)
     columns = {BLOCK: areas.block} | {level.column: level.column for level in areas.levels if level.column is not None}
-    listed = ", ".join(
-        f"CAST({identifier(source.theirs(theirs))} AS VARCHAR) AS {identifier(ours)}"
-        for ours, theirs in columns.items()
-    )
+    own = replace(source, spellings={name: replace(source.spelled(name), aliases=()) for name in columns.values()})
+    listed = ", ".join(f"{column_text(own, theirs)} AS {identifier(ours)}" for ours, theirs in columns.items())
     codes = engine.sql(f"SELECT {listed} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     return pa.table(
         {name: codes.column(name) for name in columns} | {name: pa.array(housing_counts[name]) for name in names}
@@ -189,7 +188,7 @@ def _no_household(source: Source, rows: Sequence[int], programme: CommonTables) 
 
 def _scattered(engine: Engine, source: Source, id_: str, inside: str, household: str, area: str) -> list[Finding]:
     """Households in several blocks: most often, ids that begin anew in every block."""
-    block = f"CAST({identifier(source.theirs(area))} AS VARCHAR)"
+    block = column_text(source, area)
     grouped = f"SELECT {id_} FROM records WHERE {inside} GROUP BY 1 HAVING count(DISTINCT {block}) > 1 LIMIT 1"
     text = f"SELECT count(*) AS found FROM ({grouped}) AS scattered"
     if not engine.sql(text, records=source).reveal("to find households in several blocks").column("found")[0].as_py():
@@ -284,7 +283,8 @@ def prepare(loaded: LoadedComparison, folder: Path, progress: Progress) -> Compa
 
 def _own(loaded: LoadedComparison, data: Path) -> tuple[pa.Table, pa.Table]:
     # A spec of a comparison has the parts that the function looks at, and is no spec of a release.
-    sources, findings = find_sources(cast("Any", loaded))
+    resolved = replace(loaded, value=loaded.spec.model_copy(update={"geography": loaded.areas}))
+    sources, findings = find_sources(cast("Any", resolved))
     if findings:
         raise InputError(findings)
     counts = any(part.counts_units for part in loaded.protections)

@@ -40,7 +40,7 @@ from confide.comparison.programme_file import (
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
 from confide.errors import ConfideError
 from confide.releases.draft import SPEC, Draft, no_product
-from confide.releases.spec import DataPart, ExactNumber, LevelPart, Name
+from confide.releases.spec import DataPart, ExactNumber, Name
 from confide.report.render import render
 
 RESERVED = ("data", "comparison")
@@ -68,9 +68,6 @@ class ComparedGeographyPart(ProgrammeGeographyPart):
     """Where the areas differ from those of the programme. The characters of a code of the United States have keys of
     their own, for the programme ``us-state``."""
 
-    block: str | None = Field(None, description="The column with the code of the smallest area.")  # type: ignore[assignment]
-    unit: str | None = Field(None, min_length=1, max_length=40, description="What a smallest area is called.")  # type: ignore[assignment]
-    levels: list[LevelPart] | None = Field(None, description="The levels above, coarsest first: digits, or a column.")  # type: ignore[assignment]
     state: int | None = Field(None, ge=1, le=40, description="The characters of a state's code.")
     county: int | None = Field(None, ge=1, le=40, description="The characters of a county's code.")
     tract: int | None = Field(None, ge=1, le=40, description="The characters of a tract's code.")
@@ -287,6 +284,9 @@ def _problems_of_geography(tables: CommonTables, areas: ProgrammeGeographyPart) 
     def wrong(place: KeyPath, what: str, found: str, expected: str) -> Problem:
         return Problem(place, "bad-comparison", what, expected, found, "correct the spec")
 
+    if areas.areas:
+        found, expected = ", ".join(area.name for area in areas.areas), "levels that nest, and no areas beside them"
+        yield wrong(("geography", "areas"), "areas that do not nest are not compared", found, expected)
     digits = [level.digits for level in areas.levels if level.digits is not None]
     if digits != sorted(set(digits)):
         expected = "more characters on every level, from the largest areas down"

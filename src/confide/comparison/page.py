@@ -142,8 +142,8 @@ def _headline(rows: Sequence[Row], words: Row) -> list[str]:
             best = min(ranked, key=lambda row: row["exposed"][BETTER])
             sentences.append(
                 f"Of the protections, “{worst['title']}” leaves that at {_right(worst, words)}, and “{best['title']}” "
-                f"brings it to {_right(best, words)}. The counts of {words['judged']} that it publishes are off by "
-                f"{_errors_in_words(best, words)}, in the mean"
+                f"brings it to {_right(best, words)}. On average, the counts of {words['judged']} that it publishes "
+                f"are off by {_errors_in_words(best, words)}"
                 f"{_what_is_missing(best, words)}{'' if best['agree']['all'] else ', and do not add up'}."
                 if worst is not best
                 else f"“{best['title']}” brings that to {_right(best, words)}."
@@ -250,13 +250,13 @@ def _figures(rows: Sequence[Row], numbers: Row) -> list[dict[str, str]]:
     pictures = [
         (
             charts.chart("comparison-precision", marks),
-            "How often the outsider is right about the people who stand out most, and how often somebody would be who "
-            f"only knows what groups live in the {words['unit']}. Where a guess is right as often, it is the attack "
-            "that is weak: the risk is that of the guess.",
+            "How often the outsider is right about the people who stand out most, compared with someone who only knows "
+            f"which groups live in the {words['unit']}. Where a guess is right as often, the attack is weak: the risk "
+            "is that of the guess.",
         ),
         (
             charts.chart("comparison-errors", errors, levels=list(levels.values())),
-            f"How far a published count is from the true one: mean over the counts of {words['judged']}, and over the "
+            f"How far a published count is from the true one, on average over the counts of {words['judged']} and the "
             f"areas of a level.{missing}",
         ),
         (
@@ -265,16 +265,17 @@ def _figures(rows: Sequence[Row], numbers: Row) -> list[dict[str, str]]:
                 points,
                 error_title=f"mean absolute error of a count of a {words['unit']}, persons",
             ),
-            "How many of those who stand out are recognised rightly, by the attack or by a guess, whichever is right "
-            f"more often, and at what error: down is protected, left is accurate.{missing}",
+            "How many of those who stand out are recognised correctly, by the attack or by a guess, whichever is right "
+            "more often, and the error that this costs: lower is better protected, further left is more accurate."
+            f"{missing}",
         ),
     ]
     curves = _curves(rows, words)
     if curves:
         caption = (
-            "Of the records that the outsider is surest of, how many are true: the likeliest people from noisy tables "
-            f"without any list, ranked by how likely each is. Beside them two who know all other {words['units']} and "
-            "no figure of this one. Below these, nothing was learnt."
+            "How many of the records that the outsider is most certain of are true: the likeliest people from noisy "
+            "tables, without a list, ranked by how likely each is. For comparison: two guessers who know all other "
+            f"{words['units']} but no figure of this one. A curve below theirs means that nothing was learned."
         )
         pictures.append((charts.chart("comparison-ranking", curves), caption))
     return [{"svg": picture.svg(), "caption": caption} for picture, caption in pictures]

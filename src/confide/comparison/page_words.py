@@ -22,7 +22,7 @@ def words_of(programme: CommonTables, geography: ProgrammeGeographyPart) -> dict
     """
     part = programme.part
     units = {level: (level.replace("_", " "), plural(level.replace("_", " "))) for level in part.levels}
-    units[BLOCK] = (geography.unit, geography.units or plural(geography.unit))
+    units[BLOCK] = geography.words
     known = [programme.word(name) for name in part.known]
     grouped = [
         f"{word} group" if programme.is_age(name) else word for name, word in zip(part.known, known, strict=True)

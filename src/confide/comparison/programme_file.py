@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import Field
 
 from confide.documents import FileKind, Loaded, Part, load_named
-from confide.releases.spec import LevelPart, Name
+from confide.releases.spec import GeographyPart, Name
 
 KIND = "comparison"
 """The folder of those that ship."""
@@ -60,14 +60,17 @@ class ProgrammeTablePart(Part):
     judged: bool = Field(False, description="Whether accuracy is measured on it.")
 
 
-class ProgrammeGeographyPart(Part):
+class ProgrammeGeographyPart(GeographyPart):
     """The areas: the smallest, and the levels above them, coarsest first."""
 
-    block: str = Field("geocode", description="The column with the code of the smallest area, in both files.")
-    unit: str = Field(BLOCK, min_length=1, max_length=40, description="What a smallest area is called.")
-    units: str = Field("", max_length=40, description="Several of them; default: the plural in English.")
-    levels: list[LevelPart] = Field(default_factory=list, description="The levels above them, coarsest first.")
+    smallest_plural: str = Field("", max_length=40, description="Several smallest places; default: as English has it.")
     one: str | None = Field(None, description="The level that has one unit alone, if there must be one.")
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What a smallest place is called, and several."""
+        one = self.smallest.replace("_", " ")
+        return one, self.smallest_plural or plural(one)
 
 
 class ShownPart(Part):

@@ -199,7 +199,7 @@ def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
     settings = load_settings(name, job.folder, **_fewer_groups(name, job))
     whose = "households" if programme.household is not None else "people"
     rate = f"{float(100 * settings.rate):g} %"
-    unit = population.geography.unit
+    unit, _ = population.geography.words
     invariant = f"; the population of every {unit} stays as it was" if "size" in settings.kept else ""
     return ProtectedFigures(
         AreaFigures(counts_by_area(release, population.areas, population.programme)),

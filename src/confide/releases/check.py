@@ -252,7 +252,7 @@ def _price(
                 f"{Charge(account.budget, account.delta)}",
                 expected=f"at most {Charge(account.left, account.left_delta)} "
                 f"({account.definition}, {account.neighbours})",
-                remedy="ask for less; a budget is for ever and is not raised",
+                remedy="ask for less: the total budget of a data set is fixed and cannot be raised",
             )
         )
     return cost

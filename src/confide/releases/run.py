@@ -242,7 +242,7 @@ def _identify(
     if known.final_hash != plan.hash and not _may_change(known, plan, account, workspace):
         raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
-        raise changed("the records are not those this run was begun with", workspace)
+        raise changed("the records are not the ones this run started with", workspace)
     if known.key_is_chosen != (chosen_key is not None):
         found = "a key from the operating system" if chosen_key is None else "a chosen key"
         raise changed("this run was begun with another kind of key", workspace, found)

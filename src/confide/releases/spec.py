@@ -54,9 +54,9 @@ def _exact(value: Any, info: ValidationInfo) -> Fraction:
     if max(number.numerator, number.denominator) >= 10**MOST_DIGITS:
         raise ParameterError(
             "number-too-long",
-            f"{name} is out of all proportion",
+            f"{name} has too many digits",
             expected=f"a fraction whose parts have at most {MOST_DIGITS} digits",
-            remedy="write a number that somebody could have meant",
+            remedy="write a shorter number",
         )
     return number
 
@@ -319,7 +319,7 @@ class Spec(Part):
                 problems.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
         largest = LARGEST_EPSILON_WITH_DELTA if self.privacy.definition == "approximate" else LARGEST_BUDGET
         if self.privacy.budget > largest:
-            what, expected = "a budget this large promises nobody anything", f"at most {largest:,}"
+            what, expected = "a budget this large protects nobody", f"at most {largest:,}"
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )

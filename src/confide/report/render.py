@@ -131,7 +131,7 @@ NUMBERS: dict[str, Callable[..., str]] = {"grouped": grouped, "fixed": fixed, "s
 
 LONG_PAGE = 5
 """From this many headings on a page has a list of contents."""
-_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+_HEADING = re.compile(r"<h2( class=\"page\")?>(.*?)</h2>", re.DOTALL)
 
 
 def render(template: str, language: str = ENGLISH, **values: Any) -> str:
@@ -142,9 +142,12 @@ def render(template: str, language: str = ENGLISH, **values: Any) -> str:
 
 def _with_contents(page: str, language: str) -> str:
     """Every heading gets an address; where there are many, a list of them stands below the head of the page."""
-    headings = _HEADING.findall(page)
+    # What may scroll sideways on a small screen can be reached with the keyboard.
+    page = page.replace('<div class="scroll">', '<div class="scroll" tabindex="0">')
+    page = page.replace('<figure><div role="img"', '<figure><div tabindex="0" role="img"')
+    headings = [heading for _, heading in _HEADING.findall(page)]
     numbers = iter(range(1, len(headings) + 1))
-    page = _HEADING.sub(lambda found: f'<h2 id="section-{next(numbers)}">{found[1]}</h2>', page)
+    page = _HEADING.sub(lambda match: f'<h2 id="section-{next(numbers)}"{match[1] or ""}>{match[2]}</h2>', page)
     if len(headings) < LONG_PAGE:
         return page
     links = "".join(

@@ -22,6 +22,7 @@ from confide.attacks.reconstruction.sf1 import TablesFolder, write_tables
 from confide.documents import load_schema, schema_document, schema_text
 from confide.engines.groups import write_text
 from confide.errors import InputError, ParameterError, Place
+from confide.inputs.meant_codes import codes_meant
 from confide.inputs.table_files import read_text
 from confide.releases.published_release import KnownAreas
 from confide.schema import Schema
@@ -170,19 +171,13 @@ def _areas_of_records(records: str | Path, block: str, levels: Sequence[str]) ->
 
 
 def _as_in_schema(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Text as the codes of the schema: whole numbers where these are, and text as it is."""
+    """Texts as the codes of the schema that they mean."""
     columns = {name: rows.column(name) for name in rows.column_names}
     for attribute in schema.attributes:
-        if attribute.is_integer and attribute.name in columns:
-            code_of = {str(level.code): level.code for level in attribute.levels}
-            values = columns[attribute.name].to_pylist()
-            columns[attribute.name] = pa.array([code_of.get(_number(value)) for value in values], pa.int64())
+        if attribute.name in columns:
+            kind = pa.int64() if attribute.is_integer else pa.string()
+            columns[attribute.name] = pa.array(codes_meant(columns[attribute.name].to_pylist(), attribute), kind)
     return pa.table(columns)
-
-
-def _number(text: str | None) -> str:
-    plain = (text or "").strip().removesuffix(".0").lstrip("0")
-    return plain or "0" if (text or "").strip() else ""
 
 
 def _pairs(schema: Schema, levels: Sequence[str]) -> TablesDescription:

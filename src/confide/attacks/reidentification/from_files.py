@@ -14,7 +14,7 @@ from confide.attacks.reidentification.attacker_file import (
     make_attacker,
     with_person_ids,
 )
-from confide.attacks.reidentification.grouped_codes import grouped, linked_variables
+from confide.attacks.reidentification.grouped_codes import as_in_schema, linked_variables
 from confide.attacks.reidentification.people_files import LinkedAttributes, Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import DivideBy, GuessFrom, Reidentification, reidentify
 from confide.confidential import Confidential
@@ -62,14 +62,14 @@ def reidentify_files(
     Returns:
         The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
     """
-    linked, groups = linked_variables(known, learn, schema)
+    linked, variables = linked_variables(known, learn, schema)
     names = parse_columns(columns, linked)
     file = None if matches is None else Path(matches)
     if file is not None:
         _refuse_existing(file)
 
     def people(path: str | Path, role: Role) -> pa.Table:
-        return grouped(read_people(Path(path), role, names[role], linked), role, groups)
+        return as_in_schema(read_people(Path(path), role, names[role], linked), role, variables)
 
     records = people(truth, Role.TRUTH)
     settings = attacker if isinstance(attacker, AttackerSettings) else None

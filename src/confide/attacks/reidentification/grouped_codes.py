@@ -1,8 +1,9 @@
-"""Attributes that tables publish in groups: the codes of all three files as the groups of a recode.
+"""Codes of all three files as a schema has them: as it spells them, or as the groups of a recode that tables publish.
 
 Where tables show an attribute in groups alone, a reconstructed record has no code of it but the label of its group, in
 a column ``ATTRIBUTE_bin``. The truth has codes. Comparing the two as they are would match nobody, and nobody recognised
-looks like safety; so both are brought to the groups of one recode of the schema first.
+looks like safety; so both are brought to the groups of one recode of the schema first. An office whose records write a
+code in several ways gives its schema as well: ``M`` and ``Male`` would be two people otherwise.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.attacks.reidentification.columns import code_text, plain
+from confide.attacks.reidentification.columns import plain
 from confide.attacks.reidentification.people_files import AGE, LinkedAttributes, Role
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
+from confide.inputs.meant_codes import codes_meant
 from confide.schema import NO_GROUP, Recode, Schema
 
 
@@ -31,7 +33,7 @@ def linked_variables(
         schema: The schema that has the recodes; a shipped name or a file.
 
     Returns:
-        The attributes, and the recodes that their codes are brought to.
+        The attributes, and the variables of the schema that their codes are brought to.
     """
     recoded = [name for name in (*known, *learnt) if ":" in name]
     if recoded and schema is None:
@@ -43,18 +45,20 @@ def linked_variables(
             expected="the schema that has these recodes",
             remedy="give it with --schema FILE",
         )
-    groups: tuple[Recode, ...] = ()
-    if recoded:
+    variables: tuple[Recode, ...] = ()
+    if schema is not None:
         held: Schema = load_schema(str(schema), Path())
-        groups = tuple(held.variable(name) for name in recoded)
+        wanted = [name for name in (*known, *learnt) if ":" in name or (name != AGE and name in held.variables)]
+        variables = tuple(held.variable(name) for name in wanted)
     years = AGE in known
     names = [[name.partition(":")[0] for name in part if name != AGE or part is not known] for part in (known, learnt)]
-    return LinkedAttributes(tuple(names[0]), tuple(names[1]), years, tuple(r.attribute.name for r in groups)), groups
+    in_groups = tuple(recode.attribute.name for recode in variables if recode.name in recoded)
+    return LinkedAttributes(tuple(names[0]), tuple(names[1]), years, in_groups), variables
 
 
-def grouped(table: pa.Table, role: Role, groups: Sequence[Recode]) -> pa.Table:
-    """A table whose codes of some attributes are the labels of their groups."""
-    for recode in groups:
+def as_in_schema(table: pa.Table, role: Role, variables: Sequence[Recode]) -> pa.Table:
+    """A table whose codes of some attributes are the labels of the schema: of codes, or of groups of them."""
+    for recode in variables:
         name = recode.attribute.name
         if name in table.column_names:
             place = table.column_names.index(name)
@@ -63,13 +67,14 @@ def grouped(table: pa.Table, role: Role, groups: Sequence[Recode]) -> pa.Table:
 
 
 def _labels(table: pa.Table, role: Role, recode: Recode) -> pa.Array:
-    name = recode.attribute.name
-    codes = code_text(plain(table.column(name)).cast(pa.large_string()))
-    texts = [str(level.code) for level in recode.attribute.levels]
-    own = {text: _group(recode, [position]) for position, text in enumerate(texts)}
-    labels = _looked_up(codes, {code_text(pa.array([text]))[0].as_py(): label for text, label in own.items()})
-    _refuse_unknown(role, name, codes, labels, "codes of the schema that the recode has a group for")
-    shown = f"{name}_bin"
+    attribute = recode.attribute
+    given = plain(table.column(attribute.name)).cast(pa.large_string())
+    # Nothing is not known of a reconstructed record; of a true one it means what the schema says.
+    codes = codes_meant(given.to_pylist(), attribute, blanks_mean=role is not Role.RECONSTRUCTED)
+    label_of = {level.code: _group(recode, [place]) for place, level in enumerate(attribute.levels)}
+    labels = pa.array([None if code is None else label_of[code] for code in codes], pa.large_string())
+    _refuse_unknown(role, attribute.name, given, labels, "codes of the schema that the recode has a group for")
+    shown = f"{attribute.name}_bin"
     if role is not Role.RECONSTRUCTED or shown not in table.column_names:
         return labels
     published = plain(table.column(shown)).cast(pa.large_string())

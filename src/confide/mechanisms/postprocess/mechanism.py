@@ -288,7 +288,7 @@ def _unknown_totals(problem: PostprocessProblem) -> list[Finding]:
             where=problem.place,
             found="no totals",
             expected=f"a total for each unit of {lowest!r}",
-            remedy="give them under [data.totals], or go on: they will not be kept",
+            remedy="give them under [data.totals]; without them, the numbers of records are not kept",
             severity="warning",
         )
     ]

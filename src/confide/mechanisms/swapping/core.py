@@ -140,7 +140,7 @@ def swap_people(
     if twice or any(count.changed for count in counted_again(people, settings, swap, named)):
         raise RunError(
             "swap-broken",
-            "a household moved twice, or a count that is said to stay has changed",
+            "a household moved twice, or a count that is declared unchanged has changed",
             found=CONFIDENTIAL,
             expected="exchanges of households that are alike in what stays",
             remedy="nothing was released; please report it",

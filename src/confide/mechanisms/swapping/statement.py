@@ -222,7 +222,7 @@ def _row(question: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any
 def _settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str, str]]:
     """The settings in words, where they are stated."""
     rate = m.number(exact_text(Fraction(settings["rate"])))
-    within = (m.text("swapping.setting_within"), settings["within"] or m.text("swapping.setting_territory"))
+    within = (m.text("swapping.setting_within"), settings.get("within") or m.text("swapping.setting_territory"))
     if settings["variant"] == "permutation":
         alike, largest = ", ".join(settings["match"]), settings["largest_stratum"]
         return [

@@ -168,7 +168,7 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
         where=Place(file=problem.records.file, row=rows[0]),
         found=CONFIDENTIAL,
         expected="records that keep the constraints of the strategy",
-        remedy="correct the records or the block table; left as they are, such records count as others in the estimate",
+        remedy="correct the records or the block table; otherwise the estimate counts such records as others",
         severity="warning",
     )
 
