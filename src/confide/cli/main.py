@@ -69,7 +69,9 @@ class Commands(LazyGroup):
             "confide.cli.start:demo",
             "Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.",
         ),
-        Later("new", "confide.cli.start:new", "Write a commented spec to start from."),
+        Later(
+            "new", "confide.cli.start:new", "Write a commented spec to start from, or a schema for a file of records."
+        ),
         Later(
             "check",
             "confide.cli.verbs:check",
