@@ -140,7 +140,7 @@ def test_run_again_it_was_sealed_before_and_other_records_are_another_run(tmp_pa
     assert result.was_sealed_before
     assert tree(result.release) == before
     pq.write_table(people().slice(1), tmp_path / "town.parquet")
-    with pytest.raises(ConfideError, match="not those this run was begun with"):
+    with pytest.raises(ConfideError, match="not the ones this run started with"):
         confide.run(spec, processes=1)
 
 

@@ -227,8 +227,8 @@ def test_replay_and_then_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda spec: spec.write_text(spec.read_text().replace("1/5", "1/4")), "the records are not those"),
-        (lambda spec: pq.write_table(town(399), spec.parent / "town.parquet"), "the records are not those"),
+        (lambda spec: spec.write_text(spec.read_text().replace("1/5", "1/4")), "the records are not the ones"),
+        (lambda spec: pq.write_table(town(399), spec.parent / "town.parquet"), "the records are not the ones"),
     ],
 )
 def test_another_rate_or_other_records_are_another_run(tmp_path: Path, change: object, words: str) -> None:

@@ -206,7 +206,7 @@ def run(
     spark_master: SparkMaster = None,
     accept_ledger: AcceptLedger = False,
 ) -> None:
-    """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
+    """Make the release. After a crash or a power cut, run the same command again: it continues at no further cost."""
     display = Display(quiet=as_json)
     result = confide.run(
         spec,
