@@ -275,3 +275,17 @@ def test_formats_that_do_not_go_together_are_findings(tmp_path: Path, old: str, 
     with pytest.raises(ConfideError) as raised:
         confide.check(spec)
     assert [finding.code for finding in raised.value.findings] == [code]
+
+
+def test_names_that_a_mechanism_does_not_publish_are_a_finding(tmp_path: Path) -> None:
+    project = lay_out("suppression", tmp_path / "p")
+    spec = project.folder / SPEC
+    text = spec.read_text(encoding="utf-8")
+    named = re.sub(r"digits = (\d+)", r'digits = \1, names = "name"', text, count=1)
+    if named == text:
+        named = text.replace("[geography]\n", '[geography]\nblock_names = "name"\n')
+    assert named != text
+    spec.write_text(named, encoding="utf-8")
+    with pytest.raises(ConfideError) as raised:
+        confide.check(spec)
+    assert "no-names" in [finding.code for finding in raised.value.findings]

@@ -326,6 +326,9 @@ class Spec(Part):
             )
         if isinstance(self.output, TabularOutput):
             problems += self.output.problems(geography)
+        elif geography.has_names:
+            what = "releases of this mechanism have no names of areas"
+            problems.append(Problem(("geography",), "no-names", what, "no names and no block_names", "names"))
         return problems + self._names(named) + self._texts()
 
     def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:
