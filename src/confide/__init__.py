@@ -4,7 +4,7 @@ The verbs are functions here, and every command has its twin among them; the nou
 first used.
 
 =============  ==============================================================================================
-a release      ``new`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
+a release      ``new`` ``check`` ``rehearse`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
                ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
 tables         ``suppress``
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from confide.privacy import ZCDP as ZCDP
     from confide.privacy import ApproxDP as ApproxDP
     from confide.privacy import PureDP as PureDP
+    from confide.rehearsal import rehearse as rehearse
     from confide.releases.ledger import Ledger as Ledger
     from confide.releases.loss_account import account_release as account_release
     from confide.releases.loss_account import epsilon_of_rho as epsilon_of_rho
@@ -108,6 +109,7 @@ VERBS = {
     "protect": "in_memory",
     "reconcile": "api",
     "reconstruct": "attacks",
+    "rehearse": "rehearsal",
     "reidentify_files": "attacks",
     "replay": "api",
     "rho_of_epsilon": "releases.loss_account",

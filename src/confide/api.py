@@ -180,6 +180,8 @@ def run(
     """
     loaded = load(spec)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    if loaded.spec.release.rehearsal:
+        raise _only_rehearsed(loaded)
     if insecure_key is not None and not mechanism.keyed:
         raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
     # Read before anything is spent: a key that cannot sign is found now.
@@ -204,6 +206,17 @@ def run(
     if signer is not None:
         replaying.sign(loaded, mechanism, signer)
     return result
+
+
+def _only_rehearsed(loaded: LoadedSpec) -> RunError:
+    return RunError(
+        "rehearsal-spec",
+        "this is the spec of a rehearsal: its records are made up, and nothing is released from them",
+        where=loaded.place("release", "rehearsal"),
+        found="rehearsal = true",
+        expected="the spec of a release",
+        remedy="run the spec that was rehearsed; to rehearse it again: confide rehearse",
+    )
 
 
 def verify(

@@ -76,6 +76,12 @@ class Commands(LazyGroup):
             "Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent.",
         ),
         Later(
+            "rehearse",
+            "confide.cli.rehearse:rehearse",
+            "Try a spec on made-up records: tables, certificate, dossier and timing. "
+            "Nothing is spent, no record is read.",
+        ),
+        Later(
             "run",
             "confide.cli.verbs:run",
             "Make the release. After a crash or a power cut, run the same command again: "

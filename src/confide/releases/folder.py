@@ -32,8 +32,9 @@ from confide.version import __version__
 MANIFEST = "manifest.json"
 SIGNATURE = "signature.json"
 """Lies beside the manifest of a release that its office has signed: :mod:`confide.releases.signature`."""
-STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
-"""The file that a release with a chosen key has, and what it says."""
+CHOSEN_KEY = "made with a chosen key; its noise protects nobody"
+REHEARSAL = "a rehearsal on made-up records; nobody real is in it"
+"""Why a release is stamped."""
 PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
 """What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19
@@ -62,6 +63,7 @@ class ReleaseWriter:
     """Writes a release beside its final place; :meth:`seal` gives it its name, whole or not at all."""
 
     def __init__(self, final: Path, *, stamped: bool, metadata: Mapping[str, str]):
+        """``stamped``: whether every file says in its name and its metadata that it is not for release."""
         self._final = final
         self._partial = final.with_name(final.name + ".partial")
         self._stamped = stamped
@@ -160,7 +162,7 @@ class ReleaseWriter:
             The SHA-256 of the manifest.
         """
         if self._stamped:
-            self.document(*STAMP_DOCUMENT)
+            self.document(*stamp_document(manifest))
         content = dict(manifest) | {
             "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
         }
@@ -202,6 +204,26 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
             rows -= size
     if rows:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def stamp_banner(manifest: Mapping[str, Any], of_a_key: str = CHOSEN_KEY) -> str:
+    """What a page of a stamped release says above everything else; nothing where there is no stamp.
+
+    Args:
+        manifest: The manifest of the release.
+        of_a_key: What a chosen key means here.
+
+    Returns:
+        The stamp and its reason: a chosen key, or a rehearsal.
+    """
+    if "stamp" not in manifest:
+        return ""
+    return f"{manifest['stamp']}: {REHEARSAL if manifest.get('rehearsal') else of_a_key}"
+
+
+def stamp_document(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """The file that a stamped release has, and what it says."""
+    return "NOT-FOR-RELEASE.txt", stamp_banner(manifest) + ".\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -328,7 +350,8 @@ def make_manifest(
         The entries in the order in which they are written.
     """
     release = loaded.spec.release
-    return manifest_of(release.name, release.title or release.name, plan, guarantee, statistics, stamped=stamped)
+    title, rehearsal = release.title or release.name, release.rehearsal
+    return manifest_of(release.name, title, plan, guarantee, statistics, stamped=stamped, rehearsal=rehearsal)
 
 
 def manifest_of(
@@ -339,6 +362,7 @@ def manifest_of(
     statistics: Mapping[str, Any],
     *,
     stamped: bool,
+    rehearsal: bool = False,
     version: str = __version__,
 ) -> dict[str, Any]:
     """The manifest of a release with this name and title: see :func:`make_manifest`."""
@@ -360,6 +384,9 @@ def manifest_of(
     if stamped:
         # Readers know one form of the manifest: without a loss the stamp stands last.
         manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
+    if rehearsal:
+        # Also where nothing is drawn with a key that could be chosen.
+        manifest |= {"stamp": STAMP, "rehearsal": True}
     return manifest
 
 

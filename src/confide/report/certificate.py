@@ -13,6 +13,7 @@ from typing import Any
 
 from confide.exact import rounded_up
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
+from confide.releases.folder import stamp_banner
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.report.render import fraction_up, render, up
 
@@ -69,7 +70,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
     return render(
         "certificate.html.j2",
         title=f"Certificate: {manifest['title']}",
-        banner=f"{manifest['stamp']}: made with a chosen key; its noise protects nobody" if "stamp" in manifest else "",
+        banner=stamp_banner(manifest),
         manifest=manifest,
         loss={"name": LOSS_NAMES[plan.definition.value], "exact": str(number), "short": fraction_up(number)},
         delta=short_probability(plan.loss.delta) if isinstance(plan.loss, ApproxDP) else "",

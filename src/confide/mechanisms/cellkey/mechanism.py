@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb, perturb_cells
@@ -189,6 +190,19 @@ class CellKey(Mechanism[CellKeyProblem]):
         from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
 
         return evaluate_cellkey(asked)
+
+    def record_form(self, problem: CellKeyProblem) -> RecordForm:
+        if problem.schema is None:
+            raise self.not_rehearsed("its tables were counted elsewhere, and it reads no records")
+        variables, block = problem.schema.variables, problem.spec.geography.block
+        if problem.frame is None:
+            return RecordForm(tuple(problem.attributes), variables)
+        return RecordForm.on_spine(problem.attributes, variables, block, problem.spine)
+
+    def made_up_people(self, problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
+        from confide.mechanisms.cellkey.made_up import with_keys
+
+        return with_keys(problem, people)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.cellkey.verify import read_published

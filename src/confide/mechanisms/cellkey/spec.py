@@ -11,7 +11,7 @@ from pydantic import Field
 
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.mechanisms.cellkey.magnitude_spec import MagnitudePart, magnitude_problems
-from confide.releases.spec import DataPart, ExactNumber, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
 from confide.releases.tabular import FIRST
 from confide.report.render import render
 
@@ -28,11 +28,13 @@ OF_COUNTS = frozenset(("D", "V", "js", "pstay", "mono", "ptable", "threshold", "
 class CellKeyData(DataPart):
     """Where the records are, what they mean, and which column holds their keys; or the columns of given cells."""
 
-    records: str = Field(NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec.")
-    schema_: str = Field(
+    records: FilePath = Field(
+        NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec."
+    )
+    schema_: FilePath = Field(
         NOTHING, alias="schema", description="The schema of the records: a shipped name, or a TOML file."
     )
-    blocks: str = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
+    blocks: FilePath = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     record_key: str = Field("record_key", description="The column with the key of each record, drawn once for ever.")
     weight: str | None = Field(None, description="A column of weights: counts are then also published weighted.")
     value: str | None = Field(
@@ -53,7 +55,9 @@ class CellKeyPart(Part):
     js: int = Field(0, ge=0, le=99, description="Small counts, from 1 to js, are never published.")
     pstay: ExactNumber | None = Field(None, description="The least probability with which a count is left as it is.")
     mono: bool = Field(True, description="Whether probabilities increase from the most negative noise to zero.")
-    ptable: str | None = Field(None, description="Or: a table as a file, in the form of tau-ARGUS, SAS, ONS or CSV.")
+    ptable: FilePath | None = Field(
+        None, description="Or: a table as a file, in the form of tau-ARGUS, SAS, ONS or CSV."
+    )
     keys: int = Field(10**8, ge=2, le=LARGEST_KEYS, description="Record keys are whole numbers from 0 to below this.")
     pieces: ExactNumber | None = Field(
         None,
@@ -88,7 +92,7 @@ class CellKeyTable(Part):
         default_factory=list, description="The geolevels and areas the table is published for; none: for all records."
     )
     margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
-    cells: str | None = Field(
+    cells: FilePath | None = Field(
         None,
         description="A table that was counted elsewhere, Parquet or CSV: labels, counts and cell keys; its margins "
         "are rows of it.",

@@ -13,6 +13,7 @@ from typing import Any
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
+from confide.releases.folder import stamp_banner
 from confide.releases.tabular import NAMED, Table
 from confide.report.render import exact_text, render
 
@@ -120,7 +121,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     return render(
         "cellkey.html.j2",
         title=f"Statement: {manifest['title']}",
-        banner="",
+        banner=stamp_banner(manifest),
         manifest=manifest,
         words=manifest["privacy"]["in_words"],
         biased=manifest["noise"]["bias"] > LARGEST_ROUNDING,
@@ -148,7 +149,7 @@ def _magnitude_statement(manifest: Mapping[str, Any], described: PerturbedTables
     return render(
         "cellkey_magnitude.html.j2",
         title=f"Statement: {manifest['title']}",
-        banner="",
+        banner=stamp_banner(manifest),
         manifest=manifest,
         words=manifest["privacy"]["in_words"],
         magnitude=magnitude,

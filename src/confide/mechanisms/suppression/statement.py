@@ -7,6 +7,7 @@ from typing import Any
 
 from confide.mechanisms.suppression.joint import joint_in_words
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
+from confide.releases.folder import stamp_banner
 from confide.releases.tabular import TOTAL_CODE
 from confide.report.render import render
 
@@ -133,7 +134,7 @@ def suppression_statement(manifest: Mapping[str, Any]) -> str:
     return render(
         "suppression.html.j2",
         title=f"Statement: {manifest['title']}",
-        banner="",
+        banner=stamp_banner(manifest),
         manifest=manifest,
         words=manifest["privacy"]["in_words"],
         rules=manifest["privacy"]["rules"],

@@ -9,6 +9,7 @@ from typing import Any
 from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
 from confide.privacy.permutations import exchange_epsilon, exchange_odds
+from confide.releases.folder import stamp_banner
 from confide.report.render import exact_text, fraction_up, render
 
 IN_WORDS = (
@@ -179,11 +180,10 @@ def swapping_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
     question = manifest["plan"]["question"]
     facts = question["swapping"]
-    stamp = manifest.get("stamp")
     return render(
         "swapping.html.j2",
         title=f"Statement: {manifest['title']}",
-        banner=f"{stamp}: made with a chosen key; whoever knows it knows who moved" if stamp else "",
+        banner=stamp_banner(manifest, "made with a chosen key; whoever knows it knows who moved"),
         manifest=manifest,
         words=manifest["privacy"]["in_words"],
         variant=VARIANTS[facts["variant"]],
