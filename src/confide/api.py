@@ -26,7 +26,7 @@ from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
-from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, unknown_name, write_spec
+from confide.releases.draft import LEDGER, SPEC, Draft, keep_secrets, new_ledger, one_of, unknown_name, write_spec
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, NoiseSource, Residuals
@@ -34,7 +34,7 @@ from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
-from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
+from confide.releases.run import Confirm, EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.signature import Signer, read_public_key
 from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
@@ -92,8 +92,8 @@ def new(
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_spec(folder / SPEC, draft.text, secret=draft.secret)
-        opened = draft.opened if open_ledger is None else open_ledger
-        if draft.budget is None or not opened or (folder / LEDGER).exists():
+        keep_secrets(folder, draft.secrets)
+        if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
             return NewSpec(folder / SPEC, None)
         note = "opened by confide new for one release"
         ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
@@ -156,6 +156,7 @@ def run(
     engine: EngineName = "local",
     spark_master: str | None = None,
     accept_ledger: bool = False,
+    confirm: Confirm | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release; run again after an interruption, it goes on at no further cost.
@@ -173,6 +174,8 @@ def run(
         spark_master: The master of a Spark cluster.
         accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
             it is an older copy or not their first: a decision of the office, which is noted beside the records.
+        confirm: Is shown the checked plan and its price before anything is charged, and raises to stop; a program that
+            gives none is not asked.
         progress: Is told of stages and warnings; nobody by default.
 
     Returns:
@@ -202,6 +205,7 @@ def run(
         progress=progress or Silent(),
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
         accept_ledger=accept_ledger,
+        confirm=confirm,
     )
     if signer is not None:
         replaying.sign(loaded, mechanism, signer)

@@ -59,9 +59,9 @@ def demo(
     mechanism: Annotated[
         str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), safetab or cellkey.")
     ] = "topdown",
-    folder: Annotated[Path, typer.Option("--out", help="A new folder for everything the demonstration makes.")] = Path(
-        "demo"
-    ),
+    folder: Annotated[
+        Path, typer.Option("--out", help="A new folder for everything that is made; if it is taken, the next: demo-2.")
+    ] = Path("demo"),
     persons: Annotated[int, typer.Option(help="How many made-up persons.")] = 200_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
     as_json: Json = False,

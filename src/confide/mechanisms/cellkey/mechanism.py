@@ -38,7 +38,8 @@ from confide.mechanisms.cellkey.output import (
 )
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
-from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
+from confide.mechanisms.cellkey.secret_order import ORDER, new_order
+from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import (
     cellkey_statement,
     in_words,
@@ -177,7 +178,7 @@ class CellKey(Mechanism[CellKeyProblem]):
             {"name": "age-by-sex", "variables": ["sex", "age:five-year"]},
             {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
         ]
-        return Draft(cellkey_spec(SPEC, tables, **values), secret=True)
+        return Draft(cellkey_spec(SPEC, tables, **values), secrets={ORDER: new_order()})
 
     def contents(self, plan: Plan) -> str:
         size = sizes(describe(plan.question))
@@ -198,6 +199,12 @@ class CellKey(Mechanism[CellKeyProblem]):
         if problem.frame is None:
             return RecordForm(tuple(problem.attributes), variables)
         return RecordForm.on_spine(problem.attributes, variables, block, problem.spine)
+
+    def rehearsed(self, values: dict[str, Any]) -> None:
+        """Another order of the table than the secret one, which is for real figures alone."""
+        part = values["cellkey"]
+        if part.pop("shuffle_file", None) is not None or part.get("shuffle") not in (None, DERIVED, UNSHUFFLED):
+            part["shuffle"] = new_order().strip()
 
     def made_up_people(self, problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
         from confide.mechanisms.cellkey.made_up import with_keys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -69,6 +68,10 @@ class CellKeyPart(Part):
         description="The order of the pieces: 64 hexadecimal digits, a secret that is drawn once like the keys; "
         'derived: an order that follows from the table, the default; none: not shuffled. A "ptable" from a file '
         "stays as it is, unless this says otherwise.",
+    )
+    shuffle_file: FilePath | None = Field(
+        None,
+        description="Or: a secret file, readable by its owner alone, with the 64 digits; the spec can then be shown.",
     )
     threshold: int | None = Field(None, ge=1, description="Published counts below it are left out, as ONS does.")
     lookup: Literal["ess", "abs"] = Field(
@@ -213,7 +216,10 @@ class CellKeySpec(Spec):
         if part.pstay is not None and part.pstay >= 1:
             what = "pstay is a probability and must be less than one"
             yield Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay))
-        shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED)
+        if part.shuffle is not None and part.shuffle_file is not None:
+            what, expected = "the order of the table stands twice", "shuffle, or shuffle_file"
+            yield Problem(("cellkey", "shuffle_file"), "shuffle", what, expected, remedy="remove one of the two")
+        shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED) or part.shuffle_file is not None
         if (part.pieces is not None and part.shuffle == UNSHUFFLED) or (shuffled and part.lookup == "abs"):
             what = "a table is cut into pieces where it is shuffled, and for the lookup ess"
             yield Problem(("cellkey",), "shuffle", what, 'shuffle = "...", with pieces if need be; or shuffle = "none"')
@@ -224,7 +230,8 @@ class CellKeySpec(Spec):
 
 
 def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
-    """The text of a spec of the cell key method, with a secret order of its perturbation table.
+    """The text of a spec of the cell key method. The secret order of its perturbation table stands in a file that it
+    names (``shuffle_file``), which :mod:`confide.mechanisms.cellkey.secret_order` writes.
 
     Args:
         file: The name that the spec will have.
@@ -237,7 +244,7 @@ def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: st
     named = {"name": "my-tables", "title": "My tables", "records": "keyed.parquet", "schema": "persons"}
     return render(
         "cellkey.toml.j2",
-        **named | {"D": "5", "V": "2", "js": "0", "shuffle": secrets.token_hex(32)} | values,
+        **named | {"D": "5", "V": "2", "js": "0", "shuffle_file": "order.secret"} | values,
         tables=tables,
         file=file,
     )

@@ -231,7 +231,7 @@ class Tables(Mechanism[TablesProblem]):
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)
         named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
-        return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(1), opened=False)
+        return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(named["budget"]))
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.tables.verify import read_published
