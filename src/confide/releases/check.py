@@ -152,7 +152,7 @@ def _stated_price(
 @contextmanager
 def throwaway_workspace() -> Iterator[Workspace]:
     """A workspace for a check, gone afterwards."""
-    with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", "/tmp"))):  # noqa: S108 - for a message
+    with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", os.curdir))):
         folder = Path(tempfile.mkdtemp(prefix="confide-check-"))
         try:
             with private_umask():

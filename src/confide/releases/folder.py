@@ -148,7 +148,7 @@ class ReleaseWriter:
 
     def document(self, name: str, content: str) -> None:
         """A text for people, such as the certificate."""
-        (self._partial / name).write_text(content, encoding="utf-8")
+        (self._partial / name).write_text(content, encoding="utf-8", newline="\n")
         self._note(name)
 
     def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[str], object] = lambda _: None) -> str:
@@ -167,7 +167,7 @@ class ReleaseWriter:
             "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
         }
         path = self._partial / MANIFEST
-        path.write_text(manifest_text(content), encoding="utf-8")
+        path.write_text(manifest_text(content), encoding="utf-8", newline="\n")
         for file in (self._partial, *self._partial.rglob("*")):
             file.chmod(PUBLIC_FOLDER if file.is_dir() else PUBLIC_FILE)
             flush(file)
@@ -270,12 +270,12 @@ def unlisted(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
     """Whatever lies in a release folder and is neither in the manifest nor its signature: files, links of any kind and
     folders that hold nothing of the release."""
     listed = {MANIFEST, SIGNATURE, *(file["path"] for file in manifest["files"])}
-    folders = {str(parent) for path in listed for parent in Path(path).parents}
+    folders = {parent.as_posix() for path in listed for parent in Path(path).parents}
     extra = []
     for where, inner, files in os.walk(folder):  # links are listed and not followed
         for name in (*inner, *files):
             path = Path(where, name)
-            relative = str(path.relative_to(folder))
+            relative = path.relative_to(folder).as_posix()
             if path.is_symlink() or relative not in (folders if path.is_dir() else listed):
                 extra.append(relative + ("/" if path.is_dir() else ""))
     return sorted(extra)

@@ -234,7 +234,7 @@ def _identify(
         return workspace.begin(
             RunIdentity(
                 run_id=new_run_id(),
-                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
+                spec=Path(os.path.relpath(loaded.path.resolve(), workspace.root.resolve())).as_posix(),
                 release=loaded.spec.release.name,
                 mechanism=plan.mechanism,
                 plan_hash=plan.hash,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import stat
 
 from confide.errors import CONFIDENTIAL, Place, SpecError
+from confide.file_system import open_to_others
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.releases.spec import LoadedSpec
 
@@ -45,7 +45,7 @@ def with_order(loaded: LoadedSpec, part: CellKeyPart) -> CellKeyPart:
         remedy = "restore the file from a backup: another order would give other figures for the same cells"
         what = "the file with the secret order of the table cannot be read"
         raise SpecError("secret-order", what, where, found, "a file of 64 hexadecimal digits", remedy) from None
-    if os.name == "posix" and mode & 0o077:
+    if open_to_others(mode):
         what = "the secret order of the table can be read by others"
         remedy = f"find out who has read it; if nobody has: chmod 600 {path}"
         raise SpecError("secret-order", what, Place(file=str(path)), f"permissions {mode:04o}", "0600", remedy)
