@@ -159,7 +159,7 @@ app = typer.Typer(
     help="From confidential census records to statistics that may be published: what they cost in privacy, what they "
     "are worth, and proof that they are what they say.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

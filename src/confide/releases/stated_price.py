@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,8 +66,6 @@ class StatedPrice:
     loss: PureDP | ZCDP | ApproxDP
     neighbours: Neighbours
     delta: Fraction
-    epsilon: float
-    """At ``delta``, rounded up; of a pure loss the epsilon itself."""
     unit: str
     left_after: Fraction | None = None
     """What the ledger has left once the release is charged; none where there is no ledger yet."""
@@ -82,7 +80,12 @@ class StatedPrice:
             left_after: What the ledger has left afterwards.
         """
         unit = str(plan.question.get("record", "person"))
-        return cls(plan.loss, plan.neighbours, delta, _epsilon(plan.loss, delta), unit, left_after)
+        return cls(plan.loss, plan.neighbours, delta, unit, left_after)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """At ``delta``, rounded up; of a pure loss the epsilon itself."""
+        return _epsilon(self.loss, self.delta)
 
     @property
     def has_delta(self) -> bool:
