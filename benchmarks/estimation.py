@@ -18,7 +18,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from tests.estimation.least_squares_kit import made_up
+from tests.kits.least_squares import made_up
 from threadpoolctl import threadpool_limits
 
 from confide.estimation.least_squares import interior_point, solve

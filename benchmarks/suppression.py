@@ -14,7 +14,15 @@ import time
 
 import numpy as np
 
-from confide.mechanisms.suppression import Attacker, Dimension, Suppressed, flat, suppress_tables, tree, with_totals
+from confide.mechanisms.suppression import (
+    Attacker,
+    Dimension,
+    SuppressionResult,
+    flat,
+    suppress_tables,
+    tree,
+    with_totals,
+)
 from confide.mechanisms.suppression.suppress import Method
 
 SEED = 7
@@ -60,7 +68,7 @@ def of_size(larger: int, smaller: int, groups: int) -> None:
     end = time.perf_counter()
     primary = int(done.problem.levels.primary.sum())
     print(
-        f"{described(dimensions):<32}{done.cells:>8,}{primary:>9,}{done.hidden:>9,}"
+        f"{described(dimensions):<32}{done.cells:>8,}{primary:>9,}{done.suppressed:>9,}"
         f"{middle - began:>9.1f} s{end - middle:>9.1f} s{found:>9,}",
         flush=True,
     )
@@ -69,14 +77,14 @@ def of_size(larger: int, smaller: int, groups: int) -> None:
         other = suppress_tables(tables, method="modular")
         cheaper = 1 - other.pattern.cost / done.pattern.cost
         print(
-            f"  modular: {cheaper:.0%} cheaper, {other.hidden:,} hidden, {time.perf_counter() - began:.0f} s",
+            f"  modular: {cheaper:.0%} cheaper, {other.suppressed:,} hidden, {time.perf_counter() - began:.0f} s",
             flush=True,
         )
 
 
-def audited(done: Suppressed) -> int:
+def audited(done: SuppressionResult) -> int:
     """How many primary cells an attacker knows more closely than the rule allows, by the interval of every cell."""
-    problem, hidden = done.problem, done.pattern.hidden
+    problem, hidden = done.problem, done.pattern.suppressed
     size = len(problem.value)
     known = Attacker(problem.structure, problem.value.astype(float), hidden, np.zeros(size), np.full(size, np.inf))
     found = known.intervals()

@@ -15,7 +15,8 @@ import confide
 from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 from tests.kits.small import SPEC
-from tests.kits.times import Stopwatch, mark_costly
+from tests.kits.times import Stopwatch, mark_costly, name_of
+from tests.planted.corpus import read_corpus
 
 # No examples are in them, and folders of tests have one of the same name each.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
@@ -53,12 +54,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The contract works with whole releases, all of it; of the others the list knows which take long. What takes
-    long in the studies, which nothing that is released depends on, is left to ``make test-all``."""
+    long in the studies, which nothing that is released depends on, is left to ``make test-all``, but for the tests that
+    planted bugs name: a bug that ``make test`` lets pass is not held."""
     mark_costly(items)
+    killers = {node for bug in read_corpus() for node in bug.killed_by}
     for item in items:
         if CONTRACT in item.path.parents:
             item.add_marker("costly")
-        if STUDIES & set(item.path.parents) and item.get_closest_marker("costly"):
+        study = bool(STUDIES & set(item.path.parents)) and not killers & {item.nodeid, name_of(item.nodeid)}
+        if study and item.get_closest_marker("costly"):
             item.add_marker("slow")
 
 

@@ -4,10 +4,10 @@ The verbs are functions here, and every command has its twin among them; the nou
 first used.
 
 =============  ==============================================================================================
-a release      ``new`` ``check`` ``rehearse`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key`` ``json_schema``
-               ``new_signature_key`` ``sign_release``
+a release      ``new`` ``new_schema`` ``check`` ``rehearse`` ``run`` ``verify`` ``evaluate`` ``replay``
+               ``destroy_key`` ``json_schema`` ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
-tables         ``suppress``
+tables         ``open_release`` ``suppress``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
                ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from confide.api import evaluate as evaluate
     from confide.api import json_schema as json_schema
     from confide.api import new as new
+    from confide.api import new_schema as new_schema
     from confide.api import new_signature_key as new_signature_key
     from confide.api import perturb_cells as perturb_cells
     from confide.api import reconcile as reconcile
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from confide.noise import ReleaseKey as ReleaseKey
     from confide.noise import TwoSidedGeometric as TwoSidedGeometric
     from confide.noise.ptables.ptable_answer import perturbation_table as perturbation_table
+    from confide.opened import open_release as open_release
     from confide.population import simulate as simulate
     from confide.privacy import ZCDP as ZCDP
     from confide.privacy import ApproxDP as ApproxDP
@@ -102,8 +104,10 @@ VERBS = {
     "import_pl94": "inputs.pl94",
     "json_schema": "api",
     "new": "api",
+    "new_schema": "api",
     "new_signature_key": "api",
     "open_ledger": "in_memory",
+    "open_release": "opened",
     "perturb_cells": "api",
     "perturbation_table": "noise.ptables.ptable_answer",
     "protect": "in_memory",

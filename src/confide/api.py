@@ -8,15 +8,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from confide.confidential import Confidential
 from confide.engines import LocalEngine
+from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
+from confide.inputs.offending import gathered_values
+from confide.inputs.proposals import OfficeFiles, propose_office
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
@@ -26,10 +31,21 @@ from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
-from confide.releases.draft import LEDGER, SPEC, Draft, keep_secrets, new_ledger, one_of, unknown_name, write_spec
+from confide.releases.draft import (
+    LEDGER,
+    SPEC,
+    Draft,
+    keep_secrets,
+    new_ledger,
+    one_of,
+    there_already,
+    unknown_name,
+    write_spec,
+)
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
-from confide.releases.mechanism import Job, NoiseSource, Residuals
+from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
+from confide.releases.office_draft import relative, schema_text
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
@@ -54,10 +70,13 @@ class NewSpec:
 
     spec: Path
     ledger: Path | None
+    said: tuple[str, ...] = ()
+    """What was guessed of an office's own files."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Both as plain values for ``--json``."""
-        return {"ok": True, "spec": str(self.spec), "ledger": None if self.ledger is None else str(self.ledger)}
+        """All of it as plain values for ``--json``."""
+        answer = {"ok": True, "spec": str(self.spec), "ledger": None if self.ledger is None else str(self.ledger)}
+        return answer | ({"said": list(self.said)} if self.said else {})
 
 
 def new(
@@ -67,6 +86,11 @@ def new(
     product: str | None = None,
     method: str | None = None,
     open_ledger: bool | None = None,
+    from_file: str | Path | None = None,
+    geography: str | Path | None = None,
+    merged: Mapping[str, str] | None = None,
+    household: str | None = None,
+    ledger_file: str | Path | None = None,
     **values: str,
 ) -> NewSpec:
     """Writes a commented spec to start from; where it comes with a budget, with a ledger of that budget.
@@ -77,6 +101,12 @@ def new(
         product: Which product of the mechanism, where it has several.
         method: Which method of the mechanism, where it has several, such as ``permutation`` of ``swapping``.
         open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
+        from_file: An office's own records, CSV, Parquet or Excel: schema and spec are proposed from them, and become
+            public only when the curator keeps them.
+        geography: With ``from_file``: the file of areas, one row for each of the smallest, or a code list.
+        merged: With ``from_file``: old codes of areas, and the code that each has now.
+        household: With ``from_file``: the column that says who lives together.
+        ledger_file: With ``from_file``: the ledger that the data set has already; none is opened then.
         values: What differs from the draft, such as ``name`` or ``title``.
 
     Returns:
@@ -88,16 +118,121 @@ def new(
         if not known:
             raise unknown_name("method", f"{mechanism!r} has no methods to choose from", method, "no --method")
         values = {**values, "method": one_of("method", method, known)}
-    draft = _draft(mechanism, product, values)
+    said: tuple[str, ...] = ()
+    if from_file is None:
+        draft = _draft(mechanism, product, values)
+    else:
+        if ledger_file is not None:
+            values, open_ledger = {**values, "ledger": relative(Path(ledger_file), folder)}, False
+        office = look_at_office(from_file, geography, mechanism, merged=merged, household=household)
+        draft, said = _office_draft(mechanism, office, folder, values), office_in_words(office)
     with no_room_is_an_error(folder):
+        for name in draft.files:
+            if (folder / name).exists():
+                raise there_already(folder / name, "a file of this name")
         folder.mkdir(parents=True, exist_ok=True)
         write_spec(folder / SPEC, draft.text, secret=draft.secret)
         keep_secrets(folder, draft.secrets)
+        for name, text in draft.files.items():
+            write_text(folder / name, text, mode=0o600)
+        if draft.prepare is not None:
+            draft.prepare(folder)
         if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
-            return NewSpec(folder / SPEC, None)
+            return NewSpec(folder / SPEC, None, said)
         note = "opened by confide new for one release"
         ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
-        return NewSpec(folder / SPEC, ledger)
+        return NewSpec(folder / SPEC, ledger, said)
+
+
+@dataclass(frozen=True)
+class NewSchema:
+    """A proposed schema: its file, if it was written, and its text, which is confidential until somebody keeps it."""
+
+    file: Path | None
+    text: Confidential[str]
+    said: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What may be printed, as plain values for ``--json``."""
+        return {"ok": True, "schema": None if self.file is None else str(self.file), "said": list(self.said)}
+
+
+def new_schema(file: str | Path, out: str | Path | None = None) -> NewSchema:
+    """Looks at a CSV, Parquet or Excel file, and proposes a schema for it.
+
+    Args:
+        file: The records.
+        out: A new file for the schema, which only its owner may read; without it nothing is written.
+
+    Returns:
+        The schema, and what was guessed of the layout. Its domains are what occurs in the records: they become public
+        only when the curator keeps the file.
+    """
+    office = look_at_office(file, None, None)
+    text = schema_text(office.records, office.columns)
+    target = None if out is None else Path(out)
+    if target is not None:
+        if target.exists():
+            raise there_already(target, "a file of this name")
+        with no_room_is_an_error(target.parent):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_text(target, text, mode=0o600)
+    return NewSchema(target, Confidential(text), office_in_words(office))
+
+
+def look_at_office(
+    records: str | Path,
+    geography: str | Path | None,
+    mechanism: str | None,
+    *,
+    merged: Mapping[str, str] | None = None,
+    household: str | None = None,
+) -> OfficeFiles:
+    """What an office's files look like; with a ``mechanism``, the file of areas has to be there."""
+    if mechanism is not None and geography is None:
+        raise ParameterError(
+            "no-geography",
+            "a spec from an office's own records needs its areas",
+            where=Place(path="--geography"),
+            found="no file of areas",
+            expected="one row for each of the smallest areas, with the codes of those around it",
+            remedy="name it: --geography FILE",
+        )
+    with tempfile.TemporaryDirectory(prefix="confide-new-") as scratch, LocalEngine(Path(scratch)) as engine:
+        areas = None if geography is None else Path(geography)
+        return propose_office(Path(records), areas, engine, merged=merged, household=household)
+
+
+def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    draft = MECHANISMS[mechanism].draft_from(office, folder, values) if mechanism in MECHANISMS else None
+    if draft is None:
+        known = [name for name in MECHANISMS if type(MECHANISMS[name]).draft_from is not Mechanism.draft_from]
+        what, expected = "there is no draft of this from an office's own files", "one of " + ", ".join(known)
+        raise unknown_name("mechanism", what, mechanism, expected)
+    return draft
+
+
+def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
+    """What was guessed, in lines for a terminal: numbers and names of columns, and nothing that a row holds."""
+    lines = [office.records.in_words()] + ([] if office.areas is None else [office.areas.in_words()])
+    places = office.places
+    if places is not None:
+        above = [name for name, _ in places.levels]
+        lines.append(f"places: column {places.block!r}, below {' > '.join(above)}")
+        if places.aliases:
+            lines.append(f"{sum(map(len, places.aliases.values()))} codes of places were merged into others")
+        if places.unknown:
+            lines.append(
+                f"{places.unknown} codes of places are not in {office.areas.source.file if office.areas else ''}: "
+                "say what each is now, by --merged OLD=NEW or in [geography] aliases"
+            )
+    for column in office.attributes:
+        said = [f"{column.size} levels"]
+        said += ["a range"] if column.bounds else []
+        said += [f"aliases of {len(column.aliases)}"] if column.aliases else []
+        said += ["missing values"] if column.missing else []
+        lines.append(f"{column.name}: {', '.join(said)}")
+    return (*lines, *(f"{column.name}: left out, {column.left_out}" for column in office.left_out))
 
 
 def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
@@ -121,6 +256,7 @@ def check(
     engine: EngineName = "local",
     spark_master: str | None = None,
     accept_ledger: bool = False,
+    show_values: bool = False,
     progress: Progress | None = None,
 ) -> Checked:
     """Finds every problem of a spec and its inputs, and the price. Nothing is spent.
@@ -132,6 +268,7 @@ def check(
         engine: ``local`` or ``spark``: see :func:`run`.
         spark_master: The master of a Spark cluster.
         accept_ledger: See :func:`run`.
+        show_values: Whether the answer also has, as confidential, the values that break a rule.
         progress: Is told of stages; nobody by default.
 
     Returns:
@@ -143,7 +280,12 @@ def check(
     with checking.throwaway_workspace() as scratch, open_engine(scratch.scratch) as opened:
         workspace = Workspace(loaded.folder)
         workspace.scratch = scratch.scratch
-        return checking.check(loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger)
+        with ExitStack() as stack:
+            values = stack.enter_context(gathered_values()) if show_values else []
+            checked = checking.check(
+                loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger
+            )
+        return replace(checked, offending=tuple(values))
 
 
 def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -11,14 +11,18 @@ from typing import Any
 
 from confide import api, official_safetab
 from confide.answers import TypedAnswer
+from confide.comparison.protections import toml_text
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.secret_order import ORDER, new_order
 from confide.mechanisms.cellkey.spec import cellkey_spec
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
+from confide.population import simulate
 from confide.population.eu import write_eu
+from confide.population.eu_country import SCHEMA
 from confide.population.eu_settings import EuAreas
+from confide.population.generate import US_STATE
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
@@ -58,6 +62,8 @@ class Demonstration(TypedAnswer):
     folder: Path
     persons: int
     releases: Mapping[str, DemoRelease]
+    look_at: tuple[str, ...] = ()
+    """What a person might look at first, a sentence each."""
 
     @property
     def ok(self) -> bool:
@@ -96,7 +102,12 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     for about, path in specs.items():
         display.note(f"The {about}:")
         releases[about] = _release(path, display)
-    return Demonstration(folder, persons, releases)
+    look_at = (
+        "certificate.html: the guarantee in words and numbers, and what stands outside of it.",
+        "tables/records.csv: one row for each protected person; it adds up on every level.",
+        "the dossier: the error of every count beside what the noise alone would do.",
+    )
+    return Demonstration(folder, persons, releases, look_at)
 
 
 def demo_safetab(
@@ -107,7 +118,11 @@ def demo_safetab(
     folder = _free_folder(folder, display)
     official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
-    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)})
+    look_at = (
+        "tables/t1.csv and t2.csv: the totals of detailed groups, and their sex by age where there are enough people.",
+        "the dossier: which groups were suppressed, and what the first stage gave the others.",
+    )
+    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)}, look_at)
 
 
 def demo_cellkey(
@@ -143,7 +158,121 @@ def demo_cellkey(
     release = _release(spec, display)
     if charts.available():
         (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
-    return Demonstration(folder, persons, {"tables": release})
+    look_at = (
+        "tables/*.csv: the same people have the same noise in every table, so that tables agree where they overlap.",
+        "statement.html: how far a count can be off, and that this is no differential privacy.",
+        "region.svg: the bounds and variances with which the programme withstands the averaging attack.",
+    )
+    return Demonstration(folder, persons, {"tables": release}, look_at)
+
+
+EU_LEVELS = [{"name": "nuts2", "column": "nuts2"}, {"name": "nuts3", "column": "nuts3"}]
+EU_TABLES = [
+    {"name": "sex-by-age", "variables": ["sex", "age:broad"], "levels": ["nuts2", "nuts3", "block"]},
+    {"name": "citizenship", "variables": ["coc:broad"], "levels": ["nuts2", "nuts3", "block"]},
+]
+EU_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "tables": {"privacy": {"ledger": LEDGER, "budget": "1"}},
+    "swapping": {
+        "data": {"household": "household"},
+        "swapping": {
+            "variant": "targeted",
+            "rate": "0.05",
+            "risk": ["coc:broad", "age:five-year"],
+            "profiles": [["size"]],
+            "within": "nuts2",
+        },
+    },
+    "suppression": {"suppression": {"threshold": 3}},
+}
+"""What the specs for the European country have besides data, geography and tables."""
+
+
+def _one_release(
+    mechanism: str,
+    look_at: tuple[str, ...],
+    folder: Path,
+    persons: int,
+    seed: int,
+    layout: str,
+    progress: Progress | None,
+) -> Demonstration:
+    """Made-up people through one release: of a state, by the spec that ``confide new`` writes, or of a country."""
+    display = progress or Silent()
+    folder = _free_folder(folder, display)
+    simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)
+    if layout == US_STATE:
+        title = f"Demonstration: {mechanism} of a made-up state"
+        spec = api.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
+    else:
+        spec = _country_spec(mechanism, folder)
+    return Demonstration(folder, persons, {"tables": _release(spec, display)}, look_at)
+
+
+def _country_spec(mechanism: str, folder: Path) -> Path:
+    """The spec of a release of the made-up European country, and its ledger where there is a budget."""
+    settings = {name: dict(part) for name, part in EU_SETTINGS[mechanism].items()}
+    more = settings.pop("data", {})
+    parts = {
+        "release": {"name": mechanism, "mechanism": mechanism, "title": f"Demonstration: {mechanism} of a country"},
+        "data": {"records": "persons.parquet", "blocks": "areas.csv", "schema": SCHEMA} | more,
+        "geography": {"block": "lau", "levels": EU_LEVELS},
+        **settings,
+        "tables": EU_TABLES,
+    }
+    write_spec(folder / SPEC, toml_text(parts, "Written by confide demo."))
+    if "privacy" in parts:
+        new_ledger(folder / LEDGER, "made-up country", Fraction(1), "opened by confide demo for made-up people")
+    return folder / SPEC
+
+
+def demo_tables(
+    folder: Path, *, persons: int = 200_000, seed: int = 7, layout: str = US_STATE, progress: Progress | None = None
+) -> Demonstration:
+    """Tables of made-up people, each count with noise of its own and the margin beside it."""
+    look_at = (
+        "tables/*.csv: every count has its noise margin beside it; counts below zero are noise, and are kept.",
+        "certificate.html: what was spent, and what that promises, in words.",
+        "the dossier: how often the true count lies within the margin, by size of the area.",
+    )
+    return _one_release("tables", look_at, folder, persons, seed, layout, progress)
+
+
+def demo_swapping(
+    folder: Path, *, persons: int = 200_000, seed: int = 7, layout: str = US_STATE, progress: Progress | None = None
+) -> Demonstration:
+    """Tables of made-up people of whom some households have exchanged their places."""
+    look_at = (
+        "statement.html: no budget and no bound; it says what stays as it was, and not how many moved.",
+        "the dossier: how far counts are off on each level, and whom the swap has left in their place.",
+        "the counts of the largest areas: they are the true ones, because nobody leaves these.",
+    )
+    return _one_release("swapping", look_at, folder, persons, seed, layout, progress)
+
+
+def demo_suppression(
+    folder: Path, *, persons: int = 50_000, seed: int = 7, layout: str = US_STATE, progress: Progress | None = None
+) -> Demonstration:
+    """Tables of made-up people with small cells left out, and others so that they cannot be worked out."""
+    look_at = (
+        "tables/*.csv: an empty count is suppressed; every other count is the true one.",
+        "statement.html: the rule, and how many cells were left out for their own sake and for others'.",
+        "the dossier: the interval in which an attacker can place every suppressed count.",
+    )
+    return _one_release("suppression", look_at, folder, persons, seed, layout, progress)
+
+
+OF_A_COUNTRY = ("tables", "swapping", "suppression")
+"""Demonstrations that can also be had of the made-up European country."""
+DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
+    "topdown": demo,
+    "tables": demo_tables,
+    "safetab": demo_safetab,
+    "cellkey": demo_cellkey,
+    "swapping": demo_swapping,
+    "suppression": demo_suppression,
+}
+"""For each mechanism its demonstration."""
 
 
 def _release(spec: Path, display: Progress) -> DemoRelease:

@@ -113,7 +113,7 @@ def positive_within(value: Exact, name: str, smallest: Fraction = SMALLEST, larg
         return number
     raise ParameterError(
         "out-of-range",
-        f"{name} is out of all proportion",
+        f"{name} is far too large or too small",
         where=Place(path=f"--{name}"),
         found=str(value)[:40],
         expected=f"a number from {float(smallest):g} to {float(largest):g}",

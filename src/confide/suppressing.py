@@ -11,16 +11,17 @@ from typing import Any
 from confide import api
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
-from confide.mechanisms.suppression.given_spec import (
+from confide.exact import Exact, exact
+from confide.mechanisms.suppression.given.assumed import taken_for
+from confide.mechanisms.suppression.given.draft import (
     description_text,
     given_description,
     given_spec_text,
     is_description,
     parse_rules,
 )
-from confide.mechanisms.suppression.given_tables import describe_given
+from confide.mechanisms.suppression.given.tables import describe_given
 from confide.mechanisms.suppression.suppress import Method, Zeros
-from confide.mechanisms.suppression.table_description import taken_for
 from confide.releases.draft import SPEC, there_already
 from confide.releases.progress import Progress
 from confide.releases.run import RunResult
@@ -73,6 +74,7 @@ def suppress(
     out: str | Path,
     rule: str | Sequence[str] = (),
     value: str | None = None,
+    unit: Exact | None = None,
     total: Mapping[str, str] | None = None,
     hierarchy: Mapping[str, str] | None = None,
     missing: str | None = None,
@@ -91,6 +93,7 @@ def suppress(
         out: A new folder: ``release/`` may be published, ``confidential/`` must not.
         rule: Primary rules: ``threshold=3``, ``p=10``, ``pq=10,50``, ``dominance=1,75``. None: statuses decide.
         value: The column of figures, where it has no common name.
+        unit: Magnitudes: every figure is a multiple of this, such as ``1/100``; 1 by default.
         total: For a variable the code of its total, where that has no common name.
         hierarchy: For a variable the file of its hierarchy (.hrc).
         missing: ``zero``: cells that are not in a file are zero.
@@ -122,21 +125,22 @@ def suppress(
             raise ParameterError("argus-file", what, place, ".jj", "a table of cells", remedy)
     texts, columns = {}, {}
     if len(files) == 1 and is_description(files[0]):
-        named = Path(_relative(files[0], folder))
         if value is not None or total or hierarchy or missing:
             what, place = "the description says what the columns are", Place(file=str(files[0]))
             expected = "no --value, --total, --hierarchy or --missing"
             raise ParameterError("table-description", what, place, "both", expected, "change the description")
-        described = named.as_posix()
+        described = Path(_relative(files[0], folder)).as_posix()
     else:
         description = given_description(
             files, folder, value=value, totals=total, hierarchies=hierarchy, missing=missing
         )
         texts[DESCRIPTION] = description_text(description)
-        columns = {path.name: meanings for path in files if (meanings := taken_for(describe_given(path, value=value)))}
+        read = {path.name: describe_given(path, ",", value, total, hierarchy or ()) for path in files}
+        columns = {name: meanings for name, given in read.items() if (meanings := taken_for(given))}
         described = DESCRIPTION
     formats = ["parquet", "csv"]
-    texts[SPEC] = given_spec_text(folder.resolve().name, title or folder.resolve().name, described, keys, formats)
+    named, step = folder.resolve().name, None if unit is None else str(exact(unit, "--unit"))
+    texts[SPEC] = given_spec_text(named, title or named, described, keys, formats, step)
     written = _write(folder, texts)
     try:
         run = api.run(folder / SPEC, progress=progress)

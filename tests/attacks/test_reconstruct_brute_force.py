@@ -125,6 +125,7 @@ def test_unknown_cells_constrain_nothing() -> None:
     assert both.variability[0] is not None
     assert both.variability[0].at_most == 100.0
     assert both.persons == 3
+    assert not both.certain.any()  # whoever they are, other records have the same total
 
 
 def test_tables_that_no_records_have_are_findings() -> None:

@@ -94,7 +94,7 @@ def test_codes_are_the_same_however_they_are_written():
         }
     )
     coding = code(ours, PERSON, PERSON, load_age_bins())
-    for name in ("block", "sex", "age", "bin", "group"):
+    for name in ("block", "known", "age", "bin", "group"):
         assert getattr(coding.reconstructed, name).tolist() == getattr(coding.truth, name).tolist(), name
 
 

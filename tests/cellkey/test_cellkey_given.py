@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -27,7 +28,9 @@ from typer.testing import CliRunner
 
 import confide
 from confide.cli.main import app
+from confide.engines import Source
 from confide.errors import CONFIDENTIAL, ConfideError
+from confide.mechanisms.cellkey.given import GivenTable, given_fingerprint
 from confide.mechanisms.cellkey.preparing import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise.ptables import count_settings, export_text, generate
@@ -151,8 +154,24 @@ def test_cells_that_cannot_be_are_found_and_not_shown(tmp_path: Path, change: ob
     assert not (tmp_path / "out/run/release").exists()
 
 
-def test_keys_that_nobody_drew_are_said(tmp_path: Path) -> None:
-    rows = [{"cell": f"c{at:05d}", "count": 1 + at % 7, "cell_key": at} for at in range(2_000)]
+def test_the_fingerprint_is_that_of_all_files_in_their_order(tmp_path: Path) -> None:
+    """What a run is bound to: no file of cells can change, or take the place of another, unnoticed."""
+    files = [tmp_path / f"{name}.csv" for name in "ab"]
+    tables = [GivenTable(file.stem, file.stem, ("sex",), Source(file, "csv")) for file in files]
+
+    def fingerprint(*texts: str) -> str:
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text)
+        return given_fingerprint(tables)
+
+    assert fingerprint("one", "two") == fingerprint("one", "two")
+    assert len({fingerprint(*texts) for texts in (("one", "two"), ("one", "2"), ("1", "two"), ("two", "one"))}) == 4
+
+
+@pytest.mark.parametrize("keys", [range(2_000), [12_345] * 2_000, [at % 7 * 10**7 for at in range(2_000)]])
+def test_keys_that_nobody_drew_are_said(tmp_path: Path, keys: Sequence[int]) -> None:
+    """Row numbers; one key for all cells; a handful of them, spread evenly."""
+    rows = [{"cell": f"c{at:05d}", "count": 1 + at % 7, "cell_key": key} for at, key in enumerate(keys)]
     pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / "cells.csv")
     answer = confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V=2)
     checked = confide.check(answer.spec)

@@ -208,6 +208,19 @@ def test_small_cells_have_steps_of_one_and_sensitive_cells_more_noise() -> None:
     assert noise.perturb(sums, 1).tolist() == [65, 425, 450, 550]
 
 
+def test_the_p_rule_looks_at_what_all_but_the_two_largest_give() -> None:
+    """p = 10: with 600 as the largest, what all but the two largest give must come to 60. Of 600 + 300 + 60 it does,
+    of 600 + 300 + 59 it does not: that cell has another half of a step of 60. Who is alone is sensitive, too."""
+    table = PTable((LookupRow(0, (0,), (100,)), LookupRow(1, (-1, 1), (50, 100))), 100)
+    asked = {"noise": {"D": 1, "V": "1"}, "p_small": "0.1", "mu_c": "0.5", "sensitive": {"p": 10}}
+    noise = MagnitudeNoise(MagnitudePart.model_validate(asked), {"noise": table}, 0, 100)
+    assert noise.top == 2
+    largest = [[600, 300], [600, 300], [600, 0]]
+    values = CellValues(*(np.array(each) for each in ([960, 959, 600], largest, [600] * 3, [59] * 3)))
+    sums = CellSums(np.arange(3), np.array([3, 3, 1]), np.array([70, 70, 70]), None, values)
+    assert noise.perturb(sums, 1).tolist() == [960 + 60, 959 + 90, 600 + 90]
+
+
 def test_even_and_odd_numbers_of_records_have_tables_of_their_own() -> None:
     down, up = (PTable((LookupRow(0, (0,), (100,)), LookupRow(1, (v,), (100,))), 100) for v in (-1, 1))
     part = MagnitudePart.model_validate({"even": {"D": 1, "V": "1"}, "odd": {"D": 1, "V": "1"}, "p_small": "0.1"})

@@ -259,20 +259,20 @@ def test_the_statement_says_what_is_promised_and_what_is_not(release: Path) -> N
     page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", (release / "statement.html").read_text()))
     for words in (
         "no privacy loss is certified",
-        "No differential privacy is promised, and no budget was spent.",
+        "The cell key method has no privacy budget: no differential privacy is promised.",
         "± 5",
         "between 1.302 and 2",
         "ε = 2.247 with δ = 0.0005486",
         "between 0 and 1, δ is 0.6111 whatever the ε",
-        "They are not a privacy loss of a release",
+        "They are not the privacy loss of a release",
         "confide risk averaging",
         "confide risk bound -D 5 -V 2",
         "confide verify release",
-        "age:adults, work:said: such a variable leaves some records out",
+        "cells do not add up to the margins: age:adults, work:said.",
         "work:said (3)",
-        "mean zero, but for at most 1 · 10⁻⁸",
+        "mean of zero, to within 1 · 10⁻⁸",
         "14 distinct cross-classifications",
-        "mean weight: it is published as it is",
+        "mean weight. It is published unchanged",
     ):
         assert words in page, words
     assert "counts from 1 to" not in page
@@ -283,7 +283,7 @@ def test_the_statement_of_a_table_with_js_and_a_threshold(tmp_path: Path) -> Non
     page = (release / "statement.html").read_text()
     assert "No count from 1 to 2 is published." in page
     assert "published counts below 6 are left out" in page
-    assert "What comes out below 6 is published as zero" in page
+    assert "Results below 6 are published as zero" in page
     assert "weighted" not in page
     assert confide.verify(release).ok
     assert min(min(figures(release, name).values()) for name, _ in TABLES) >= 6

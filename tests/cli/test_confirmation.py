@@ -28,7 +28,7 @@ def kinds(project: Path) -> list[str]:
 def test_nothing_is_charged_unless_the_name_is_typed(
     project: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    monkeypatch.setattr(verbs, "at_terminal", lambda: True)
+    monkeypatch.setattr(verbs, "can_answer", lambda: True)
     done = CliRunner().invoke(app, ["run", str(project / "spec.toml")], input=answer)
     assert isinstance(done.exception, RunError)
     assert [finding.code for finding in done.exception.findings] == ["not-confirmed"]
@@ -37,7 +37,7 @@ def test_nothing_is_charged_unless_the_name_is_typed(
 
 
 def test_the_name_makes_the_release_and_nobody_is_asked_twice(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "at_terminal", lambda: True)
+    monkeypatch.setattr(verbs, "can_answer", lambda: True)
     done = CliRunner().invoke(app, ["run", str(project / "spec.toml")], input=" small \n")
     assert done.exit_code == 0, done.output
     assert "Price: zcdp rho = " in done.output
@@ -48,7 +48,7 @@ def test_the_name_makes_the_release_and_nobody_is_asked_twice(project: Path, mon
 
 
 def test_programs_are_not_asked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "at_terminal", lambda: True)
+    monkeypatch.setattr(verbs, "can_answer", lambda: True)
     assert run_json("run", project / "spec.toml", "--yes", "--json")["ok"] is True
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.kits.comparison import areas, truth
 
-from confide.comparison.common_tables import LEVELS, common_tables
+from confide.comparison.common_tables import common_tables
 from confide.comparison.figures import AreaFigures, cells_published, characteristics, errors, sums_agree
 
 
@@ -17,7 +17,7 @@ def changed(key: tuple[str, str], unit: int, cell: int, by: int) -> AreaFigures:
 
 
 def test_characteristics_are_the_population_the_ages_the_races_and_hispanic() -> None:
-    found = [item.id for item in characteristics(common_tables())]
+    found = [item.id for item in characteristics(common_tables().tables)]
     assert found[:4] == ["population", "age: 0-17", "age: 18-64", "age: 65+"]
     assert len(found) == 1 + 3 + 7 + 1
     assert found[-1] == "origin: Hispanic"
@@ -88,6 +88,8 @@ def test_a_sample_of_blocks_stands_for_all_of_them() -> None:
         ("block", table.name): np.zeros(true.counts["block", table.name].shape, np.bool_) for table in made.tables
     }
     found = cells_published(AreaFigures(true.counts, hidden, covered={"block": np.array([0])}), true, made)
-    above = {level: sum(int((true.counts[level, t.name] > 0).sum()) for t in made.tables) for level in LEVELS}
+    above = {
+        level: sum(int((true.counts[level, t.name] > 0).sum()) for t in made.tables) for level in common_tables().levels
+    }
     assert found["block"] == 0
     assert found["all"] == pytest.approx((above["county"] + above["tract"]) / sum(above.values()))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
+from tests.kits.comparison import BLOCKS, areas, geography, people, truth
 
 from confide.comparison.attacking import EXPOSED, attack, listed, published, sample, with_ages
 from confide.comparison.common_tables import common_tables
@@ -21,7 +21,17 @@ from confide.releases.progress import Silent
 
 
 def population(folder: Path = Path()) -> ComparedPopulation:
-    return ComparedPopulation(folder, people(), pa.table({}), areas(), truth(), common_tables(), DIGITS, True, "0" * 64)
+    return ComparedPopulation(
+        folder,
+        people(),
+        pa.table({"geocode": list(BLOCKS)}),
+        areas(),
+        truth(),
+        common_tables(),
+        geography(),
+        True,
+        "0" * 64,
+    )
 
 
 def attacked(figures: AreaFigures, part: AttackPart | None = None, certain=None):

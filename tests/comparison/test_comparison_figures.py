@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
 
-from confide.comparison.common_tables import LEVELS, common_tables, schema_text
+from confide.comparison.common_tables import common_tables
 from confide.comparison.figures import counts_by_area, tabulate
-from confide.documents import load_shipped, parse_schema
+from confide.documents import load_shipped, parse_schema, schema_text
 from confide.errors import InputError
 from confide.releases.published import Published
 
@@ -63,7 +63,7 @@ def test_the_schema_file_reads_back_as_the_schema() -> None:
 def test_tables_are_those_that_counting_gives(rows: list[tuple[int, int, int, int, int]]) -> None:
     made, found = common_tables(), tabulate(people(rows), areas(), common_tables())
     for table in made.tables:
-        for level in LEVELS:
+        for level in common_tables().levels:
             expected: Counter[tuple[str, tuple[str, ...]]] = Counter()
             for block, sex, age, hispanic, race in rows:
                 code = BLOCKS[block] if level == "block" else BLOCKS[block][: DIGITS[level]]

@@ -6,11 +6,15 @@ import re
 from typing import Any
 
 import pytest
+from tests.kits.comparison import geography
+from tests.kits.pages import form, requests
 
-from confide.comparison.common_tables import LEVELS
+from confide.comparison.common_tables import common_tables
 from confide.comparison.page import MADE_UP, mean_error, page, percent
+from confide.comparison.page_words import words_of
 from confide.report.dossier import BANNER
 
+LEVELS = common_tables().levels
 NAMES = {"population": "population", "age: 0-17": "age", "origin: Hispanic": "origin"}
 
 
@@ -70,6 +74,8 @@ def numbers(**changes: Any) -> dict[str, Any]:
         "persons": 1000,
         "areas": {"county": 2, "tract": 3, "block": 60},
         "inhabited_blocks": 50,
+        "levels": list(LEVELS),
+        "words": words_of(common_tables(), geography()),
         "programme": {"title": "", "cells_of_an_area": 629, "tables": {"population": "Population"}},
         "characteristics": {name: {"title": name, "table": table} for name, table in NAMES.items()},
         "attack": {"attacker": "perfect"},
@@ -94,12 +100,18 @@ def test_the_page_says_what_was_found_in_words() -> None:
     assert "“The swap” leaves that at 60 %" in text
     assert "“The noise” brings it to 23 % (of 31 matches in a sample of blocks)" in text
     assert "leaves that at 60 % (of 150 matches)" in text
-    assert "off by 5.00 persons in a county and 5.00 in a block, in the mean, and do not add up" in text
+    assert "are off by 5.00 people in a county and 5.00 in a block, and do not add up" in text
     assert "over 2 counties and 60 blocks" in text
     assert "9 blocks with 1,000 people, drawn at random (seed 7)" in text
     for name in ("truth", "swap", "noise", "handful"):
         assert f"promise of {name}" in text
     assert "Two ways &amp; &lt;more&gt;" in text
+
+
+def test_the_page_has_a_good_form_and_asks_nobody() -> None:
+    text = page(numbers())
+    assert form(text) == []
+    assert requests(text) == []
 
 
 def test_a_weak_attack_is_no_protection() -> None:

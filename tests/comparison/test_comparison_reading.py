@@ -9,13 +9,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.comparison import BLOCKS, DIGITS, PEOPLE
+from tests.kits.comparison import BLOCKS, PEOPLE, geography
 
-from confide.comparison.compared_people import BLOCK, CODED, COUNTS, HOUSEHOLD, read
+from confide.comparison.common_tables import common_tables
+from confide.comparison.compared_people import BLOCK, HOUSEHOLD, read
 from confide.engines import Source
 from confide.errors import InputError
 
 SECRET = 77
+CODED = ["hhgq", "sex", "age", "hispanic", "cenrace"]
+COUNTS = common_tables().part.blocks_with
 
 
 def people(**changes: list[Any]) -> pa.Table:
@@ -47,7 +50,8 @@ def stored(table: pa.Table, file: Path) -> Source:
 def found(tmp_path: Path, records: pa.Table, land: pa.Table | None = None, *, ending: str = "parquet", **more: Any):
     land = blocks() if land is None else land
     sources = stored(records, tmp_path / f"p.{ending}"), stored(land, tmp_path / f"b.{ending}")
-    return read(*sources, more.pop("digits", DIGITS), tmp_path / "scratch", counts=more.pop("counts", True))
+    land_of = geography(**more.pop("digits", {}))
+    return read(*sources, common_tables(), land_of, tmp_path / "scratch", counts=more.pop("counts", True))
 
 
 def wrong(tmp_path: Path, *arguments: Any, **named: Any):
@@ -77,7 +81,7 @@ def test_columns_may_have_other_names_and_topdown_may_be_left_out(tmp_path: Path
     records = stored(given, tmp_path / "p.csv")
     land = stored(blocks().select([BLOCK, "gq1"]), tmp_path / "b.csv")
     source = Source(records.path, "csv", names)
-    made, listed = read(source, land, DIGITS, tmp_path / "scratch", counts=False)
+    made, listed = read(source, land, common_tables(), geography(), tmp_path / "scratch", counts=False)
     assert made.select(CODED).to_pydict() == people().select(CODED).to_pydict()
     assert listed.column_names == [BLOCK, "gq1"]
 
@@ -117,7 +121,7 @@ def test_people_outside_of_households_need_no_household(tmp_path: Path) -> None:
 def test_blocks_are_of_one_state_and_listed_once(tmp_path: Path) -> None:
     assert wrong(tmp_path, people(), blocks((*BLOCKS, "910010001001000"))) == [("several-states", BLOCK, None)]
     assert len(wrong(tmp_path, people(), blocks((*BLOCKS, BLOCKS[0])))) == 1
-    assert wrong(tmp_path, people(), digits=DIGITS | {"block_group": 20})[0][0] == "short-code"
+    assert wrong(tmp_path, people(), digits={"block_group": 20})[0][0] == "short-code"
     assert wrong(tmp_path, people().slice(0, 0))[0][0] == "no-records"
 
 

@@ -29,7 +29,7 @@ def test_the_template_says_what_the_defaults_are(tmp_path: Path) -> None:
     assert tuple(spec.protections) == DEFAULT
     assert (spec.attack.noisy_blocks, spec.attack.suppressed_blocks) == (300, 150)
     assert spec.attack == AttackPart()
-    assert spec.geography == load(tmp_path, "[comparison]\nmade_up = 1000\n").spec.geography
+    assert load_comparison(made.spec).areas == load(tmp_path, "[comparison]\nmade_up = 1000\n").areas
 
 
 def test_the_true_tables_are_always_there_and_first(tmp_path: Path) -> None:

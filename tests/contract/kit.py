@@ -9,19 +9,24 @@ import hashlib
 import json
 import shutil
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import confide
 from confide import api
 from confide.attacks.reconstruction import read_source as read_source
 from confide.attacks.reconstruction import reconstruct as reconstruct
+from confide.engines import LocalEngine
 from confide.errors import ConfideError as ConfideError
 from confide.errors import Finding as Finding
 from confide.mechanisms import MECHANISMS
 from confide.noise import NoiseStream as NoiseStream
+from confide.releases.check import throwaway_workspace
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism as Mechanism
 from confide.releases.mechanism import NoiseSource as NoiseSource
@@ -31,6 +36,7 @@ from confide.releases.progress import Silent
 from confide.releases.run import choose_engine
 from confide.releases.workspace import Workspace
 from confide.risk.noise_audit import audit as audit
+from confide.risk.privacy_audit.bench import Bench
 from confide.version import __version__
 
 KEY = "c0ffee1e" * 8
@@ -45,6 +51,8 @@ LEDGER = "data-set.ledger"
 EXAMPLES = Path(__file__).parent / "examples"
 NAMES = tuple(MECHANISMS)
 """Every registered mechanism."""
+LARGEST, MOST_CELLS = 8, 300
+"""Measurements that are taken over many keys, and cells of each: the time of an audit goes with them."""
 
 
 # What a mechanism says of itself
@@ -158,6 +166,32 @@ def noise_of(project: Project) -> tuple[Plan, list[Residuals]]:
             workspace.tidy()
 
 
+def tries_in_memory(name: str) -> bool:
+    """Whether it can be measured again and again on made-up records, with nothing written."""
+    return MECHANISMS[name].accounted and type(MECHANISMS[name]).trial_counts is not Mechanism.trial_counts
+
+
+def noise_over_keys(project: Project, draws: int) -> list[Residuals]:
+    """What a mechanism adds to the counts of made-up records, with as many keys as so many draws take: beginnings of
+    its largest measurements, each as keys x counts."""
+    mechanism, taken = MECHANISMS[project.name], defaultdict[Any, list[Any]](list)
+    with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
+        bench = Bench.of(api.load(project.spec), mechanism, engine, scratch.root, 1, Silent())
+        file = bench.counted(mechanism.made_up_records(bench.problem, 1)[0], "made-up", "one")
+        while draws > 0:
+            outcome = bench.trial(file.problem, file.job, bench.key("many keys", len(next(iter(taken.values()), []))))
+            parts = [(key, place, part) for key, own in outcome.items() for place, part in enumerate(own)]
+            for key, place, (where, values, law) in sorted(parts, key=lambda part: -len(part[2][0]))[:LARGEST]:
+                true_places, truth, _ = file.truth[key][place]
+                assert (where == true_places).all()
+                taken[(*key, place, law)].append((values - truth)[:MOST_CELLS].astype(np.int64))
+                draws -= min(len(values), MOST_CELLS)
+    return [
+        Residuals(level, f"{query} {place}", np.stack(noise), (law,), "measured")
+        for (level, query, place, law), noise in taken.items()
+    ]
+
+
 def lay_out(name: str, folder: Path) -> Project:
     """A copy of an example in a new folder, ready to run. The ledger holds what one release costs, and no more."""
     shutil.copytree(EXAMPLES / name, folder)
@@ -214,7 +248,7 @@ def digests(release: Path) -> dict[str, str]:
     manifest = files[MANIFEST].decode()
     manifest = _once(manifest, f' "confide": "{__version__}",', ' "confide": "VERSION",')
     for path, content in files.items():
-        if path.endswith(".html"):
+        if path.endswith(".html") or path == "README.txt":
             files[path] = _once(
                 content.decode(), f"made by Confide {__version__} ", "made by Confide VERSION "
             ).encode()

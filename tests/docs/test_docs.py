@@ -24,7 +24,7 @@ from confide.releases.spec import load_spec
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = [README, ROOT / "docs" / "first-release.md"]
+COMMANDS = [README, ROOT / "docs" / "first-release.md", ROOT / "docs" / "from-your-own-files.md"]
 SPECS = [README, ROOT / "docs" / "concepts" / "spec.md"]
 NOT_RUN = "<!-- not run -->"
 """Stands on the line before a Python block of the README that is not to be run."""
@@ -114,7 +114,8 @@ def test_the_spec_page_names_every_key() -> None:
 
 
 def test_the_schema_shown_can_be_read() -> None:
-    ((_, text),) = blocks(ROOT / "docs" / "concepts" / "schema.md", "toml")
+    (_, text), (_, spelled) = blocks(ROOT / "docs" / "concepts" / "schema.md", "toml")
+    assert parse_schema(tomllib.loads(spelled)).variable("age:broad").labels[-2:] == ["65 and over", "not stated"]
     schema = parse_schema(tomllib.loads(text))
     assert schema.variable("age:broad").labels == ["15 to 24", "25 to 44", "45 to 64", "65 and over"]
     assert schema.query("sex*age:broad").cells == 12

@@ -4,6 +4,7 @@ for its name."""
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "confide"
 MODULES = sorted(path for path in HOUSE.rglob("*.py"))
 EXAMPLES = ROOT / "tests" / "contract" / "examples"
-WALKS = {"tables": 47, "topdown": 87}
+WALKS = {"tables": 48, "topdown": 88}
 """The most files between `confide run` and the sealed folder."""
 
 VAGUE = {"found", "told", "made", "left", "whole", "spread"}
@@ -173,6 +174,26 @@ def test_the_text_of_a_finding_and_a_pair_of_sides_may_have_their_names(text: st
 
 def test_there_are_few_modules() -> None:
     assert len(MODULES) <= 420
+
+
+def _importable(module: str, name: str) -> bool:
+    package = importlib.import_module(module)
+    return hasattr(package, name) or importlib.util.find_spec(f"{module}.{name}") is not None
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")))
+def test_every_benchmark_finds_what_it_imports(name: str) -> None:
+    """Nothing else in the tests runs most of them; what they use is renamed with the rest."""
+    source = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8"))
+    imported = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom) and node.level == 0]
+    ours = [node for node in imported if (node.module or "").partition(".")[0] in ("confide", "tests", "benchmarks")]
+    lacking = [
+        f"{node.module}.{alias.name}"
+        for node in ours
+        for alias in node.names
+        if not _importable(str(node.module), alias.name)
+    ]
+    assert lacking == []
 
 
 def test_nothing_outside_its_folder_asks_a_mechanism_for_its_name() -> None:

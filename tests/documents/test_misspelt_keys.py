@@ -23,7 +23,7 @@ from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.mechanisms import swapping
 from confide.mechanisms.safetab.official import read_config
-from confide.mechanisms.suppression.table_description import describe
+from confide.mechanisms.suppression.given.description import describe
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.strategy_file import load_strategies, load_strategy
 from confide.population import load_settings

@@ -81,7 +81,7 @@ def test_a_code_that_is_not_in_the_schema_is_found_and_not_shown(
     (finding,) = check_codes(engine, source(tmp_path, **columns), ATTRIBUTES)
     assert (finding.code, finding.where.column, finding.where.row) == ("bad-record", column, row)
     assert finding.found == CONFIDENTIAL
-    assert "a code is not in the schema (the first such rows:" in finding.what
+    assert "a code is not in the schema (1 record; the first such rows:" in finding.what
 
 
 def test_columns_are_looked_at_before_records(engine: Engine, tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from confide.comparison.common_tables import common_tables
+from confide.comparison.compared_people import level_rules
+from confide.comparison.comparison_spec import ComparedGeographyPart
 from confide.comparison.figures import AreaFigures, ComparedAreas, tabulate
+from confide.comparison.programme_file import ProgrammeGeographyPart
 
 BLOCKS = ("900010001001000", "900010001001001", "900010002001000")
 DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
@@ -21,8 +24,15 @@ PEOPLE = [
 ]
 
 
+def geography(**digits: int) -> ProgrammeGeographyPart:
+    """The levels of a state, some with other digits."""
+    given = common_tables().part.geography
+    assert given is not None
+    return ComparedGeographyPart(**DIGITS | digits).over(given)
+
+
 def areas() -> ComparedAreas:
-    return ComparedAreas.of(list(BLOCKS)[::-1], DIGITS)
+    return ComparedAreas.of(pa.table({"geocode": list(BLOCKS)[::-1]}), level_rules(geography()), common_tables().levels)
 
 
 def people(rows=PEOPLE) -> pa.Table:

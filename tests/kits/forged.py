@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.mechanisms import MECHANISMS
+from confide.releases.companions import companions
 from confide.releases.folder import MANIFEST, manifest_text, sha256_of
+from confide.releases.tabular import cells_alone
 
 
 def rehash(release: Path, manifest: dict[str, Any] | None = None) -> None:
@@ -21,3 +25,21 @@ def rehash(release: Path, manifest: dict[str, Any] | None = None) -> None:
             file["rows"] = pq.read_metadata(path.with_suffix(".parquet")).num_rows
     content["files"].sort(key=lambda file: str(file["path"]))
     (release / MANIFEST).write_text(manifest_text(content), encoding="utf-8")
+
+
+def remake(release: Path, manifest: dict[str, Any] | None = None) -> None:
+    """The same, after all that follows from the tables was made anew: files of cells, and what explains the release."""
+    content = manifest or json.loads((release / MANIFEST).read_text(encoding="utf-8"))
+    for file in (release / "cells").glob("*.parquet"):
+        table = pq.read_table(release / "tables" / file.name)
+        cells = cells_alone(table).cast(pq.read_schema(file).with_metadata(table.schema.metadata))
+        title = pq.read_schema(file).metadata[b"title"]
+        cells = cells.replace_schema_metadata({**table.schema.metadata, b"title": title})
+        pq.write_table(cells, file, compression="zstd")
+        pyarrow.csv.write_csv(cells, file.with_suffix(".csv"), pyarrow.csv.WriteOptions(quoting_style="needed"))
+    rehash(release, content)
+    codebook = MECHANISMS[content["mechanism"]].codebook(content)
+    if codebook is not None:
+        for name, text in companions(release, content, codebook).items():
+            (release / name).write_bytes(text)
+        rehash(release, content)

@@ -105,6 +105,16 @@ def test_other_plan_other_manifest_and_two_folders(ledger: Ledger) -> None:
     assert codes(ledger.reconcile([sealed, twin])) == [("reconcile-twice", "error")]
 
 
+def test_a_folder_with_another_key_than_the_one_that_was_charged(ledger: Ledger) -> None:
+    run = reserve(ledger, "run-1", "1/8")
+    run = ledger.mark_measured("run-1", sha("key"))
+    own = replace(record(run, "measured"), key_commitment=sha("key"))
+    assert ledger.reconcile([own]) == ()
+    assert ledger.reconcile([replace(own, key_commitment=None)]) == ()  # a destroyed key says nothing
+    second = replace(own, key_commitment=sha("another key"))
+    assert codes(ledger.reconcile([second])) == [("reconcile-other-key", "error")]
+
+
 def test_a_ledger_others_may_open_is_a_warning(ledger: Ledger) -> None:
     ledger.path.chmod(0o640)
     assert codes(ledger.reconcile([])) == [("ledger-exposed", "warning")]

@@ -7,6 +7,7 @@ planted.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
         say(str(error))
         return 1
     say(table(outcomes))
-    say(summary(outcomes, time.monotonic() - began))
+    say(summary(outcomes, time.monotonic() - began, sum(os.times()[:4])))
     return 0 if all(outcome.killed_by for outcome in outcomes) else 1
 
 
@@ -67,11 +68,12 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def summary(outcomes: list[Outcome], seconds: float) -> str:
-    """How many were killed, and which were not."""
+def summary(outcomes: list[Outcome], seconds: float, of_processors: float) -> str:
+    """How many were killed, and which were not; how long that took, and how long on a machine that is not busy."""
     alive = [outcome.bug.name for outcome in outcomes if not outcome.killed_by]
     end = f"; not killed: {', '.join(alive)}" if alive else ""
-    return f"\n{len(outcomes) - len(alive)} of {len(outcomes)} planted bugs killed in {seconds / 60:.1f} min{end}"
+    took = f"{seconds / 60:.1f} min ({of_processors / 60:.1f} min of processors)"
+    return f"\n{len(outcomes) - len(alive)} of {len(outcomes)} planted bugs killed in {took}{end}"
 
 
 def say(text: str) -> None:

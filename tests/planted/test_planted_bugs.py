@@ -61,6 +61,7 @@ def test_bugs_are_chosen_by_name_room_or_pattern() -> None:
 
 SOURCE = "def doubled(x: int) -> int:\n    return 2 * x\n\n\ndef tripled(x: int) -> int:\n    return 3 * x\n"
 TESTS = """
+import pytest
 from confide import doubled, tripled
 
 def test_doubled():
@@ -68,6 +69,10 @@ def test_doubled():
 
 def test_tripled():
     assert tripled(0) == 0
+
+@pytest.mark.slow
+def test_slowly():
+    assert doubled(3) == 6
 """
 
 
@@ -102,14 +107,15 @@ def test_killed_bugs_living_bugs_and_bugs_that_are_written_wrongly_are_told_apar
         bug("not-once", "return", "yield", "test_doubled"),
         bug("no-name", "return 2 * x", "return two * x", "test_doubled"),
         bug("no-python", "return 2 * x", "return 2 *", "test_doubled"),
+        bug("seen-by-slow-tests-alone", "return 2 * x", "return 2 + x", "test_slowly"),
         bug("no-change", "return 2 * x", "return  2 *  x", "test_doubled"),
     ]
     said: list[str] = []
     outcomes = try_all(bugs, little_project, tmp_path, 1, said.append)
-    assert [verdict(outcome) for outcome in outcomes] == ["killed", "SURVIVED", "killed", *["NOT TRIED"] * 4]
+    assert [verdict(outcome) for outcome in outcomes] == ["killed", "SURVIVED", "killed", *["NOT TRIED"] * 5]
     assert [outcome.named for outcome in outcomes if outcome.killed_by] == [True, False]
     assert outcomes[0].killed_by == "tests/numbers/test_numbers.py::test_doubled"
-    assert "2 of 7 planted bugs killed" in summary(outcomes, 60)
+    assert "2 of 8 planted bugs killed in 1.0 min (2.0 min of processors)" in summary(outcomes, 60, 120)
     assert "written wrongly: NameError" in table(outcomes)
     copy = tmp_path / "copy-0" / "src/confide/__init__.py"
     assert copy.read_text() == (little_project / "src/confide/__init__.py").read_text() == SOURCE

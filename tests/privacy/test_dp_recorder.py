@@ -6,6 +6,8 @@ tried on plans that are priced too low, and on noise that is used twice: it has 
 
 from __future__ import annotations
 
+import tomllib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -88,6 +90,30 @@ def test_the_others_state_no_loss_and_the_page_says_so(tmp_path: Path) -> None:
         assert not plan.measures, name
         assert not plan.has_loss or name == "postprocess", "of what measures nothing the loss is zero"
         assert f"| `{name}` | {why} |" in page
+
+
+def test_odd_specs_of_topdown_have_units_bounds_and_invariants(tmp_path: Path) -> None:
+    """Each of them in many of the 140, so that what they do to a loss is looked at."""
+    met: Counter[str] = Counter()
+    for seed in MORE_SEEDS:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        ODD["topdown"](folder, seed, 1)
+        spec = tomllib.loads((folder / "spec.toml").read_text())
+        met["records that come counted"] += bool(spec["data"].get("counted"))
+        met["spines that are made"] += spec["topdown"]["spine"] == "optimised"
+        if spec["topdown"]["strategy"] != "strategy.toml":
+            met[spec["topdown"]["strategy"]] += 1
+            continue
+        strategy = tomllib.loads((folder / "strategy.toml").read_text())
+        met["bounds"] += "bounds" in strategy
+        met["zeros"] += "zeros" in strategy
+        for invariant in strategy.get("invariants", []):
+            met["told by the frame" if "frame" in invariant else f"known on {invariant['level']}"] += 1
+    levels = ("land", "tract", "county", "block")
+    wanted = {"records that come counted", "spines that are made", "pl94-units", "pl94-persons", "bounds", "zeros"}
+    wanted |= {"told by the frame", *(f"known on {level}" for level in levels)}
+    assert not {name for name in wanted if met[name] < 4}, met
 
 
 def check(pairs: Pairs, seeds: range) -> None:

@@ -15,6 +15,7 @@ from confide.privacy import (
     Neighbours,
     PureDP,
     bun_steinke_epsilon,
+    cks_epsilon,
     factor,
     gaussian_limit_epsilon,
     rounded_up,
@@ -84,6 +85,15 @@ def test_approximate_odds() -> None:
     assert "by more than 7.39 with a probability of at most 1.59e-9" in text
     assert "no factor" in words(ApproxDP(0, "1e-9"), Neighbours.CHANGE_ONE)["odds"]
     assert "at most 1," in words(ApproxDP("1e-12", "0.1"), Neighbours.CHANGE_ONE)["odds"]
+
+
+def test_recognition_has_the_delta_of_its_guarantee() -> None:
+    """(ε, δ): P(says so | true) ≤ e^ε P(says so | false) + δ. For zCDP with the ε of Canonne, Kamath and Steinke."""
+    assert "at most 2.72 times" in (text := words(ApproxDP(1, "1e-9"), Neighbours.CHANGE_ONE)["recognition"])
+    assert text.endswith("(plus 1e-9).")
+    text = words(ZCDP("1/100"), Neighbours.CHANGE_ONE, delta="1e-9")["recognition"]
+    assert f"at most {factor(cks_epsilon('1/100', '1e-9'))} times" in text
+    assert text.endswith("(plus 1e-9).")
 
 
 def test_nothing_is_claimed_about_groups_or_invariants() -> None:

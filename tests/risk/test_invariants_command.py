@@ -94,26 +94,37 @@ def test_the_plan_of_2020_is_the_set_that_ships() -> None:
 
 def test_sentences_of_the_nation() -> None:
     text = " ".join(effective_privacy(topdown("us")))
-    assert "This holds for Hispanic or Latino origin, Race, Block (inside: the same state)" in text
-    assert "State of a person's record follows from the invariants and all other records" in text
-    assert "2 that are replaced together leave it open" in text
+    assert "This holds for Hispanic or Latino origin and Race, whatever the data." in text
+    assert "can work out the following about a person's record: State." in text
+    assert "if 2 records are replaced together, it is open again" in text
     assert "rho = 10.2250, epsilon = 39.79" in text  # four times 2.5562...
-    assert "If two records only exchange their places, the release tells it at rho = 4.9828" in text
-    assert "Not always for Block, Household or group quarters and Voting age" in text
-    assert "Not taken into account" not in text
+    assert "If two records only exchange their places, the release reveals this with at most rho = 4.9828" in text
+    limited = "For Block (within the same state), Household or group quarters and Voting age, it holds except where the"
+    assert limited in text
+    assert "could not be taken into account" not in text
+
+
+@pytest.mark.parametrize("root", ["us", "state"])
+def test_no_sentence_says_of_an_attribute_that_it_always_holds_and_another_that_it_does_not(root: str) -> None:
+    plan = topdown(root)
+    sentences = effective_privacy(plan)
+    (always,) = (text for text in sentences if text.startswith("This holds for"))
+    for answer in single_record(translate(plan).invariants).values():
+        assert (answer.title in always) == (answer.status is not Status.FIXED and not answer.exceptions)
 
 
 def test_in_one_state_nothing_is_fixed() -> None:
     text = " ".join(effective_privacy(topdown("state")))
-    assert "follows from the invariants" not in text
-    assert "Not always for Block" in text
+    assert "can work out the following" not in text
+    assert "For Block" in text
+    assert "it holds except where" in text
 
 
 def test_what_the_plan_does_not_tell_is_said() -> None:
     plan = topdown("us")
     question = {key: value for key, value in plan.question.items() if key != "bounds"}
     text = " ".join(effective_privacy(replace(plan, question=question)))
-    assert "Not taken into account, as the plan does not say enough: hhgq-lower, hhgq-upper" in text
+    assert "because the plan does not say enough about them: hhgq-lower, hhgq-upper" in text
 
 
 def small(invariants: list[dict[str, Any]], definition: Definition = Definition.ZCDP, **more: Any) -> Plan:
@@ -151,7 +162,7 @@ def test_recodes_and_unknown_sizes_are_not_guessed(query: str) -> None:
     """The plan tells neither the groups of a recode nor how many levels race has."""
     plan = small([invariant("block", "total"), invariant("block", query)])
     assert translate(plan).left_out == (f"{query} by block",)
-    assert "Not taken into account" in " ".join(effective_privacy(plan))
+    assert "could not be taken into account" in " ".join(effective_privacy(plan))
 
 
 def test_what_the_frame_tells_counts_too() -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash
+from tests.kits.forged import rehash, remake
 from tests.kits.small import SPEC
 
 import confide
@@ -27,6 +27,7 @@ from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.folder import manifest_of
 from confide.releases.plan import Plan, read_plan
+from confide.releases.verify import _plan
 
 Manifest = dict[str, Any]
 
@@ -48,7 +49,7 @@ def restate(release: Path, manifest: Manifest) -> None:
     """The page made anew from the manifest, as the mechanism makes it."""
     for name, text in MECHANISMS["tables"].documents({k: v for k, v in manifest.items() if k != "files"}).items():
         (release / name).write_text(text, encoding="utf-8")
-    write(release, manifest)
+    remake(release, manifest)
 
 
 def change_table(
@@ -61,7 +62,7 @@ def change_table(
     pq.write_table(other, file, compression="zstd")
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     pyarrow.csv.write_csv(other, file.with_suffix(".csv"), options)
-    write(release, read(release))
+    remake(release)
 
 
 def added(number: int) -> Callable[[Path], None]:
@@ -79,10 +80,10 @@ def consistent_margins(release: Path) -> None:
         rows = table.to_pylist()
         sums: Counter[tuple[str, ...]] = Counter()
         for row in rows:
-            if "all" not in (row["sex"], row["age"]):
-                for sex, age in product((row["sex"], "all"), (row["age"], "all")):
+            if row["margin"] == "cell":
+                for sex, age in product((row["sex"], "_T"), (row["age:broad"], "_T")):
                     sums[row["level"], row["area"], sex, age] += row["count"]
-        counts = [sums[row["level"], row["area"], row["sex"], row["age"]] for row in rows]
+        counts = [sums[row["level"], row["area"], row["sex"], row["age:broad"]] for row in rows]
         return table.set_column(table.schema.get_field_index("count"), "count", [counts])
 
     change_table(release, "sex", change)
@@ -107,6 +108,44 @@ def other_margins(release: Path) -> None:
         return table.set_column(table.schema.get_field_index("noise_margin"), "noise_margin", [[1] * table.num_rows])
 
     change_table(release, "sex", change)
+
+
+def other_variances(release: Path) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        return table.set_column(table.schema.get_field_index("variance"), "variance", [[0.5] * table.num_rows])
+
+    change_table(release, "sex", change)
+
+
+def exchanged_labels(release: Path) -> None:
+    """The codes stay, and the labels of two of them change places."""
+
+    def change(table: pa.Table) -> pa.Table:
+        other = {"male": "female", "female": "male"}
+        labels = [other.get(label, label) for label in table.column("sex_label").to_pylist()]
+        return table.set_column(table.schema.get_field_index("sex_label"), "sex_label", [labels])
+
+    change_table(release, "sex", change)
+
+
+def totals_as_cells(release: Path) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        return table.set_column(table.schema.get_field_index("margin"), "margin", [["cell"] * table.num_rows])
+
+    change_table(release, "sex", change)
+
+
+def other_cells(release: Path) -> None:
+    file = release / "cells/sex.csv"
+    header, *rows = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join([header, *reversed(rows)]) + "\n", encoding="utf-8")
+    write(release, read(release))
+
+
+def other_codebook(release: Path) -> None:
+    page = release / "codebook.html"
+    page.write_text(page.read_text(encoding="utf-8").replace("female", "women"), encoding="utf-8")
+    write(release, read(release))
 
 
 def cheaper(times: int | Fraction) -> Callable[[Path], None]:
@@ -135,8 +174,11 @@ def put_plan(release: Path, manifest: Manifest, plan: Plan) -> None:
     for file in (release / "tables").glob("*.parquet"):
 
         def change(table: pa.Table) -> pa.Table:
-            margins = [laws[level].noise_margin("0.95") for level in table.column("level").to_pylist()]
-            return table.set_column(table.schema.get_field_index("noise_margin"), "noise_margin", [margins])
+            levels = table.column("level").to_pylist()
+            margins = [laws[level].noise_margin("0.95") for level in levels]
+            variances = [laws[level].variance() for level in levels]
+            table = table.set_column(table.schema.get_field_index("noise_margin"), "noise_margin", [margins])
+            return table.set_column(table.schema.get_field_index("variance"), "variance", [variances])
 
         change_table(release, file.stem, change, {b"plan_hash": plan.hash.encode()})
     restate(release, json.loads(json.dumps(anew | {"files": manifest["files"]})))
@@ -145,8 +187,9 @@ def put_plan(release: Path, manifest: Manifest, plan: Plan) -> None:
 def nothing_measured(release: Path) -> None:
     manifest = read(release)
     plan = replace(read_plan(manifest["plan"]), measures=())
-    shutil.rmtree(release / "tables")
-    manifest["files"] = [file for file in manifest["files"] if "rows" not in file]
+    for folder in ("tables", "cells"):
+        shutil.rmtree(release / folder)
+    manifest["files"] = [file for file in manifest["files"] if "rows" not in file or file["path"] == "areas.csv"]
     (release / "tables").mkdir()
     put_plan(release, manifest, plan)
     (release / "tables").rmdir()
@@ -241,6 +284,11 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "a whole plan that is a thousand times cheaper": (cheaper(1000), True),
     "a whole plan that is an eighth cheaper": (cheaper(Fraction(9, 8)), False),
     "other noise margins": (other_margins, True),
+    "smaller variances": (other_variances, True),
+    "labels exchanged": (exchanged_labels, True),
+    "cells that are totals": (totals_as_cells, True),
+    "other cells in the file of cells alone": (other_cells, True),
+    "a codebook that says otherwise": (other_codebook, True),
     "a plan that measures nothing": (nothing_measured, True),
     "the table of another release": (table_of_another, True),
     "a table that is a link": (table_elsewhere, True),
@@ -343,3 +391,17 @@ def test_a_budget_that_is_not_zcdp_is_restated_too(sealed_copy: Path) -> None:
         )
         verification = confide.verify(confide.run(sealed_copy / f"{definition}.toml", accept_ledger=True).release)
         assert verification.ok, verification.findings
+
+
+def test_plan_hash_and_stamp_are_looked_at_by_themselves(sealed_project: Path) -> None:
+    """What is made anew from the plan would differ too; neither check leans on the other."""
+    manifest = json.loads((sealed_project / "small/release/manifest.json").read_text())
+    plan = read_plan(manifest["plan"])
+
+    def wrong(**changes: Any) -> list[str]:
+        return [check.name for check in _plan(manifest | changes, plan) if not check.ok]
+
+    assert wrong() == []
+    assert wrong(plan_hash="ab" * 32) == ["plan hash"]
+    assert wrong(stamp="NOT FOR RELEASE") == ["stamp"]
+    assert wrong(noise=manifest["noise"] | {"key": "chosen"}) == ["stamp"]

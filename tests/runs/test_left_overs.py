@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import confide
 from confide.errors import ConfideError
 from confide.mechanisms.tables.mechanism import Tables
 from confide.releases.ledger import Ledger
+from confide.releases.workspace import RunIdentity
 
 
 class StopHere(Exception):  # noqa: N818
@@ -87,6 +89,20 @@ def test_counts_and_measurements_of_another_run_are_made_anew(project: Path) -> 
     assert confide.verify(result.release).ok
     assert confide.replay(result.workspace.root).ok
     assert kinds(project) == ["open", "reserve", "measured", "reserve", "measured", "sealed"]
+
+
+def test_what_is_left_of_a_run_bears_its_question_records_and_key() -> None:
+    """Counts and measurements with another imprint are made anew: none of the four may be missing from it."""
+    digest = "ab" * 32
+    identity = RunIdentity("run", "spec.toml", "name", "tables", digest, digest, False, key_commitment=digest)
+    other = "cd" * 32
+    changes: list[dict[str, Any]] = [
+        {"run_id": "another"},
+        {"plan_hash": other},
+        {"records_fingerprint": other},
+        {"key_commitment": other},
+    ]
+    assert len({identity.imprint, *(replace(identity, **change).imprint for change in changes)}) == 5
 
 
 def test_a_release_of_another_run_is_never_sealed(project: Path) -> None:
@@ -178,8 +194,12 @@ def test_what_a_killed_process_has_half_written_goes(sealed_copy: Path) -> None:
     partials = [zone / f".key.{'ab' * 8}.partial", zone / f".run.json.{'cd' * 8}.partial", zone / "measured/.x.partial"]
     for partial in partials:
         partial.write_text(secret)
+    # Another name for the same bytes of the disk stands for whoever reads what was deleted.
+    beside = sealed_copy / "undeleted"
+    beside.hardlink_to(partials[0])
     confide.destroy_key(sealed_copy / "small")
     assert not partials[0].exists()
+    assert secret.encode() not in beside.read_bytes()
     assert not (zone / "key").exists()
     confide.run(sealed_copy / "spec.toml")
     assert not any(partial.exists() for partial in partials)

@@ -51,8 +51,8 @@ def test_tables_have_no_statistics_and_no_invariants(sealed_project: Path) -> No
     release = sealed_project / "small/release"
     assert json.loads((release / "manifest.json").read_text())["statistics"] == {}
     page = (release / "certificate.html").read_text()
-    assert "None: no figure of this release is published without noise." in page
-    assert "published counts, every one with noise" in page
+    assert "None: every figure of this release has noise." in page
+    assert "published counts, each with its own noise" in page
     assert "How the estimates were made" not in page
 
 

@@ -36,7 +36,7 @@ def test_records_that_changed_are_refused_before_the_ledger_is_asked(
         confide.run(project / "spec.toml", insecure_key=KEY)
     pq.write_table(pq.read_table(project / "persons.parquet").slice(1), project / "persons.parquet")
     monkeypatch.setattr(Ledger, "reserve", stop)
-    with pytest.raises(RunError, match="the records are not those this run was begun with"):
+    with pytest.raises(RunError, match="the records are not the ones this run started with"):
         confide.run(project / "spec.toml", insecure_key=KEY)
 
 
@@ -52,7 +52,7 @@ def test_records_that_changed_are_refused_where_there_is_no_ledger(
     (records,) = example.inputs
     lines = records.read_text().splitlines(keepends=True)
     records.write_text("".join([lines[0], *lines[2:], lines[1]]))
-    with pytest.raises(RunError, match="the records are not those this run was begun with"):
+    with pytest.raises(RunError, match="the records are not the ones this run started with"):
         example.run()
 
 
@@ -98,6 +98,23 @@ def test_a_release_that_is_not_the_sealed_one_is_not_called_sealed(sealed_copy: 
     manifest.write_text(manifest.read_text() + " ")
     with pytest.raises(RunError, match="the release is not the one that was sealed"):
         confide.run(sealed_copy / "spec.toml")
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_a_sealed_release_of_which_a_file_is_another_is_not_called_sealed(sealed_copy: Path, change: str) -> None:
+    """Its manifest is the sealed one, so the ledger alone has nothing to say."""
+    tables = sealed_copy / "small" / "release" / "tables"
+    victim = min(tables.glob("*.csv"))
+    if change == "added":
+        victim = tables / "true-counts.csv"
+        victim.write_text("block,count\n")
+    elif change == "removed":
+        victim.unlink()
+    else:
+        victim.write_bytes(victim.read_bytes().replace(b"1", b"2", 1))
+    with pytest.raises(RunError, match="the release is not the one that was sealed") as caught:
+        confide.run(sealed_copy / "spec.toml")
+    assert victim.name in caught.value.findings[0].found
 
 
 def test_a_key_that_others_could_have_read_is_refused(sealed_copy: Path) -> None:

@@ -130,6 +130,14 @@ def test_an_sdctable_problem_by_its_files_and_by_its_data_frame(tmp_path: Path) 
     assert {(r["region"], r["sex"]) for r in rows_again if r["count"] is None} == hidden
 
 
+def test_what_says_nothing_of_a_table_of_cells_is_passed_over(tmp_path: Path) -> None:
+    more = METADATA.replace("SIZE\n", 'asked\n  <REQUEST> "1" "2"\ngroup\n  <HOLDING>\nSIZE\n  <DISTANCE> 1 3 5\n')
+    (tmp_path / "pp.rda").write_text(more)
+    read = read_metadata(tmp_path / "pp.rda")
+    assert [column.name for column in read.of_kind("other")] == ["asked", "group"]
+    assert [column.name for column in read.of_kind("variable")] == ["REGION", "SIZE"]
+
+
 def test_a_table_that_tau_argus_has_protected_is_audited(tmp_path: Path) -> None:
     rda = '<SEPARATOR> ","\n<UNSAFE> "U"\nregion\n <RECODABLE>\n <TOTCODE> "T"\nn\n <NUMERIC>\nflag\n <STATUS>\n'
     (tmp_path / "x.rda").write_text(rda)

@@ -16,7 +16,7 @@ from confide.attacks.suppression.audit_files import read_required, read_suspect
 from confide.attacks.suppression.suppression_audit import audit
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.mechanisms.suppression.table_description import describe
+from confide.mechanisms.suppression.given.description import describe
 
 DESCRIPTION = """
 [variables.region]

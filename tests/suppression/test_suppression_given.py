@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from scipy.optimize import linprog
 from tests.kits.commands import codes, run, run_json
 from tests.kits.suppression import intervals_by_programmes
 
@@ -19,7 +21,7 @@ import confide
 from confide import api
 from confide.attacks.reconstruction import read_source, reconstruct
 from confide.errors import ConfideError
-from confide.mechanisms.suppression.given_spec import parse_rules
+from confide.mechanisms.suppression.given.draft import parse_rules
 
 JOBS = """region,sex,count
 Total,Total,30
@@ -424,3 +426,156 @@ def test_the_example_of_the_page_is_true() -> None:
     page = Path(__file__).parents[2] / "docs" / "concepts" / "suppression.md"
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert (failed, tried) == (0, 7)
+
+
+# What plain files of offices look like, and what would be mistaken in them.
+
+
+def test_a_file_with_other_separators_is_read(tmp_path: Path) -> None:
+    for name, mark in (("semicolons", ";"), ("tabs", "\t"), ("bars", "|")):
+        folder = tmp_path / name
+        folder.mkdir()
+        done = protect(folder, {"jobs.csv": JOBS.replace(",", mark)}, "threshold=3")
+        assert rows_of(done.release, "jobs")["N", "f"] is None
+        public = folder / "public.csv"
+        public.write_text((done.release / "tables" / "jobs.csv").read_text().replace(",", mark))
+        assert confide.audit_suppression(public).as_dict()["disclosed"] == 0
+
+
+@pytest.mark.parametrize("total", ["Alle", "00", "both"])
+def test_a_total_that_is_not_called_so_is_refused_and_not_protected_as_a_code(tmp_path: Path, total: str) -> None:
+    """As a code among others its equation would be unknown, and the table be published with twice its total."""
+    text = JOBS.replace("Total", total)
+    with pytest.raises(ConfideError) as refused:
+        protect(tmp_path, {"jobs.csv": text}, "threshold=3")
+    assert {finding.code for finding in refused.value.findings} == {"unnamed-total"}
+    assert f"--total region={total}" in refused.value.findings[0].remedy
+    assert not (tmp_path / "out").exists()
+    done = protect(tmp_path, {"jobs.csv": text}, "threshold=3", total={"region": total, "sex": total})
+    assert rows_of(done.release, "jobs")[total, total] == 30
+    assert confide.audit_suppression(done.release).as_dict()["cells"] == 9
+
+
+def test_a_sub_total_among_codes_is_refused_unless_somebody_says_that_it_is_none(tmp_path: Path) -> None:
+    rows = {"North": (11, 14), "N1": (2, 9), "N2": (9, 5), "S1": (10, 7)}
+    text = "region,sex,n\n" + "".join(
+        f"{at},{sex},{n}\n" for at, two in rows.items() for sex, n in zip("fm", two, strict=True)
+    )
+    with pytest.raises(ConfideError) as refused:
+        protect(tmp_path, {"t.csv": text}, "threshold=3")
+    (finding,) = refused.value.findings
+    assert finding.code == "unnamed-total"
+    assert finding.found == "'North', the sum of 'N1', 'N2'"
+    done = protect(tmp_path, {"t.csv": text}, "threshold=3", total={"region": "_T"})
+    assert rows_of(done.release, "t")["_T", "_T"] == 67
+
+
+STATUSES = "region,sex,count,{column}\n" + "".join(
+    f"{line},{'{unsafe}' if line == 'S,m,9' else '{safe}'}\n" for line in JOBS.splitlines()[1:]
+)
+
+
+def test_that_nothing_was_found_so_far_is_no_waiver(tmp_path: Path) -> None:
+    """sdcTable calls every cell ``s`` that it has not found unsafe: rules go before that, and a small count stays
+    hidden. In a column of another name the same is refused where it matters."""
+    frame = STATUSES.format(column="sdcStatus", safe="s", unsafe="u")
+    (tmp_path / "a").mkdir()
+    done = protect(tmp_path / "a", {"jobs.csv": frame}, "threshold=3")
+    assert rows_of(done.release, "jobs")["N", "f"] is None
+    assert rows_of(done.release, "jobs")["S", "m"] is None
+    for column in ("status", "decided"):
+        full = STATUSES.format(column=column, safe="s", unsafe="u")
+        (tmp_path / column).mkdir()
+        with pytest.raises(ConfideError) as refused:
+            protect(tmp_path / column, {"jobs.csv": full}, "threshold=3")
+        (finding,) = refused.value.findings
+        assert (finding.code, finding.where.row) == ("doubtful-waiver", 5)
+        assert not (tmp_path / column / "out").exists()
+        # Without a rule the statuses decide; a waiver by its name, and statuses of exceptions alone, are decisions.
+        protect(tmp_path / column, {"jobs.csv": full}, singletons=False)
+        for number, text in enumerate((full.replace("N,f,2,s", "N,f,2,waiver"), full.replace(",s\n", ",\n"))):
+            folder = tmp_path / f"{column}{number}"
+            folder.mkdir()
+            waived = text if number == 0 else text.replace("N,f,2,\n", "N,f,2,s\n")
+            table = rows_of(protect(folder, {"jobs.csv": waived}, "threshold=3", keep=["total"]).release, "jobs")
+            assert (
+                pq.read_table(folder / "out" / "confidential" / "cells.parquet")
+                .filter(pc.field("why") == "safe by decision")
+                .column("primary")
+                .to_pylist()
+                .count(True)
+                == 0
+            )
+            assert table["S", "m"] is None
+
+
+DECIMALS = """region,sector,turnover,contributors,top1,top2
+N,a,100.50,4,40.25,30
+N,b,900.25,2,800,100.25
+S,a,210.00,7,50.5,45
+S,b,450.75,6,120,110
+"""
+
+
+def test_figures_with_decimals_are_multiples_of_a_declared_unit(tmp_path: Path) -> None:
+    """The same table in hundredths, as whole numbers, has the same pattern and figures a hundred times as large."""
+    rules = ("p=10", "threshold=2")
+    with pytest.raises(ConfideError) as refused:
+        protect(tmp_path, {"t.csv": DECIMALS}, *rules, value="turnover")
+    assert refused.value.findings[0].code == "bad-figure"
+    assert "--unit 1/100" in refused.value.findings[0].remedy
+    done = protect(tmp_path, {"t.csv": DECIMALS}, *rules, value="turnover", unit="0.01")
+    assert done.ok
+    (tmp_path / "b").mkdir()
+    lines = [line.split(",") for line in DECIMALS.splitlines()]
+    hundredths = [
+        [*a[:2], f"{float(a[2]) * 100:.0f}", a[3], *(f"{float(x) * 100:.0f}" for x in a[4:])] for a in lines[1:]
+    ]
+    text = "\n".join(map(",".join, [lines[0], *hundredths])) + "\n"
+    other = rows_of(protect(tmp_path / "b", {"t.csv": text}, *rules, value="turnover").release, "t")
+    table = rows_of(done.release, "t")
+    assert {cell: None if figure is None else int(figure * 100) for cell, figure in table.items()} == other
+    assert [figure is None for figure in table.values()].count(True) >= 4
+    primary = pq.read_table(tmp_path / "out" / "confidential" / "cells.parquet", filters=[("primary", "=", True)])
+    asked = {row["cell"]: (float(row["figure"]), float(row["upper"])) for row in primary.to_pylist()}
+    assert asked["region = N, sector = b"] == (900.25, 90.03)  # 10 % of the figure, in whole hundredths
+    counts = DECIMALS.replace(",contributors,top1,top2", "")
+    counts = "\n".join(",".join(line.split(",")[:3]) for line in counts.splitlines())
+    (tmp_path / "c").mkdir()
+    with pytest.raises(ConfideError) as refused:
+        protect(tmp_path / "c", {"c.csv": counts}, "threshold=3", value="turnover", unit="0.01")
+    assert refused.value.findings[0].code == "magnitude-rule"
+
+
+ALONE = """a,b,value,contributors,top1,top2
+r0,c0,103,1,103,0
+r0,c1,24,1,24,0
+r2,c0,3,1,3,0
+r2,c1,39,1,39,0
+"""
+
+
+@pytest.mark.parametrize("method", ["heuristic", "optimal"])
+def test_who_is_alone_in_a_cell_is_known_to_be_in_its_totals(tmp_path: Path, method: str) -> None:
+    """Nobody can be asked to believe a total to be less than what they gave to a part of it: with all hidden there is
+    nothing that could not be protected. The attackers are programmes of the test's own, one for each firm."""
+    done = protect(tmp_path, {"t.csv": ALONE}, "p=20", "threshold=2", method=method)
+    table = rows_of(done.release, "t")
+    cells = {("r0", "c0"): 103, ("r0", "c1"): 24, ("r2", "c0"): 3, ("r2", "c1"): 39}
+    within = {cell: [all(c in ("_T", k) for c, k in zip(cell, kind, strict=True)) for kind in cells] for cell in table}
+    masks = {cell: np.array(flags, float) for cell, flags in within.items()}
+    given = np.array(list(cells.values()), float)
+    shown = [cell for cell, figure in table.items() if figure is not None]
+    for cell, mask in masks.items():
+        if mask @ given == 169:
+            continue  # four firms, none of which is most of it
+        assert cell not in shown
+        for firm, own in enumerate(given):
+            others = [own_part for part, own_part in enumerate(given) if part != firm and mask[part]]
+            if not others:
+                continue
+            fixed = [(x, x) if part == firm else (0, None) for part, x in enumerate(given)]
+            equal = {"A_eq": np.array([masks[c] for c in shown]), "b_eq": [masks[c] @ given for c in shown]}
+            most = linprog(-mask, bounds=fixed, **(equal if shown else {}), method="highs")
+            bound = np.inf if most.status == 3 else -most.fun
+            assert bound - own * mask[firm] >= 1.2 * max(others) - 1e-6

@@ -39,6 +39,8 @@ def test_a_good_spec_has_no_findings(tmp_path: Path) -> None:
         ('settings = "light"\nnear = true', "swapping-variant", "swapping.near"),
         (TARGETED + "\ngroups = [1, 0, 0]", "swapping-variant", "swapping.groups"),
         (TARGETED.replace('["race"]', '["creed"]'), "unknown-variable", "swapping.risk"),
+        (TARGETED.replace('["race"]', '["race", "size"]'), "swapping-risk", "swapping.risk"),
+        (TARGETED.replace('["race"]', '["adults"]'), "swapping-risk", "swapping.risk"),
         (TARGETED.replace('"size", "adults"', '"size", "creed"'), "unknown-variable", "swapping.profiles"),
         (TARGETED.replace('"size", "adults"', '"age:some"'), "incomplete-recode", "swapping.profiles"),
         (TARGETED.replace('within = "state"', 'within = "town"'), "swapping-within", "swapping.within"),
@@ -145,24 +147,38 @@ def test_a_level_with_the_name_of_a_column_of_published_records(tmp_path: Path, 
     assert "reserved-name" in [finding.code for finding in refused.value.findings]
 
 
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (lambda: {"swapping": TARGETED.replace('"1/5"', '"1/1000000000000"')}, "nobody to be swapped"),
-        (lambda: {"records": moved_to(town(), "0000")}, "no partner for anybody"),
-        (lambda: {"records": with_code(town(), "hhgq", 1)}, "no households"),
-    ],
-)
-def test_records_that_nobody_swapped_are_not_released_as_swapped(
-    tmp_path: Path, change: Callable[[], dict[str, Any]], found: str
-) -> None:
-    """The statement says that some households exchanged their places."""
-    spec = write_project(tmp_path, **change())
+RARELY = TARGETED.replace('"1/5"', '"1/1000000000000"')
+
+
+def test_records_that_nobody_swapped_are_not_released_as_swapped(tmp_path: Path) -> None:
+    """The statement says that some households exchanged their places; where by chance none did, there is a way back."""
+    spec = write_project(tmp_path, swapping=RARELY)
+    assert confide.check(spec, processes=1).findings == ()
     with pytest.raises(RunError) as caught:
         confide.run(spec, processes=1, insecure_key=KEY)
     (finding,) = caught.value.findings
-    assert (finding.code, finding.found) == ("nobody-moved", found)
+    assert (finding.code, finding.found) == ("nobody-moved", "nobody to be swapped")
     assert not (tmp_path / "town" / "release").exists()
+    spec.write_text(spec.read_text().replace(RARELY, TARGETED).replace('name = "town"', 'name = "again"'))
+    assert "new name" in str(finding.remedy)
+    assert confide.verify(confide.run(spec, processes=1, insecure_key=KEY).release).ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: {"records": moved_to(town(), "0000")},
+        lambda: {"records": moved_to(town(), "0000"), "swapping": 'settings = "light"'},
+        lambda: {"records": with_code(town(), "hhgq", 1)},
+        lambda: {"swapping": TARGETED.replace('"size", "adults"', '"age", "race", "sex"'), "records": town(4)},
+    ],
+)
+def test_check_says_that_nobody_can_move(tmp_path: Path, change: Callable[[], dict[str, Any]]) -> None:
+    spec = write_project(tmp_path, **change())
+    assert "swapping" in codes_of(spec)["nobody-moves"]
+    with pytest.raises(RunError):
+        confide.run(spec, processes=1, insecure_key=KEY)
+    assert not (tmp_path / "town").exists()
 
 
 def with_code(records: pa.Table, column: str, code: object) -> pa.Table:

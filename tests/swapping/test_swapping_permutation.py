@@ -325,7 +325,7 @@ def test_an_invariant_that_changed_is_not_handed_out(kind: str, monkeypatch: pyt
         return Swap(partner, {}, {}, {})
 
     monkeypatch.setattr(core, "permutation_swap", wrong)
-    with pytest.raises(RunError, match="a count that is said to stay has changed"):
+    with pytest.raises(RunError, match="a count that is declared unchanged has changed"):
         swap_records(town(600), block_table(), asked(match=["race"]), SECRET)
 
 

@@ -78,13 +78,13 @@ def test_the_statement_says_what_is_promised_and_what_is_not(sealed: Path) -> No
     for words in (
         f"pure differential privacy with epsilon = {epsilon} for one exchange of places",
         "It protects where a household lives, among the places of its stratum",
-        "households of the same size and number of people of 18 or more in one county",
+        "households with the same size and number of people aged 18 or more in one county",
         "It promises nothing about the invariants themselves",
-        "A household that is alone in its stratum is seen where it lives",
-        "It is no promise for a person who takes part or not",
+        "A household that is alone in its stratum can be seen where it lives",
+        "It is not a promise for a person who takes part or not",
         "Every further permutation of the same records with the same strata adds its own epsilon",
-        "The number of households by what their stratum has in common, in every block.",
-        "Everybody who lives in no household, with all that is recorded of them, in their block.",
+        "The number of households in every block, by what their stratum has in common.",
+        "Everyone who does not live in a household, with everything recorded about them, in their block.",
         "selected with a probability of 0.2",
         "at most 200",
     ):

@@ -287,8 +287,8 @@ def test_the_statement_says_what_stays(release: Path) -> None:
         "No differential privacy is promised, and no budget was spent.",
         "The number of households in every block.",
         "The number of people in every block",
-        "The number of people of 18 or more in every block",
-        "Every figure on the level state: no household left its unit.",
+        "The number of people aged 18 or more in every block",
+        "Every figure at the level state: no household left its unit.",
         "no household moves twice",
         "the office does not publish it",
     ):
@@ -365,14 +365,14 @@ def test_the_settings_of_a_targeted_swap_in_words(tmp_path: Path) -> None:
     for words in (
         "20 %",
         "people alike in race, age",
-        "who shares these with fewer than 2 people",
+        "people whose combination of these fewer than 2 people have",
         "size, sex; then size, adults",
         "anywhere",
         "county, block",
         "The number of people in every block",
     ):
         assert words in page, words
-    assert "of 18 or more" not in page  # the first profile does not keep adults
+    assert "aged 18 or more" not in page  # the first profile does not keep adults
     assert confide.verify(release).ok
     numbers = api.evaluate(tmp_path / "spec.toml", processes=1).accuracy.reveal("a test")
     assert not any(row["changed"] for row in (*numbers["kept"], *numbers["exact"]))
@@ -387,7 +387,7 @@ def test_records_alone_and_places_with_their_tenure(tmp_path: Path) -> None:
         Counter((row["geocode"], row["tenure"]) for row in table.to_pylist()) for table in (town(), records_of(release))
     ]
     assert homes[0] == homes[1]
-    assert "tenure stayed with the place" in text_of(release / "statement.html")
+    assert "These stayed with the place: tenure." in text_of(release / "statement.html")
     assert api.evaluate(tmp_path / "spec.toml", processes=1).accuracy.reveal("a test")["tables"] == []
 
 

@@ -90,7 +90,7 @@ def test_no_noise_passes_its_bound(bounded: Path, kind: str) -> None:
     true = {}
     for row in pq.read_table(bounded / "persons.parquet").to_pylist():
         true[row["geocode"]] = true.get(row["geocode"], 0) + 1
-    noise = [row["count"] - true.get(row["area"], 0) for row in blocks if row["sex"] == "all"]
+    noise = [row["count"] - true.get(row["area"], 0) for row in blocks if row["sex"] == "_T"]
     assert max(map(abs, noise)) <= 6
     assert len(set(noise)) > 3
 

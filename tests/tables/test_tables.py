@@ -22,8 +22,8 @@ from confide.mechanisms.tables import Tables
 from confide.mechanisms.tables import mechanism as measuring
 from confide.mechanisms.tables.programme import TablesProblem
 from confide.noise import DiscreteGaussian, NoiseStream, TwoSidedGeometric
-from confide.privacy import ZCDP, Neighbours, PureDP
-from confide.releases.plan import Plan
+from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate
+from confide.releases.plan import Plan, PlannedMeasurement, loss_by_move
 
 
 def prepared(folder: Path, spec: str = "spec.toml") -> tuple[TablesProblem, Plan]:
@@ -125,7 +125,7 @@ def test_pooled_tables_measure_a_shared_margin_once(project: Path) -> None:
     own, other = Fraction(1, 2) * Fraction(2, 9) / 4, Fraction(1, 2) * Fraction(1, 3) / 2
     assert plan.measure("tract", "sex").loss == ZCDP(own + other)
     result = confide.run(project / "spec.toml", insecure_key=KEY)
-    first = counts(result.release, "age-by-sex", "level = 'tract' AND age = 'all'")
+    first = counts(result.release, "age-by-sex", "level = 'tract' AND \"age:broad\" = '_T'")
     second = counts(result.release, "sex", "level = 'tract'")
     assert first == second
 
@@ -139,7 +139,7 @@ def counts(release: Path, table: str, where: str) -> dict[tuple[str, str], int]:
 def test_independent_tables_measure_a_shared_margin_twice(project: Path) -> None:
     edit(project, ('levels = ["county", "block"]', 'levels = ["tract"]'))
     result = confide.run(project / "spec.toml", insecure_key=KEY)
-    first = counts(result.release, "age-by-sex", "level = 'tract' AND age = 'all'")
+    first = counts(result.release, "age-by-sex", "level = 'tract' AND \"age:broad\" = '_T'")
     second = counts(result.release, "sex", "level = 'tract'")
     assert first.keys() == second.keys()
     assert first != second
@@ -168,9 +168,10 @@ def test_without_noise_every_published_count_is_the_true_one(project: Path, monk
             SELECT 'tract', tract, sex, age FROM people UNION ALL
             SELECT 'place', place, sex, age FROM people WHERE place IS NOT NULL),
         truth AS (
-            SELECT level, area, coalesce(sex, 'all') AS sex, coalesce(age, 'all') AS age, count(*) AS n
+            SELECT level, area, coalesce(sex, '_T') AS sex, coalesce(age, '_T') AS age, count(*) AS n
             FROM placed GROUP BY level, area, CUBE (sex, age)),
-        released AS (SELECT * FROM read_parquet('{table}'))
+        released AS (
+            SELECT level, area, sex_label AS sex, "age:broad_label" AS age, count FROM read_parquet('{table}'))
         SELECT count(*) FROM released FULL JOIN truth USING (level, area, sex, age)
         WHERE coalesce(released.count, 0) <> coalesce(truth.n, 0) OR released.count IS NULL
     """)
@@ -181,7 +182,7 @@ def test_every_unit_of_the_frame_is_published_whoever_lives_there(project: Path)
     result = confide.run(project / "spec.toml", insecure_key=KEY)
     table = pq.read_table(next((result.release / "tables").glob("sex.*parquet")))
     blocks = pq.read_table(project / "blocks.parquet").column("geocode").to_pylist()
-    published = [row["area"] for row in table.to_pylist() if row["level"] == "block" and row["sex"] == "all"]
+    published = [row["area"] for row in table.to_pylist() if row["level"] == "block" and row["sex"] == "_T"]
     assert published == sorted(blocks)
 
 
@@ -303,3 +304,16 @@ def test_a_run_that_would_not_measure_what_was_paid_for_draws_nothing(
         confide.run(project / "spec.toml", insecure_key=KEY, processes=1)
     assert drawn == []
     assert not (project / "small/release").exists()
+
+
+def test_the_loss_of_a_move_is_that_of_the_levels_below_and_of_all_areas() -> None:
+    """Who moves within a county is counted in the same county and nation, and perhaps in another place: places do not
+    nest in counties. Every measurement here has a loss of its own, so that the sums tell which were taken."""
+    losses = {"nation": "1", "county": "1/2", "tract": "1/4", "block": "1/8", "place": "1/16"}
+    measures = tuple(
+        PlannedMeasurement(level, "sex", 3, 2, calibrate(ZCDP(rho), Neighbours.CHANGE_ONE), ZCDP(rho), ("sex",))
+        for level, rho in losses.items()
+    )
+    spine = ("nation", "county", "tract", "block")
+    plan = Plan("tables", Neighbours.CHANGE_ONE, Definition.ZCDP, measures, spine, {})
+    assert loss_by_move(plan) == {"nation": ZCDP("15/16"), "county": ZCDP("7/16"), "tract": ZCDP("3/16")}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash
+from tests.kits.forged import rehash, remake
 
 import confide
 from confide.population import Population, write_population
@@ -22,7 +22,7 @@ def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> N
     table = change(pq.read_table(release / f"tables/{name}.parquet"))
     pq.write_table(table, release / f"tables/{name}.parquet")
     pyarrow.csv.write_csv(table, release / f"tables/{name}.csv")
-    rehash(release)
+    remake(release)
 
 
 def failed(release: Path) -> list[str]:
@@ -67,7 +67,7 @@ def test_an_untouched_release_passes(project: Path) -> None:
         (lambda t: t.slice(1), "sex: complete"),
         (lambda t: pa.concat_tables([t, t.slice(0, 3)]), "sex: complete"),
         (lambda t: pa.concat_tables([t.slice(3, 3), t.slice(0, 3), t.slice(6)]), "sex: complete"),
-        (lambda t: t.set_column(3, "count", t.column("count").cast(pa.float64())), "sex: whole numbers"),
+        (lambda t: t.set_column(5, "count", t.column("count").cast(pa.float64())), "sex: whole numbers"),
     ],
 )
 def test_a_forgery_is_found(project: Path, change: Callable[[pa.Table], pa.Table], check: str) -> None:

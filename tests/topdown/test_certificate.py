@@ -120,7 +120,7 @@ def test_the_certificate_states_what_the_production_certificates_state(tmp_path:
         for level in plan.spine[:-1]:
             assert f" {level.replace('_', ' ')} " in page
         assert by_race is None or by_race in page
-        assert "every one with noise" not in page
+        assert "each with its own noise" not in page
         assert ("person's record" in page) == (name == "pl94-persons")
         assert ("housing unit's record" in page) == (name == "pl94-units")
 
@@ -129,13 +129,16 @@ def test_invariants_in_words() -> None:
     nation, state = strategy_plan("pl94-persons", "us"), strategy_plan("pl94-persons", "state")
     population, facilities = invariants(nation)
     assert population == "State population: the number of records in every state"
-    assert facilities.startswith("Units and facilities by block: the frame's housing_units, gq1")
-    assert "which state a record is in is not hidden" in invariants_note(nation)
+    assert facilities.startswith("Units and facilities by block: the columns housing_units, gq1")
+    assert "can tell which state a record is in" in invariants_note(nation)
     assert "which state" not in invariants_note(state)
-    assert "stays the same when one record is changed" in invariants_note(state)
+    assert "does not change when one record changes" in invariants_note(state)
     housing, _ = invariants(strategy_plan("pl94-units", "us"))
-    assert housing == "Housing units: the number of records in every block, which the frame tells (housing_units)"
-    assert "records' own: which" not in invariants_note(strategy_plan("pl94-units", "us"))
+    assert (
+        housing
+        == "Housing units: the number of records in every block, which the block table already shows (housing_units)"
+    )
+    assert "can tell which" not in invariants_note(strategy_plan("pl94-units", "us"))
 
 
 def test_without_invariants_nothing_is_said_of_them() -> None:

@@ -12,8 +12,10 @@ from scipy.optimize import linprog
 from tests.kits.own_strategy import bound, lay_out, released_by_block, seal
 
 import confide
+from confide.errors import RunError
 from confide.mechanisms.topdown import descent
 from confide.mechanisms.topdown.constraints import NO_LIMIT, narrowed
+from confide.releases.ledger import Ledger
 from confide.releases.progress import Progress
 
 # Blocks that are all households, or all quarters: prisons and dormitories.
@@ -114,3 +116,26 @@ def test_whatever_keeps_narrowed_limits_can_be_shared_out(
     limits = np.stack([least.ravel(), np.minimum(largest.ravel(), 1000)], axis=1)
     right = np.concatenate([parent, totals])
     assert linprog(np.zeros(count * groups), A_eq=np.vstack(rows), b_eq=right, bounds=limits).status == 0
+
+
+# Structural zeros beside numbers that the frame tells.
+
+TOLD = '\n[[invariants]]\nname = "told"\nlevel = "block"\nquery = "kind"\nframe = ["houses", "quarters"]\n'
+NOBODY = '\n[[zeros]]\nname = "nobody"\nwhere = { kind = [1] }\n'
+
+
+def test_records_that_the_frame_tells_and_structural_zeros_forbid_are_refused(tmp_path: Path) -> None:
+    people = [[2, 0], [1, 0], [0, 3]]
+    spec = lay_out(tmp_path, people, {"houses": [2, 1, 0], "quarters": [0, 0, 3]}, TOLD + NOBODY)
+    with pytest.raises(RunError) as refusal:
+        confide.run(spec, processes=1)
+    (finding,) = refusal.value.findings
+    assert (finding.code, finding.where.row) == ("constraints-clash", 3)
+    assert "'told'" in finding.what
+    assert "'nobody'" in str(finding.found)
+    assert [entry.kind for entry in Ledger(tmp_path / "people.ledger").history()] == ["open"]
+
+
+def test_so_many_as_nobody_may_be_told_of_a_kind_that_is_forbidden(tmp_path: Path) -> None:
+    spec = lay_out(tmp_path, [[2, 0], [1, 0]], {"houses": [2, 1], "quarters": [0, 0]}, TOLD + NOBODY)
+    assert released_by_block(seal(spec)) == {"9000": {0: 2}, "9001": {0: 1}}

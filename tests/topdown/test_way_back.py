@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from tests.kits.own_strategy import bound, lay_out
+from tests.kits.own_strategy import bound, lay_out, released_by_block
 
 import confide
 from confide.errors import ConfideError
@@ -35,7 +37,11 @@ def change(file: Path, old: str, new: str) -> None:
 @pytest.fixture
 def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that was charged and measured, and whose estimation failed below the root."""
-    spec = lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1")
+    return fail_below_the_root(lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1"), monkeypatch)
+
+
+def fail_below_the_root(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs a spec as far as the root."""
 
     def fail(*_: object) -> None:
         raise InfeasibleError("planted", "a failure of ours", remedy="none")
@@ -44,7 +50,7 @@ def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         planted.setattr(descent, "_write_nodes", fail)
         with pytest.raises(InfeasibleError, match="a failure of ours"):
             confide.run(spec, processes=1)
-    assert kinds(tmp_path) == ["open", "reserve", "measured"]
+    assert kinds(spec.parent) == ["open", "reserve", "measured"]
     return spec
 
 
@@ -117,6 +123,58 @@ def test_what_was_charged_may_not(failed: Path, file: str, old: str, new: str) -
         confide.run(failed, processes=1)
     assert caught.value.findings[0].code == "run-changed"
     assert kinds(failed.parent) == ["open", "reserve", "measured"]
+
+
+def test_what_was_estimated_before_a_bound_was_changed_is_estimated_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Estimates of every level lie there when the bound becomes a thousand times tighter, with noise that passes it."""
+    spec = lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1/1000")
+    change(tmp_path / "own.toml", "per_unit = 1", "per_unit = 1000")
+
+    def stop(*_: object) -> None:
+        raise InfeasibleError("planted", "the power goes off", remedy="none")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(mechanism.TopDown, "publish", stop)
+        with pytest.raises(InfeasibleError):
+            confide.run(spec, processes=1, insecure_key="4b" * 32)
+    change(tmp_path / "own.toml", "per_unit = 1000", "per_unit = 1")
+    release = confide.run(spec, processes=1, insecure_key="4b" * 32).release
+    assert max(kinds_there.get(1, 0) for kinds_there in released_by_block(release).values()) <= 9
+    assert confide.verify(release).ok
+    assert kinds(tmp_path) == ONCE
+
+
+def test_no_further_total_is_published_and_no_block_moves_to_another_county(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both leave every measurement, its units and its price as they were. But true totals that nobody was charged for
+    would be published; and the same noise would lie over counties of other people."""
+    columns = COLUMNS | {"county": [1, 1, 1, 2, 2]}
+    spec = lay_out(tmp_path, PEOPLE, columns, BOUNDS, budget="1", level="state")
+    change(spec, '{ name = "county", digits = 2 }', '{ name = "county", column = "county" }')
+    fail_below_the_root(spec, monkeypatch)
+    plan = confide.check(spec, processes=1).plan
+    assert plan is not None
+    strategy, blocks = (tmp_path / "own.toml").read_text(), pq.read_table(tmp_path / "blocks.parquet")
+    moved = blocks.set_column(blocks.column_names.index("county"), "county", pa.array([2, 1, 1, 2, 1]))
+    for changed_strategy, changed_blocks in (
+        (strategy.replace('level = "state"', 'level = "county"'), blocks),
+        (strategy, moved),
+    ):
+        (tmp_path / "own.toml").write_text(changed_strategy)
+        pq.write_table(changed_blocks, tmp_path / "blocks.parquet")
+        other = confide.check(spec, processes=1).plan
+        assert other is not None
+        assert (other.measures, other.loss) == (plan.measures, plan.loss)
+        with pytest.raises(ConfideError) as caught:
+            confide.run(spec, processes=1)
+        assert caught.value.findings[0].code == "run-changed"
+    (tmp_path / "own.toml").write_text(strategy)
+    pq.write_table(blocks, tmp_path / "blocks.parquet")
+    assert confide.verify(confide.run(spec, processes=1).release).ok
+    assert kinds(tmp_path) == ONCE
 
 
 def test_the_measurements_are_those_of_an_undisturbed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

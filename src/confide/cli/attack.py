@@ -103,6 +103,26 @@ app = typer.Typer(
 )
 
 
+Geography = Annotated[
+    Path | None,
+    typer.Option(
+        "--geography",
+        metavar="FILE",
+        help="The list of areas (CSV or Parquet): a row for each smallest one, with its code on every level. Needed "
+        "where codes do not begin with those of the areas that they lie in.",
+    ),
+]
+Block = Annotated[str, typer.Option("--block", metavar="COLUMN", help="The column with the smallest area's code.")]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--geography-level",
+        metavar="NAME=COLUMN",
+        help="A level above the smallest areas: NAME, NAME=COLUMN of the list, or NAME=DIGITS; repeatable.",
+    ),
+]
+
+
 @app.command()
 def reconstruct(
     tables: Annotated[
@@ -136,6 +156,9 @@ def reconstruct(
             "--group", metavar="CODE", help="An iteration code of a safetab release; repeatable. Default: all groups."
         ),
     ] = None,
+    geography: Geography = None,
+    block: Block = "geocode",
+    levels: Levels = None,
     processes: Processes = None,
     as_json: Json = False,
 ) -> None:
@@ -143,7 +166,7 @@ def reconstruct(
 
     The records in FILE may be true: the file can be read by its owner alone.
     """
-    from confide.attacks.reconstruction import reconstruct
+    from confide.attacks.reconstruction import read_areas, reconstruct
 
     if file is not None and file.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter("--out takes a name that ends in .parquet or .csv")
@@ -151,6 +174,7 @@ def reconstruct(
         tables,
         schema=schema,
         groups=groups or (),
+        areas=None if geography is None else read_areas(geography, block, levels or ()),
         level=level,
         repeats=repeats,
         seed=seed,
@@ -171,23 +195,59 @@ def reconstruct(
 def tabulate(
     records: Annotated[
         Path,
-        typer.Argument(metavar="RECORDS", help="Person records with geocode, sex, age, cenrace, hispanic."),
+        typer.Argument(
+            metavar="RECORDS",
+            help="Person records: geocode, sex, age, cenrace, hispanic; or, with --schema, those of any schema.",
+        ),
     ],
     folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write the tables here.")],
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="FILE", help="The schema of your own records.")
+    ] = None,
+    geography: Geography = None,
+    block: Block = "geocode",
+    levels: Levels = None,
+    describe: Annotated[
+        Path | None,
+        typer.Option(
+            "--describe",
+            metavar="FILE",
+            help="Which tables: a file in the form of tables.toml. Default: all pairs of attributes on every level.",
+        ),
+    ] = None,
     tables: Annotated[
         list[str] | None,
         typer.Option("--table", metavar="NAME", help="A table, such as P12; repeatable. Default: all."),
     ] = None,
     tract_digits: Annotated[
-        int, typer.Option(min=0, help="How many digits of a geocode are the tract; 0: no tables of tracts.")
+        int,
+        typer.Option(
+            min=0, help="Without --schema: how many digits of a geocode are the tract; 0: no tables of tracts."
+        ),
     ] = 11,
     as_json: Json = False,
 ) -> None:
-    """Make the person tables of Summary File 1 from records, to try the attack on them. CONFIDENTIAL."""
-    from confide.attacks.reconstruction import tabulate_sf1
+    """Make tables from records, to try the attack on them: of any country, or those of Summary File 1. CONFIDENTIAL."""
+    from confide.attacks.reconstruction import tabulate_records, tabulate_sf1
 
-    answer = tabulate_sf1(records, folder, tables=tables, tract_digits=tract_digits)
+    if schema is None and describe is None:
+        if geography is not None or levels:
+            raise typer.BadParameter("--geography and --geography-level go with --schema or --describe")
+        answer = tabulate_sf1(records, folder, tables=tables, tract_digits=tract_digits)
+    else:
+        answer = tabulate_records(
+            records,
+            folder,
+            schema=schema,
+            geography=geography,
+            block=block,
+            levels=levels or (),
+            describe=describe,
+            tables=tables,
+        )
     if as_json:
         print_json(answer.as_dict())
         return
-    out.print(f"{len(answer.files) - 1} tables and tables.toml: {escape(str(answer.folder))}")
+    named = len([name for name in answer.files if name.endswith((".parquet", ".csv"))])
+    listed = "areas.csv" in answer.files
+    out.print(f"{named - listed} tables and tables.toml: {escape(str(answer.folder))}")

@@ -11,10 +11,12 @@ import typer
 from rich.markup import escape
 
 from confide.attacks.reidentification import (
+    UNITED_STATES,
     AttackerSettings,
     DivideBy,
     GuessFrom,
     LinkageRates,
+    LinkedAttributes,
     Rates,
     parse_attacker,
     reidentify_files,
@@ -38,7 +40,7 @@ PEOPLE = {
 _COLUMNS = ["", "records ", "putative ", "confirmed ", "precision ", "modal guesser ", "proportional guesser "]
 
 
-def show_rates(rates: Rates, settings: AttackerSettings | None) -> None:
+def show_rates(rates: Rates, settings: AttackerSettings | None, linked: LinkedAttributes = UNITED_STATES) -> None:
     """Four tables, and what they mean."""
     out.print(
         f"[bold]{rates.reconstructed_records:,} reconstructed records[/], {rates.attacker_records:,} people known to "
@@ -52,7 +54,7 @@ def show_rates(rates: Rates, settings: AttackerSettings | None) -> None:
             "these records match nobody."
         )
     out.print(
-        f"{_percent(rates.population_unique_share)} of the people are the only one of their sex and age group in "
+        f"{_percent(rates.population_unique_share)} of the people are the only one of their {_known(linked)} in "
         f"their block; of the reconstructed records {_percent(rates.reconstructed_unique_share)}.\n"
     )
     _agreement(rates)
@@ -77,7 +79,7 @@ def show_rates(rates: Rates, settings: AttackerSettings | None) -> None:
         _reidentified(rates, "Whom the truth does not have where the attacker has them", [("", "not-there")])
     _ranking(rates)
     _headline(rates)
-    _words(rates)
+    _words(rates, linked)
 
 
 def draw(folder: Path, rates: Rates) -> list[Path]:
@@ -208,14 +210,26 @@ def _verdict(row: LinkageRates) -> str:
     )
 
 
-def _words(rates: Rates) -> None:
+def _words(rates: Rates, linked: LinkedAttributes) -> None:
     over = "records of the attacker" if rates.divide_by == "attacker" else "persons of the truth"
     out.print(
-        f"Putative: a reconstructed record has the block, sex and age of someone the attacker knows; of all {over}."
+        f"Putative: a reconstructed record has the block, {_known(linked, 'age')} of someone the attacker knows; "
+        f"of all {over}."
     )
-    out.print("Confirmed: that person is there in the truth, and the race and ethnicity are theirs as well.")
+    learnt = "race and ethnicity" if linked == UNITED_STATES else _listed(linked.learnt)
+    are = "are" if len(linked.learnt) > 1 else "is"
+    out.print(f"Confirmed: that person is there in the truth, and the {learnt} {are} theirs as well.")
     out.print("Precision: confirmed of putative. The guessers answer for the same people, from the block alone.")
     out.print("[dim]These figures were computed with the truth. They are for the curator, as a dossier is.[/]")
+
+
+def _known(linked: LinkedAttributes, age: str = "age group") -> str:
+    """What the attacker knows of people besides the block, in words."""
+    return _listed((*linked.known, *([age] if linked.with_age else [])))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _precisions(row: LinkageRates) -> list[str]:
@@ -318,6 +332,29 @@ def reidentify(
             "(CSV or Parquet by the name; only its owner can read it).",
         ),
     ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--known",
+            metavar="NAME",
+            help="What the attacker knows: a column of codes, age (in years), or a recode such as age:broad; "
+            "repeatable. Default: sex and age.",
+        ),
+    ] = None,
+    learn: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--learn",
+            metavar="NAME",
+            help="What is to be learnt: a column of codes, or a recode; repeatable. Default: cenrace and hispanic.",
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="The schema of these columns: its recodes, and how it spells codes."
+        ),
+    ] = None,
     plots: Annotated[
         Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
     ] = None,
@@ -346,13 +383,16 @@ def reidentify(
         guess_from=guess_from,
         seed=seed,
         matches=matches,
+        known=known or ("sex", "age"),
+        learn=learn or ("cenrace", "hispanic"),
+        schema=schema,
     )
     if plots is not None:
         answer = replace(answer, plots=tuple(draw(plots, answer.rates)))
     if as_json:
         print_json(answer.as_dict())
         return
-    show_rates(answer.rates, settings)
+    show_rates(answer.rates, settings, answer.linked)
     for path in answer.plots:
         out.print(f"Drawn: {escape(str(path))}")
     if matches is not None:

@@ -11,15 +11,15 @@ from rich.markup import escape
 from confide.cli.show import Display, Json, Processes, out, print_json, table
 from confide.comparison import compare as make
 from confide.comparison.attacking import ALL, EXPOSED
-from confide.comparison.page import CHILDREN, percent
+from confide.comparison.page import percent, shown_error
 
-WORDS = """error: of the children of a county, mean, in persons; cells: published, of those above zero; sums: whether
+WORDS = """error: of the {shown} of a {large}, mean, in persons; cells: published, of those above zero; sums: whether
 they agree; match, right: of the people whom an outsider knows, those matched and those matched rightly; prec.: the
-precision, right of matches; exposed: the precision for those who are alone of their sex and age group, not of the
-block's largest group, in a block whose true tables have one solution alone; of: so many matches; guess: how often
-somebody is right about these who guesses in proportion to the groups of the block."""
+precision, right of matches; exposed: the precision for those who are alone of their {known_group}, not of the
+{unit}'s largest group, in a {unit} whose true tables have one solution alone; of: so many matches; guess: how often
+somebody is right about these who guesses in proportion to the groups of the {unit}."""
 WEAK = "°: the attack is no better than a guess, and the share is that of the guess."
-SAMPLED = "*: attacked in a sample of blocks."
+SAMPLED = "*: attacked in a sample of {units}."
 
 
 def compare(
@@ -39,26 +39,27 @@ def compare(
     if as_json:
         print_json(answer.as_dict())
         return
-    rows = [_row(protection) for protection in answer.numbers["protections"]]
+    words = answer.numbers["words"]
+    rows = [_row(protection, words) for protection in answer.numbers["protections"]]
     columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
     table(columns, rows, title=str(answer.numbers["title"]))
-    out.print(WORDS)
+    out.print(WORDS.format(shown=words["shown"]["words"], large=words["levels"][words["level"]][0], **words))
     if any(row[7].endswith("°") for row in rows):
         out.print(WEAK)
     if any(_sampled(protection) for protection in answer.numbers["protections"]):
-        out.print(SAMPLED)
+        out.print(SAMPLED.format(**words))
     if answer.numbers["confidential"]:
         out.print("[bold]CONFIDENTIAL[/]: the page uses the truth and must not leave the office.")
     out.print(f"Page: {escape(str(answer.page))}")
 
 
-def _row(protection: dict[str, Any]) -> list[str]:
+def _row(protection: dict[str, Any], words: dict[str, Any]) -> list[str]:
     universes = protection["attack"]["perfect"]["universes"]
     everybody, exposed = universes[ALL], universes.get(EXPOSED) or {}
-    children = protection["errors"]["county"][CHILDREN]["mean_absolute_error"]
+    shown = shown_error(protection, words)
     return [
         protection["name"] + ("*" if _sampled(protection) else ""),
-        "–" if children is None else f"{children:,.1f}",
+        "–" if shown is None else f"{shown:,.1f}",
         percent(protection["cells_published"]["all"]),
         "yes" if protection["sums_agree"]["all"] else "no",
         percent(everybody["putative_rate"]),

@@ -25,7 +25,10 @@ def release(
     worst: Annotated[int, typer.Option("--worst", min=0, help="How many units of each level are listed.")] = 3,
     without_public_zeros: Annotated[
         bool,
-        typer.Option("--without-public-zeros", help="As if nobody knew which group quarters a block does not have."),
+        typer.Option(
+            "--without-public-zeros",
+            help="As if nobody knew what the frame rules out in a block.",
+        ),
     ] = False,
     spec: Annotated[
         Path | None,
@@ -121,7 +124,7 @@ def _worst(values: dict[str, Any]) -> None:
     rows = [
         (
             row["level"],
-            row["unit"],
+            row["code"] or row["unit"],
             row["cell"],
             _number(row["rho"]),
             row["siblings"],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,16 +16,49 @@ from confide.inputs.pl94 import import_pl94
 from confide.population import simulate
 from confide.report.render import fraction_up
 
+SCHEMA = "schema"
+"""What ``confide new`` writes besides specs."""
+
 
 def new(
-    mechanism: Annotated[
+    subject: Annotated[
         str,
         typer.Argument(
             metavar="MECHANISM",
-            help="How to protect the records: tables, topdown, safetab, cellkey, swapping, suppression; or comparison.",
+            help="How to protect the records: tables, topdown, safetab, cellkey, swapping, suppression; or comparison; "
+            "or schema.",
         ),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where to write spec.toml; for schema: the file of records.")
+    ],
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Your records (CSV, Parquet, Excel): propose schema and spec for them."
+        ),
+    ] = None,
+    geography: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --from: the areas, one row for each of the smallest, or a code list."),
+    ] = None,
+    merged: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="With --from: a code of an area that merged into another. Repeatable."),
+    ] = None,
+    household: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that says who lives together.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="With --from: the name of the release.")] = None,
+    ledger_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --from: the ledger that the data set has already, instead of a new one."
+        ),
+    ] = None,
+    schema_out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="For schema: where to write it; default: the terminal.")
+    ] = None,
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
     method: Annotated[
         str | None, typer.Option(help="For swapping: targeted (the default), enhanced or permutation.")
@@ -37,51 +71,109 @@ def new(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec to start from."""
-    drafted = api.new(mechanism, folder, product=product, method=method, open_ledger=ledger)
+    """Write a commented spec to start from, or a schema for a file of records.
+
+    With --from and --geography, schema and spec are proposed from your own files. What they list is confidential until
+    you have looked at it and keep the file.
+    """
+    if subject == SCHEMA:
+        _new_schema(folder, schema_out, as_json=as_json)
+        return
+    values = {} if name is None else {"name": name}
+    drafted = api.new(
+        subject,
+        folder,
+        product=product,
+        method=method,
+        open_ledger=ledger,
+        from_file=from_file,
+        geography=geography,
+        merged=_pairs(merged or []),
+        household=household,
+        ledger_file=ledger_file,
+        **values,
+    )
     if as_json:
         print_json(drafted.as_dict())
         return
+    _show_guesses(drafted.said)
     if drafted.ledger is not None:
         out.print(escape(f"Opened {drafted.ledger}: the account of the data set, with the budget of this release."))
-    then = f"check {drafted.spec}" if mechanism in api.MECHANISMS else f"compare {drafted.spec} --out DIR"
+    then = f"check {drafted.spec}" if subject in api.MECHANISMS else f"compare {drafted.spec} --out DIR"
     out.print(escape(f"Wrote {drafted.spec}. Edit it, then: confide {then}"))
 
 
-DEMONSTRATIONS = {
-    "topdown": demonstration.demo,
-    "safetab": demonstration.demo_safetab,
-    "cellkey": demonstration.demo_cellkey,
-}
+def _new_schema(file: Path, into: Path | None, *, as_json: bool) -> None:
+    proposed = api.new_schema(file, into)
+    if as_json:
+        print_json(proposed.as_dict())
+        return
+    if into is None:
+        out.print(escape(proposed.text.reveal("shown to the curator, who asked for it")), soft_wrap=True)
+        return
+    _show_guesses(proposed.said)
+    out.print(
+        escape(f"Wrote {into}, for you alone. What it lists becomes public when you keep it: look at every line.")
+    )
+
+
+def _show_guesses(said: Sequence[str]) -> None:
+    for line in said:
+        out.print(escape(line), soft_wrap=True)
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if text.count("=") != 1 or not all(text.split("=")):
+            raise typer.BadParameter(f"--merged takes an old code and a new one, such as 017=018, not {text!r}")
+    return {old.strip(): now.strip() for old, now in (text.split("=") for text in texts)}
 
 
 def demo(
     mechanism: Annotated[
-        str, typer.Argument(metavar="[MECHANISM]", help="topdown (the default), safetab or cellkey.")
+        str,
+        typer.Argument(
+            metavar="[MECHANISM]",
+            help="topdown (the default), tables, safetab, cellkey, swapping or suppression.",
+        ),
     ] = "topdown",
     folder: Annotated[
         Path, typer.Option("--out", help="A new folder for everything that is made; if it is taken, the next: demo-2.")
     ] = Path("demo"),
-    persons: Annotated[int, typer.Option(help="How many made-up persons.")] = 200_000,
+    persons: Annotated[
+        int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", help="For tables, swapping, suppression: us-state (the default) or eu-country."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.
+    """Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
 
-    topdown: persons and housing units, records in, protected records and tables out. safetab: detailed race and
-    ethnicity groups, from the Census Bureau's input layout to its tables. cellkey: the tables of the EU programme.
+    topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
+    margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
+    the tables of the EU programme. swapping: households exchange places. suppression: small counts are left out.
     """
-    if mechanism not in DEMONSTRATIONS:
-        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(DEMONSTRATIONS)}")
-    make = DEMONSTRATIONS[mechanism]
-    demonstrated = make(folder, persons=persons, seed=seed, progress=Display(quiet=as_json))
+    demonstrations = demonstration.DEMONSTRATIONS
+    if mechanism not in demonstrations:
+        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(demonstrations)}")
+    if layout is not None and mechanism not in demonstration.OF_A_COUNTRY:
+        raise typer.BadParameter(f"--layout goes with {', '.join(demonstration.OF_A_COUNTRY)}")
+    asked: dict[str, Any] = {} if persons is None else {"persons": persons}
+    asked |= {} if layout is None else {"layout": layout}
+    demonstrated = demonstrations[mechanism](folder, **asked, seed=seed, progress=Display(quiet=as_json))
     if as_json:
         print_json(demonstrated.as_dict())
         raise typer.Exit(0 if demonstrated.ok else 1)
     for about, release in demonstrated.releases.items():
         _show(about, release)
+    out.print("\nLook at:")
+    for sentence in demonstrated.look_at:
+        out.print(f"  {escape(sentence)}", soft_wrap=True)
     account = list(demonstrated.releases.values())[-1].run.account
-    spent = "no budget was spent, because none is accounted for"
+    spent = f"{mechanism} has no privacy budget" if account is None else ""
     if account is not None:
         spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
     out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")
@@ -136,10 +228,17 @@ def synthesize(
             help="Also with detailed race and ethnicity codes, as the input folders of SafeTab-P: parameters/, data/.",
         ),
     ] = False,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", help="us-state: a state with blocks; eu-country: municipalities with irregular codes and names."
+        ),
+    ] = "us-state",
     as_json: Json = False,
 ) -> None:
-    """Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person."""
-    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, progress=Display(quiet=as_json))
+    """Make up people: places, households, group quarters. Nothing in it comes from a real person."""
+    display = Display(quiet=as_json)
+    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
     if as_json:
         print_json(answer.as_dict())
     else:

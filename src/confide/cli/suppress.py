@@ -26,6 +26,9 @@ def suppress(
         typer.Option("--rule", help="threshold=3, p=10, pq=10,50 or dominance=1,75; several times for several."),
     ] = None,
     value: Annotated[str | None, typer.Option(help="The column of figures.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Magnitudes with decimals: every figure is a multiple of this, such as 1/100.")
+    ] = None,
     total: Annotated[
         list[str] | None, typer.Option("--total", metavar="VARIABLE=CODE", help="What the total is called.")
     ] = None,
@@ -57,6 +60,7 @@ def suppress(
         out=folder,
         rule=rule or [],
         value=value,
+        unit=unit,
         total=_pairs(total, "--total"),
         hierarchy=_pairs(hierarchy, "--hierarchy"),
         missing=missing,

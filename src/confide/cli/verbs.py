@@ -32,6 +32,7 @@ from confide.cli.show import (
 from confide.errors import Place, RunError
 
 if TYPE_CHECKING:
+    from confide.inputs.offending import OffendingValues
     from confide.releases.check import Checked
     from confide.releases.plan import Summary
     from confide.releases.stated_price import StatedPrice
@@ -115,6 +116,20 @@ def show_summary(summary: Summary) -> None:
     out.print(f"\n{summary.sentence}")
 
 
+def at_terminal() -> bool:
+    """Whether somebody looks at what is printed, and nothing else takes it."""
+    return sys.stdout.isatty()
+
+
+def show_offending(offending: Sequence[OffendingValues]) -> None:
+    """Values of records that break a rule, with how many there are and where the first stands."""
+    for column in offending:
+        out.print(escape(f"\n{column.file}, column {column.column!r} (confidential: for you alone)"))
+        values = column.values.reveal("the curator asked for them at a terminal")
+        rows = [(repr(each.value or ""), f"{each.records:,}", each.place) for each in values]
+        table(["value", "records ", "first of the "], [tuple(map(escape, row)) for row in rows])
+
+
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
 AcceptLedger = Annotated[
@@ -134,8 +149,17 @@ def check(
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
     accept_ledger: AcceptLedger = False,
+    show_values: Annotated[
+        bool,
+        typer.Option(
+            "--show-values",
+            help="Also show the values of records that break a rule: confidential, at a terminal alone.",
+        ),
+    ] = False,
 ) -> None:
     """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
+    if show_values and (as_json or not at_terminal()):
+        raise typer.BadParameter("--show-values prints confidential values at a terminal, never to a file or as JSON")
     checked = confide.check(
         spec,
         processes=processes,
@@ -143,6 +167,7 @@ def check(
         engine=engine,
         spark_master=spark_master,
         accept_ledger=accept_ledger,
+        show_values=show_values,
         progress=Display(quiet=as_json),
     )
     plan = checked.plan
@@ -152,6 +177,13 @@ def check(
         from confide.report.render import fraction_up
 
         show_findings(checked.findings)
+        show_offending(checked.offending)
+        if plan is not None and "reading" in plan.question:
+            from confide.inputs.spelled import reading_in_words
+
+            out.print("How the records are read, as the plan binds it:")
+            for line in reading_in_words(plan.question["reading"]):
+                out.print(escape(f"  {line}"))
         if checked.summary is not None:
             show_summary(checked.summary)
         if checked.price is not None:
@@ -200,7 +232,7 @@ def _two_digits(epsilon: float) -> str:
     return f"{math.ceil(round(100 * epsilon, 6)) / 100:,.2f}"
 
 
-def at_terminal() -> bool:
+def can_answer() -> bool:
     """Whether somebody is there who can answer."""
     return sys.stdin.isatty()
 
@@ -251,7 +283,7 @@ def run(
 ) -> None:
     """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
     display = Display(quiet=as_json)
-    asked = not yes and at_terminal()
+    asked = not yes and can_answer()
     result = confide.run(
         spec,
         processes=processes,
@@ -270,7 +302,7 @@ def run(
         return
 
     if result.was_sealed_before:
-        out.print("This run was sealed before; nothing was done and nothing charged.")
+        out.print("This run was already sealed; nothing was done and nothing was charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
     mechanism = confide.MECHANISMS[result.plan.mechanism]
     contents = mechanism.contents(result.plan)

@@ -19,21 +19,25 @@ from confide.attacks.reconstruction import Reconstruction, reconstruct
 from confide.attacks.reidentification import (
     AttackerSettings,
     LinkageRates,
+    LinkedAttributes,
     Rates,
     make_attacker,
     match_rates,
     reidentification_rates,
 )
-from confide.comparison.common_tables import AGE, LEVELS, CommonTable, CommonTables
+from confide.comparison.common_tables import CommonTable, CommonTables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
-from confide.comparison.figures import AreaFigures, ComparedAreas, Integers
+from confide.comparison.figures import AreaFigures, ComparedAreas, Integers, level_of_records
+from confide.comparison.programme_checks import AGE, POPULATION
+from confide.comparison.programme_file import BLOCK
 from confide.releases.progress import Progress
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
 
 ALL, UNIQUE, STANDS_OUT = "all", "unique", "unique&nonmodal"
 EXPOSED = "unique&nonmodal&solvar0"
-"""Those whom no statistic hides: alone of their sex and age, not of the block's modal group, in a certain block."""
+"""Those whom no statistic hides: alone of what the list knows of them (sex and age), not of the block's modal
+group, in a certain block."""
 UNIVERSES = (ALL, UNIQUE, STANDS_OUT, EXPOSED)
 VARIABILITY = "solution_variability"
 LIST = "list of people"
@@ -124,9 +128,9 @@ def attack(
 def published(figures: AreaFigures, areas: ComparedAreas, programme: CommonTables, blocks: Integers) -> Published:
     """The tables as the attacker reads them: those of blocks, and where these have noise those of the areas above."""
     codes = tuple(areas.blocks[block] for block in blocks)
-    levels, units, unit_of_block = ["block"], [codes], [np.arange(len(codes))]
+    levels, units, unit_of_block = [BLOCK], [codes], [np.arange(len(codes))]
     rows = [blocks]
-    for level in () if figures.exact else LEVELS[-2::-1]:
+    for level in () if figures.exact else programme.levels[-2::-1]:
         here, of_block = np.unique(areas.unit_of_block[level][blocks], return_inverse=True)
         levels.append(level)
         units.append(tuple(areas.codes[level][unit] for unit in here))
@@ -164,23 +168,25 @@ def _marginal(figures: AreaFigures, table: CommonTable, level: str, depth: int, 
 
 
 def listed(population: ComparedPopulation, blocks: Integers) -> PublishedMarginal:
-    """What the best list of people says of a block: how many of each sex and age group live there."""
+    """What the best list of people says of a block: how many live there of each kind that it knows, such as each sex
+    and age group."""
     people, programme = population.people, population.programme
     number = {population.areas.blocks[block]: place for place, block in enumerate(blocks.tolist())}
     unit = np.array([number.get(code, -1) for code in people.column("geocode").to_pylist()], np.int64)
-    query = programme.schema.ordered_query(["sex", AGE])
+    query = programme.schema.ordered_query(programme.known)
     cell = np.zeros(len(unit), np.int64)
     for variable in query.variables:
-        codes = np.array([level.code for level in variable.attribute.levels], np.int64)
-        values = people.column(variable.attribute.name).to_numpy()
-        cell = cell * variable.size + variable.assignment[np.argsort(codes)[np.searchsorted(np.sort(codes), values)]]
+        level = level_of_records(people, programme, variable.attribute.name)
+        cell = cell * variable.size + variable.assignment[level]
     key, count = np.unique((unit * query.cells + cell)[unit >= 0], return_counts=True)
     arrays = sparse(key // query.cells, key % query.cells, count.astype(np.float64), len(blocks))
     return PublishedMarginal(LIST, 0, query, *arrays)
 
 
 def with_ages(records: pa.Table, programme: CommonTables) -> pa.Table:
-    """Age groups as years: from, to, and the year itself where the group has one."""
+    """Age groups as years: from, to, and the year itself where the group has one. Nothing, where no age is in years."""
+    if programme.ages is None:
+        return records
     starts = np.array(programme.ages.starts, np.int64)
     ends = np.append(starts[1:] - 1, 200)
     group = records.column(AGE).combine_chunks().to_numpy(zero_copy_only=False).astype(np.int64)
@@ -204,7 +210,7 @@ def _reconstructed(reconstruction: Reconstruction, population: ComparedPopulatio
     everything = reconstruction.as_dict()
     names = ["exact", "persons", "unsolved", "deviation", "mean_solution_variability", "by_size", "seconds"]
     names += ["share_of_blocks_at_0", "share_of_persons_at_0"]
-    truth = population.truth.counts["block", "population"][blocks]
+    truth = population.truth.counts[BLOCK, POPULATION][blocks]
     numbers = {name: everything[name] for name in names}
     return {
         "reconstruction": numbers
@@ -228,18 +234,18 @@ def _rates(
     """The rates of one attacker, with the certain blocks of the true tables and, where they can be told from the
     published tables alone, with those of these."""
     codes = pa.array([population.areas.blocks[block] for block in blocks], pa.string())
-    digits = population.digits
-    attacker_file = make_attacker(population.people, settings, tract_digits=digits["tract"])
+    people, linked = population.attacked, population.programme.linked
+    attacker_file = make_attacker(people, settings, linked=linked)
     attacker_file = attacker_file.filter(pc.is_in(attacker_file.column("geocode"), codes))
-    inside = int(pc.sum(pc.is_in(population.people.column("geocode"), codes)).as_py())
+    inside = int(pc.sum(pc.is_in(people.column("geocode"), codes)).as_py())
 
-    everywhere = _in_every_block(records, codes)
+    everywhere = _in_every_block(records, codes, linked)
 
     def rates(variability: Mapping[str, float | None]) -> Rates:
         column = pa.array([variability.get(code) for code in everywhere.column("geocode").to_pylist()], pa.float64())
         marked = everywhere.append_column(VARIABILITY, column)
         return reidentification_rates(
-            marked, attacker_file, population.people, block_group_digits=digits["block_group"], seed=seed
+            marked, attacker_file, people, age_bins=population.programme.year_groups, seed=seed, linked=linked
         )
 
     with_certain = rates(certain)
@@ -262,19 +268,26 @@ def _rates(
 def _ranking(population: ComparedPopulation, records: pa.Table, seed: int) -> list[dict[str, Any]]:
     """The match rates of the records that the attacker is surest of, beside those who know other blocks alone."""
     names = [name for name in records.column_names if name != VARIABILITY]
-    return [row.as_dict() for row in match_rates(records.select(names), population.people, seed=seed)]
+    programme = population.programme
+    rates = match_rates(
+        records.select(names),
+        population.attacked,
+        age_bins=programme.year_groups,
+        seed=seed,
+        linked=programme.linked,
+    )
+    return [row.as_dict() for row in rates]
 
 
-def _in_every_block(records: pa.Table, codes: pa.Array) -> pa.Table:
-    """The records, with one of unknown age, which matches nobody, in blocks that have none: a block whose people a
+def _in_every_block(records: pa.Table, codes: pa.Array, linked: LinkedAttributes) -> pa.Table:
+    """The records, with one without any value, which matches nobody, in blocks that have none: a block whose people a
     protection has moved away is still one, and its people are still at stake."""
-    named = ["geocode", "sex", "cenrace", "hispanic", "age", "age_low", "age_high"]
-    matched_columns = records.select(named)
+    ages = ("age", "age_low", "age_high") if linked.with_age else ()
+    matched_columns = records.select(["geocode", *linked.codes, *ages])
     lacking = codes.filter(pc.invert(pc.is_in(codes, matched_columns.column("geocode").combine_chunks())))
-    columns = {name: pa.nulls(len(lacking), matched_columns.schema.field(name).type) for name in named}
+    columns = {name: pa.nulls(len(lacking), matched_columns.schema.field(name).type) for name in linked.codes}
+    columns |= {name: pa.nulls(len(lacking), matched_columns.schema.field(name).type) for name in ages}
     columns["geocode"] = lacking
-    for name in ("sex", "cenrace", "hispanic"):
-        columns[name] = pa.array([1] * len(lacking), matched_columns.schema.field(name).type)
     return pa.concat_tables([matched_columns, pa.table(columns, schema=matched_columns.schema)])
 
 

@@ -1,28 +1,40 @@
 """The common tables: what every protection of a comparison publishes, and the schema that they are about.
 
-Ages are in the groups that the tables tell apart, as an attribute ``agebin`` of their own: nothing finer is published,
-so that every mechanism works on the same histogram. Tables and groups are data (``data/comparison/programme.toml``).
+The schema has the published attributes alone, each at the finest detail that any table has: ``age:five-year`` becomes
+an attribute with five-year groups for levels, an age in years one called ``agebin``. Nothing finer is published, so
+that every mechanism works on the same histogram. What they are is data: :mod:`confide.comparison.programme_file`.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from confide.attacks.reidentification import AgeBins, load_age_bins
-from confide.documents import load_shipped, parse_schema
-from confide.schema import Query, Schema
+from confide.attacks.reidentification import AgeBins, LinkedAttributes, load_age_bins
+from confide.comparison.programme_checks import (
+    AGE,
+    POPULATION,
+    problems_of_attributes,
+    problems_of_tables,
+    problems_of_variables,
+)
+from confide.comparison.programme_file import (
+    BLOCK,
+    US_STATE,
+    ComparedProgrammePart,
+    ProgrammeTablePart,
+    load_compared_programme,
+)
+from confide.documents import Problem, attribute_document, load_schema, parse_schema
+from confide.errors import NOWHERE
+from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
-KIND = "comparison"
-AGE = "agebin"
-ATTRIBUTES = ("sex", AGE, "hispanic", "cenrace")
-LEVELS = ("county", "tract", "block")
-"""The levels that tables are published for, and that accuracy is looked at on."""
 OLDEST = 115
 
 Integers = npt.NDArray[np.int64]
@@ -30,12 +42,12 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CommonTable:
-    """One table; a summary is what accuracy is measured on."""
+    """One table; on a judged one accuracy is measured."""
 
     name: str
     title: str
     query: Query
-    summary: bool
+    judged: bool
 
     @property
     def variables(self) -> list[str]:
@@ -45,14 +57,22 @@ class CommonTable:
 
 @dataclass(frozen=True, eq=False)
 class CommonTables:
-    """All tables, over one schema."""
+    """All tables, over one schema, and what an outsider knows of the people in them."""
 
-    title: str
+    part: ComparedProgrammePart = field(repr=False)
+    records: Schema = field(repr=False)
+    """The schema of the records, as the office has it."""
     schema: Schema
-    document: dict[str, Any]
-    """The plain values of the schema."""
-    ages: AgeBins
+    """What is published of it."""
+    document: dict[str, Any] = field(repr=False)
+    """The plain values of the published schema."""
+    ages: AgeBins | None
     tables: tuple[CommonTable, ...]
+
+    @property
+    def title(self) -> str:
+        """A title for people."""
+        return self.part.title or "Tables by " + listed_words([self.word(name) for name in self.attributes])
 
     def table(self, name: str) -> CommonTable:
         """The table of that name."""
@@ -63,51 +83,139 @@ class CommonTables:
         """How many cells all tables have for one unit."""
         return sum(table.query.cells for table in self.tables)
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that tables are published for, and that accuracy is looked at on, the largest areas first."""
+        return (*self.part.levels, BLOCK)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The published attributes of the records, what is known first."""
+        return (*self.part.known, *self.part.learnt)
+
+    @property
+    def detail(self) -> dict[str, Recode]:
+        """For each published attribute of the records what is published of it at most; not of an age in years."""
+        named = {name.partition(":")[0]: self.records.variable(name) for name in self.part.attributes}
+        return {name: recode for name, recode in named.items() if not self.is_age(name)}
+
+    def is_age(self, name: str) -> bool:
+        """Whether an attribute of the records is the age in years."""
+        return self.part.age is not None and name == self.part.age.attribute
+
+    @property
+    def known(self) -> list[str]:
+        """What the outsider knows, as attributes of the published schema."""
+        return [AGE if self.is_age(name) else name for name in self.part.known]
+
+    @property
+    def linked(self) -> LinkedAttributes:
+        """What the outsider knows and learns, as columns of records."""
+        codes = tuple(name for name in self.part.known if not self.is_age(name))
+        return LinkedAttributes(codes, tuple(self.part.learnt), any(map(self.is_age, self.part.known)))
+
+    @property
+    def year_groups(self) -> tuple[int, ...]:
+        """The first years of the age groups that records are matched in; one group of all, where no age is in years."""
+        return (0,) if self.ages is None else self.ages.starts
+
+    @property
+    def more(self) -> dict[str, tuple[Attribute, list[Recode]]]:
+        """Attributes of the records that swapping looks at besides the published ones, each with its recodes."""
+        age = [] if self.part.age is None else [self.part.age.attribute]
+        attributes = [self.records.variable(name).attribute for name in (*self.part.in_households, *age)]
+        recodes = self.records.recodes
+        return {each.name: (each, [r for r in recodes if r.attribute.name == each.name]) for each in attributes}
+
+    def word(self, name: str) -> str:
+        """What people call an attribute of the records."""
+        title = self.part.words.get(name) or self.records.variable(name).attribute.title
+        return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
 
 @cache
-def common_tables() -> CommonTables:
-    """The tables that ship."""
-    values = load_shipped(KIND, "programme")
-    ages = load_age_bins(values["age"]["groups"])
-    document = _document(ages, values["age"]["recodes"], values["provenance"])
+def common_tables(name: str = US_STATE) -> CommonTables:
+    """The tables that ship under a name."""
+    loaded = load_compared_programme(name, Path(), NOWHERE)
+    return make_tables(loaded.value, loaded.path.parent, loaded.refuse)
+
+
+def make_tables(part: ComparedProgrammePart, base: Path, refuse: Callable[[Iterable[Problem]], None]) -> CommonTables:
+    """The tables of a programme.
+
+    Args:
+        part: The programme.
+        base: The folder that the path of its schema is relative to.
+        refuse: Raises problems, if there are any; each with its path in the programme.
+
+    Returns:
+        The tables over the published schema.
+    """
+    records = load_schema(part.schema_, base)
+    refuse(problems_of_attributes(part, records))
+    age = part.age
+    ages = None if age is None else load_age_bins(age.groups)
+    document = _document(part, records, ages)
     schema = parse_schema(document)
+    refuse(problems_of_variables(part, schema))
+    listed = [table for table in part.tables if table.variables] or list(part.tables)
+    total = next((table for table in part.tables if not table.variables), None)
+    judged = any(table.judged for table in listed)
+    ordered = list(part.tables) if total else [ProgrammeTablePart(name=POPULATION, variables=[]), *part.tables]
     tables = tuple(
         CommonTable(
-            part["name"],
-            part["title"],
-            schema.ordered_query(part["variables"]),
-            part.get("summary", False),
+            each.name,
+            each.title or each.name.replace("-", " ").capitalize(),
+            schema.ordered_query(each.variables),
+            each.judged or not each.variables or (not judged and len(each.variables) == 1),
         )
-        for part in values["tables"]
+        for each in ordered
     )
-    return CommonTables(values["title"], schema, document, ages, tables)
+    refuse(problems_of_tables(part, schema, tables, [item.id for item in characteristics(tables)]))
+    return CommonTables(part, records, schema, document, ages, tables)
 
 
-def schema_text(document: dict[str, Any]) -> str:
-    """The plain values of a schema as the text of a TOML file."""
-    lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]
-    for name, body in document["attributes"].items():
-        lines += ["", f"[attributes.{name}]", f"title = {json.dumps(body['title'])}"]
-        if "range" in body:
-            lines += [f"range = {body['range']}"]
+def listed_words(words: Sequence[str]) -> str:
+    """Words in a row: sex, age and race."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "nothing"
+
+
+def _document(part: ComparedProgrammePart, records: Schema, ages: AgeBins | None) -> dict[str, Any]:
+    """The published attributes: as they are, in the groups of a recode, or an age in years in groups."""
+    published: dict[str, Any] = {}
+    for name in part.attributes:
+        variable = records.variable(name)
+        attribute = variable.attribute
+        own = [recode for recode in records.recodes if recode.attribute.name == attribute.name]
+        if part.age is not None and name == part.age.attribute:
+            assert ages is not None
+            published[AGE] = _age_document(ages, part.age.recodes)
+        elif ":" in name:
+            published[attribute.name] = _grouped_document(variable, own)
         else:
-            lines += [
-                "levels = [",
-                *(f"  [{json.dumps(code)}, {json.dumps(label)}]," for code, label in body["levels"]),
-            ]
-            lines += ["]"]
-        for recode, given in body.get("recodes", {}).items():
-            if "starts" in given:
-                lines += [f"[attributes.{name}.recodes.{recode}]", f"starts = {given['starts']}"]
-                continue
-            lines += [f"[attributes.{name}.recodes.{recode}.groups]"]
-            lines += [f"{json.dumps(label)} = {json.dumps(codes)}" for label, codes in given["groups"].items()]
-    return "\n".join(lines) + "\n"
+            published[attribute.name] = attribute_document(attribute, own)
+    return {"id": part.id, "provenance": part.provenance.strip() or "A comparison.", "attributes": published}
 
 
-def _document(ages: AgeBins, recodes: dict[str, Any], provenance: str) -> dict[str, Any]:
-    """The shipped schema of persons with its ages in groups."""
-    persons = load_shipped("schemas", "persons")["attributes"]
+def _grouped_document(variable: Recode, recodes: Sequence[Recode]) -> dict[str, Any]:
+    """An attribute whose levels are the groups of a recode, with the recodes that are made of these groups."""
+    coarser: dict[str, Any] = {}
+    for recode in recodes:
+        of_group = [{int(recode.assignment[variable.attribute.index[code]]) for code in group.codes}
+                    for group in variable.groups]  # fmt: skip
+        if recode.name == variable.name or any(len(places) > 1 or NO_GROUP in places for places in of_group):
+            continue
+        groups = {
+            label: [number for number, places in enumerate(of_group) if places == {position}]
+            for position, label in enumerate(recode.labels)
+        }
+        coarser[recode.name.partition(":")[2]] = {"groups": {label: codes for label, codes in groups.items() if codes}}
+    levels = [[number, label] for number, label in enumerate(variable.labels)]
+    return {"title": variable.attribute.title, "levels": levels, "recodes": coarser}
+
+
+def _age_document(ages: AgeBins, recodes: Mapping[str, str | list[int]]) -> dict[str, Any]:
+    """Ages in years as groups."""
     lasts = [*(start - 1 for start in ages.starts[1:]), OLDEST]
     labels = [str(a) if a == b else f"{a} to {b}" for a, b in zip(ages.starts, lasts, strict=True)]
     labels[-1] = f"{ages.starts[-1]} and over"
@@ -121,6 +229,37 @@ def _document(ages: AgeBins, recodes: dict[str, Any], provenance: str) -> dict[s
                 for position, label in enumerate(coarse.labels)
             }
         }
-    age = {"title": "Age", "levels": [[code, label] for code, label in enumerate(labels)], "recodes": grouped}
-    own = {"sex": persons["sex"], AGE: age, "hispanic": persons["hispanic"], "cenrace": persons["cenrace"]}
-    return {"id": "persons-by-age-group", "provenance": provenance.strip(), "attributes": own}
+    return {"title": "Age", "levels": [[code, label] for code, label in enumerate(labels)], "recodes": grouped}
+
+
+# What a user loses is measured on these.
+
+
+@dataclass(frozen=True)
+class ComparedCharacteristic:
+    """One figure of every area: a cell of a judged table."""
+
+    id: str
+    title: str
+    table: str
+    cell: int
+
+
+def characteristics(tables: Sequence[CommonTable]) -> tuple[ComparedCharacteristic, ...]:
+    """The population, and every cell of the other judged tables; of two cells that make up everybody, the second."""
+    listed = [ComparedCharacteristic(POPULATION, "Population", POPULATION, 0)]
+    for table in tables:
+        if not table.judged or not table.query.variables:
+            continue
+        labels = _labels(table.query)
+        for cell, label in enumerate(labels):
+            if len(labels) > 2 or cell:
+                listed.append(ComparedCharacteristic(f"{table.name}: {label}", label, table.name, cell))
+    return tuple(listed)
+
+
+def _labels(query: Query) -> list[str]:
+    labels = [""]
+    for variable in query.variables:
+        labels = [f"{label}, {other}" if label else other for label in labels for other in variable.labels]
+    return labels

@@ -24,9 +24,11 @@ import pyarrow.parquet as pq
 from confide.answers import TypedAnswer
 from confide.comparison import figures as accuracy
 from confide.comparison.attacking import attack
+from confide.comparison.common_tables import characteristics, common_tables
 from confide.comparison.compared_people import ComparedPopulation, prepare
 from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, load_comparison
 from confide.comparison.page import write_page
+from confide.comparison.page_words import words_of
 from confide.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.engines.groups import private_folder, whole_file, write_text
 from confide.errors import Place, RunError
@@ -111,7 +113,7 @@ def _result(
     folder, spec = private_folder(out / part.name), loaded.spec
     # A title changes nothing that is made; it is on the page, so that the result is another one.
     settings = [part.model_dump(mode="json", exclude={"title"}), settings_content(part, loaded.path.parent)]
-    made_from = _hash([settings, spec.comparison.seed, population.fingerprint])
+    made_from = _hash([settings, spec.comparison.seed, population.fingerprint, *_programme(loaded)])
     attacked = _hash([made_from, part.title, spec.attack.model_dump(mode="json", exclude={"processes"})])
     _same_question(folder / QUESTION, made_from)
     earlier = _kept(folder / RESULT, attacked)
@@ -170,9 +172,10 @@ def _numbers(loaded: LoadedComparison, population: ComparedPopulation, results: 
             "cells_of_an_area": population.programme.cells,
             "tables": {table.name: table.title for table in population.programme.tables},
         },
+        "levels": list(population.programme.levels),
+        "words": words_of(population.programme, population.geography),
         "characteristics": {
-            item.id: {"title": item.title, "table": item.table}
-            for item in accuracy.characteristics(population.programme)
+            item.id: {"title": item.title, "table": item.table} for item in characteristics(population.programme.tables)
         },
         "attack": spec.attack.model_dump(mode="json", exclude={"processes"}),
         "seed": spec.comparison.seed,
@@ -180,6 +183,13 @@ def _numbers(loaded: LoadedComparison, population: ComparedPopulation, results: 
         "seconds": sum(result["seconds"] for result in results),
         "version": __version__,
     }
+
+
+def _programme(loaded: LoadedComparison) -> list[Any]:
+    """What decides the tables besides the people, where it is not the programme of a state that ships."""
+    tables = loaded.tables
+    own = tables.part.id != common_tables().part.id
+    return [tables.part.model_dump(mode="json"), loaded.areas.model_dump(mode="json")] if own else []
 
 
 def _hash(values: Any) -> str:

@@ -18,8 +18,8 @@ held against. Every key: ``docs/concepts/comparison.md``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +27,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from confide.attacks.reidentification import AttackerSettings, parse_attacker
+from confide.comparison.common_tables import CommonTables, common_tables, make_tables
+from confide.comparison.programme_checks import problems_of_levels
+from confide.comparison.programme_file import (
+    BLOCK,
+    PROGRAMME,
+    US_STATE,
+    ComparedProgrammePart,
+    ProgrammeGeographyPart,
+    load_compared_programme,
+)
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
 from confide.errors import ConfideError
 from confide.releases.draft import SPEC, Draft, no_product
@@ -46,25 +56,35 @@ class ComparisonPart(Part):
         None, ge=100, le=10_000_000, description="So many people are made up, instead of a part [data]."
     )
     seed: int = Field(7, ge=0, description="Made-up people, chosen keys and samples follow from it.")
+    programme: str | None = Field(
+        None, description="What is published, and what is known: a shipped programme, or a file; default: us-state."
+    )
 
 
-class AreaDigitsPart(Part):
-    """How many first characters of a block's code name each level."""
+US_LEVELS = ("state", "county", "tract", "block_group")
 
-    state: int = Field(2, ge=1, le=40, description="The characters of a state's code.")
-    county: int = Field(5, ge=1, le=40, description="The characters of a county's code.")
-    tract: int = Field(11, ge=1, le=40, description="The characters of a tract's code.")
-    block_group: int = Field(12, ge=1, le=40, description="The characters of a block group's code.")
 
-    @property
-    def digits(self) -> dict[str, int]:
-        """The levels above the blocks, coarsest first."""
-        return {
-            "state": self.state,
-            "county": self.county,
-            "tract": self.tract,
-            "block_group": self.block_group,
+class ComparedGeographyPart(ProgrammeGeographyPart):
+    """Where the areas differ from those of the programme. The characters of a code of the United States have keys of
+    their own, for the programme ``us-state``."""
+
+    state: int | None = Field(None, ge=1, le=40, description="The characters of a state's code.")
+    county: int | None = Field(None, ge=1, le=40, description="The characters of a county's code.")
+    tract: int | None = Field(None, ge=1, le=40, description="The characters of a tract's code.")
+    block_group: int | None = Field(None, ge=1, le=40, description="The characters of a block group's code.")
+
+    def over(self, given: ProgrammeGeographyPart) -> ProgrammeGeographyPart:
+        """The geography of a programme with what stands here instead."""
+        own = {
+            key: value for key in self.model_fields_set - set(US_LEVELS) if (value := getattr(self, key)) is not None
         }
+        digits = {name: number for name in US_LEVELS if (number := getattr(self, name)) is not None}
+        levels = [
+            level.model_copy(update={"digits": digits[level.name]}) if level.name in digits else level
+            for level in own.get("levels", given.levels)
+        ]
+        plain = {name: getattr(given, name) for name in ProgrammeGeographyPart.model_fields}
+        return ProgrammeGeographyPart(**plain | own | {"levels": levels})
 
 
 class ProtectionPart(Part):
@@ -80,7 +100,7 @@ class ProtectionPart(Part):
 
     @property
     def counts_units(self) -> bool:
-        """Whether the block table must say how many housing units and group quarters a block has."""
+        """Whether the block table must say where somebody can live, if the programme has columns for that."""
         return False
 
 
@@ -194,7 +214,8 @@ class ComparisonSpec(Part):
 
     comparison: ComparisonPart = ComparisonPart()
     data: DataPart | None = None
-    geography: AreaDigitsPart = AreaDigitsPart()
+    geography: ComparedGeographyPart = ComparedGeographyPart()
+    programme: ComparedProgrammePart | None = None
     protections: list[AnyProtection] = Field(default_factory=lambda: list(DEFAULT), min_length=1)
     attack: AttackPart = AttackPart()
 
@@ -213,7 +234,10 @@ COMPARISON = FileKind(
 
 @dataclass(frozen=True)
 class LoadedComparison(Loaded[ComparisonSpec]):
-    """A spec with the file it came from."""
+    """A spec with the file it came from, the tables that it compares, and the areas that they are of."""
+
+    tables: CommonTables = field(kw_only=True)
+    areas: ProgrammeGeographyPart = field(kw_only=True)
 
     @property
     def spec(self) -> ComparisonSpec:
@@ -232,7 +256,50 @@ def load_comparison(path: str | Path) -> LoadedComparison:
     """The spec in a file. Raises a :class:`SpecError` with all findings."""
     loaded = load(Path(path), ComparisonSpec, kind=COMPARISON)
     loaded.refuse(_problems(loaded.value))
-    return LoadedComparison(COMPARISON, loaded.path, loaded.text, loaded.values, value=loaded.value)
+    tables = _tables(loaded)
+    areas = loaded.value.geography.over(tables.part.geography or ProgrammeGeographyPart())
+    loaded.refuse(_problems_of_geography(tables, areas))
+    return LoadedComparison(
+        COMPARISON, loaded.path, loaded.text, loaded.values, value=loaded.value, tables=tables, areas=areas
+    )
+
+
+def _tables(loaded: Loaded[ComparisonSpec]) -> CommonTables:
+    """The tables of the programme that the spec has in it, or names."""
+    spec, base = loaded.value, loaded.path.parent
+    if spec.programme is not None:
+
+        def refuse(problems: Iterable[Problem]) -> None:
+            loaded.refuse(replace(each, path=("programme", *each.path)) for each in problems)
+
+        return make_tables(spec.programme, base, refuse)
+    name = spec.comparison.programme or US_STATE
+    if name in PROGRAMME.names:
+        return common_tables(name)
+    named = load_compared_programme(name, base, loaded.place("comparison", "programme"))
+    return make_tables(named.value, named.path.parent, named.refuse)
+
+
+def _problems_of_geography(tables: CommonTables, areas: ProgrammeGeographyPart) -> Iterator[Problem]:
+    def wrong(place: KeyPath, what: str, found: str, expected: str) -> Problem:
+        return Problem(place, "bad-comparison", what, expected, found, "correct the spec")
+
+    if areas.areas:
+        found, expected = ", ".join(area.name for area in areas.areas), "levels that nest, and no areas beside them"
+        yield wrong(("geography", "areas"), "areas that do not nest are not compared", found, expected)
+    digits = [level.digits for level in areas.levels if level.digits is not None]
+    if digits != sorted(set(digits)):
+        expected = "more characters on every level, from the largest areas down"
+        yield wrong(("geography",), "the levels do not nest", ", ".join(map(str, digits)), expected)
+    for position, level in enumerate(areas.levels):
+        at: KeyPath = ("geography", "levels", position)
+        if (level.digits is None) == (level.column is None):
+            found = "neither digits nor column" if level.digits is None else "digits and column"
+            yield wrong(at, "a level has no single rule", found, "digits of the code, or a column of the block table")
+        if level.name == BLOCK or level.name in [each.name for each in areas.levels[:position]]:
+            yield wrong((*at, "name"), "the name is taken", level.name, f"names that differ; {BLOCK} is taken")
+    for problem in problems_of_levels(tables.part, areas, tables.schema):
+        yield replace(problem, path=("programme", *problem.path))
 
 
 def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
@@ -245,10 +312,13 @@ def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
         found = "neither" if spec.data is None else "both"
         what = "whose records are compared is not clear"
         yield wrong(("comparison",), what, found, "made_up = NUMBER, or a part [data]")
-    digits = list(spec.geography.digits.values())
-    if digits != sorted(set(digits)):
-        expected = "more characters on every level, from the state down"
-        yield wrong(("geography",), "the levels do not nest", ", ".join(map(str, digits)), expected)
+    if spec.programme is not None and spec.comparison.programme is not None:
+        what, found = "there are two programmes", "a part [programme], and the name of one"
+        yield wrong(("comparison", "programme"), what, found, "one of the two")
+    own = spec.programme.people if spec.programme is not None else US_STATE
+    if spec.comparison.made_up is not None and spec.programme is not None and own is None:
+        what, found = "nobody knows which people to make up", "a programme of your own without people"
+        yield wrong(("programme", "people"), what, found, "a part [data]; or people = a shipped layout")
     times = Counter(each.name for each in spec.protections)
     for position, each in enumerate(spec.protections):
         if times[each.name] > 1 or each.name in RESERVED or (each.name == NONE and not each.unprotected):

@@ -16,8 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.comparison.common_tables import ATTRIBUTES, LEVELS, CommonTables
+from confide.comparison.common_tables import CommonTables, characteristics
+from confide.comparison.programme_checks import POPULATION
+from confide.comparison.programme_file import BLOCK
 from confide.errors import InputError, Place
+from confide.inputs.frame import WHOLE, LevelRule
 from confide.releases.figure_law import FigureLaw
 from confide.releases.published import Floats, NoiseBound, Published, PublishedMarginal
 from confide.schema import Query
@@ -38,20 +41,41 @@ class ComparedAreas:
     @property
     def blocks(self) -> tuple[str, ...]:
         """The codes of the blocks."""
-        return self.codes["block"]
+        return self.codes[BLOCK]
 
     @classmethod
-    def of(cls, blocks: Sequence[str], digits: Mapping[str, int]) -> ComparedAreas:
-        """The areas of some blocks; a unit's code is the first ``digits`` characters of a block's."""
-        ordered = sorted(blocks)
+    def of(cls, blocks: pa.Table, rules: Sequence[LevelRule], published: Sequence[str]) -> ComparedAreas:
+        """The areas of some blocks.
+
+        Args:
+            blocks: A row for each block: ``geocode``, and the columns that levels are given by.
+            rules: The levels above the blocks.
+            published: The levels that there are tables for, ``block`` the last.
+        """
+        names = blocks.column("geocode").to_pylist()
+        order = sorted(range(len(names)), key=names.__getitem__)
         codes: dict[str, tuple[str, ...]] = {}
         units: dict[str, Integers] = {}
-        for level in LEVELS:
-            named = ordered if level == "block" else [code[: digits[level]] for code in ordered]
+        for level, named in level_codes(blocks, rules).items():
+            if level not in published:
+                continue
             codes[level] = tuple(sorted(set(named)))
             place = {code: position for position, code in enumerate(codes[level])}
-            units[level] = np.array([place[code] for code in named], np.int64)
-        return cls(codes, units)
+            units[level] = np.array([place[named[row]] for row in order], np.int64)
+        return cls({level: codes[level] for level in published}, {level: units[level] for level in published})
+
+
+def level_codes(blocks: pa.Table, rules: Sequence[LevelRule]) -> dict[str, list[str]]:
+    """For each level, and for the blocks, the code of every row of the block table: its first characters, or a
+    column."""
+    names = blocks.column("geocode").to_pylist()
+    codes = {
+        rule.name: blocks.column(rule.column).to_pylist()
+        if rule.column is not None
+        else [name[: rule.digits] or WHOLE for name in names]
+        for rule in rules
+    }
+    return codes | {BLOCK: names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +116,7 @@ def tabulate(
     """The exact tables of records.
 
     Args:
-        records: A row for each person: a block and the codes of the four attributes.
+        records: A row for each person: a block and the codes of the published attributes.
         areas: The units; a block that is none of theirs is a finding.
         programme: The tables.
         block: The column with the code of the block.
@@ -103,13 +127,14 @@ def tabulate(
     codes = pa.array(areas.blocks, pa.string())
     texts = records.column(block).combine_chunks().cast(pa.string())
     place = _index(pc.index_in(texts, codes), block)
-    index = {name: _levels(records, programme, name) for name in ATTRIBUTES}
+    names = [attribute.name for attribute in programme.schema.attributes]
+    index = {name: level_of_records(records, programme, name) for name in names}
     counts: dict[Key, Integers] = {}
     for table in programme.tables:
         cell = np.zeros(len(place), np.int64)
         for variable in table.query.variables:
             cell = cell * variable.size + variable.assignment[index[variable.attribute.name]]
-        for level in LEVELS:
+        for level in programme.levels:
             unit = areas.unit_of_block[level][place]
             units = len(areas.codes[level])
             flat = np.bincount(unit * table.query.cells + cell, minlength=units * table.query.cells)
@@ -131,7 +156,7 @@ def counts_by_area(published: Published, areas: ComparedAreas, programme: Common
     levels = published.geography.levels
     listed = {(levels[marginal.depth], marginal.table): marginal for marginal in published.marginals}
     counts: dict[Key, Integers] = {}
-    for level in LEVELS:
+    for level in programme.levels:
         for table in programme.tables:
             marginal, of_level = listed.get((level, table.name)), level
             if marginal is None:  # records: one marginal with every attribute, which any table is a sum of
@@ -153,7 +178,7 @@ def counts_of_areas_as_variables(
     :func:`counts_by_area`. Its tables are called by the level and the table."""
     listed = {marginal.table: marginal for marginal in published.marginals}
     counts: dict[Key, Integers] = {}
-    for level in LEVELS:
+    for level in programme.levels:
         for table in programme.tables:
             marginal, cells = listed[f"{level}-{table.name}"], table.query.cells
             unit, cell = np.divmod(marginal.cell, cells)
@@ -180,10 +205,12 @@ def _matrix(unit: Integers, cell: Integers, value: Floats, units: int, cells: in
     return counts
 
 
-def _levels(records: pa.Table, programme: CommonTables, name: str) -> Integers:
+def level_of_records(records: pa.Table, programme: CommonTables, name: str) -> Integers:
+    """For each record the number of its level of a published attribute."""
     attribute = next(each for each in programme.schema.attributes if each.name == name)
-    codes = pa.array([level.code for level in attribute.levels], pa.int64())
-    return _index(pc.index_in(records.column(name).combine_chunks().cast(pa.int64()), codes), name)
+    kind = pa.int64() if attribute.is_integer else pa.string()
+    codes = pa.array([level.code for level in attribute.levels], kind)
+    return _index(pc.index_in(records.column(name).combine_chunks().cast(kind), codes), name)
 
 
 def _index(index: pa.Array, column: str) -> Integers:
@@ -202,35 +229,9 @@ def _index(index: pa.Array, column: str) -> Integers:
 
 # What a user loses: errors of the figures that people look at, what is not published, and what does not add up.
 #
-# After Abowd and Hawes (2023), Table 4: the mean over the areas of a level of |published − true|, for the population,
-# three age groups, the race groups and Hispanic origin. Figures that are not published have no error; how many
-# there are is said beside.
-
-
-POPULATION = "population"
-
-
-@dataclass(frozen=True)
-class ComparedCharacteristic:
-    """One figure of every area: a cell of a summary table."""
-
-    id: str
-    title: str
-    table: str
-    cell: int
-
-
-def characteristics(programme: CommonTables) -> tuple[ComparedCharacteristic, ...]:
-    """The population, and every cell of the other summaries; of two complementary origins, Hispanic."""
-    listed = [ComparedCharacteristic(POPULATION, "Population", POPULATION, 0)]
-    for table in programme.tables:
-        if not table.summary or not table.query.variables:
-            continue
-        labels = table.query.variables[0].labels
-        for cell, label in enumerate(labels):
-            if len(labels) > 2 or cell:
-                listed.append(ComparedCharacteristic(f"{table.name}: {label}", label, table.name, cell))
-    return tuple(listed)
+# After Abowd and Hawes (2023), Table 4: the mean over the areas of a level of |published − true|, for the population
+# and the cells of judged tables (there, three age groups, the race groups and Hispanic origin). Figures that are not
+# published have no error; how many there are is said beside.
 
 
 def errors(figures: AreaFigures, truth: AreaFigures, programme: CommonTables) -> dict[str, dict[str, Any]]:
@@ -246,9 +247,9 @@ def errors(figures: AreaFigures, truth: AreaFigures, programme: CommonTables) ->
         ``mean_true``, ``units`` and ``published``, the share of units with a figure.
     """
     result: dict[str, dict[str, Any]] = {}
-    for level in LEVELS:
+    for level in programme.levels:
         result[level] = {}
-        for item in characteristics(programme):
+        for item in characteristics(programme.tables):
             key = (level, item.table)
             units = figures.units(level, len(truth.counts[key]))
             there = figures.there(key)[units, item.cell]
@@ -271,7 +272,7 @@ def cells_published(figures: AreaFigures, truth: AreaFigures, programme: CommonT
     """
     result: dict[str, Any] = {}
     kept_in_all, in_all = 0.0, 0
-    for level in LEVELS:
+    for level in programme.levels:
         units = figures.units(level, len(truth.counts[level, POPULATION]))
         occupied = [truth.counts[level, table.name][units] > 0 for table in programme.tables]
         there = [figures.there((level, table.name))[units] for table in programme.tables]
@@ -295,9 +296,9 @@ def sums_agree(figures: AreaFigures, areas: ComparedAreas, programme: CommonTabl
 
 def _between_levels(figures: AreaFigures, areas: ComparedAreas, programme: CommonTables) -> Iterator[Flags]:
     for table in programme.tables:
-        blocks = ("block", table.name)
+        blocks = (BLOCK, table.name)
         known_below = figures.there(blocks)
-        for level in LEVELS[:-1]:
+        for level in programme.levels[:-1]:
             above = (level, table.name)
             units = areas.unit_of_block[level]
             sums = _summed(np.where(known_below, figures.counts[blocks], 0), units, len(areas.codes[level]))
@@ -307,7 +308,7 @@ def _between_levels(figures: AreaFigures, areas: ComparedAreas, programme: Commo
 
 
 def _between_tables(figures: AreaFigures, programme: CommonTables) -> Iterator[Flags]:
-    for level in LEVELS:
+    for level in programme.levels:
         total = (level, POPULATION)
         for table in programme.tables:
             if table.name == POPULATION:

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
-from confide.comparison.common_tables import LEVELS
+from confide.comparison.programme_file import BLOCK
 from confide.engines.groups import write_text
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.render import render
 
 MADE_UP = "MADE-UP PEOPLE: nothing on this page is about anybody"
-CHILDREN, POPULATION = "age: 0-17", "population"
+POPULATION = "population"
 FEW = charts.FEW
 UNIVERSES_IN_WORDS = {
     "all": "Everybody",
-    "unique": "Alone of their sex and age group in the block",
-    "unique&nonmodal": "… and not of the block's largest group",
+    "unique": "Alone of their {known_group} in the {unit}",
+    "unique&nonmodal": "… and not of the {unit}'s largest group",
     "unique&nonmodal&solvar0": "… and the true tables have one solution",
 }
-GUESSES = {"hold_out_match_rate": "knowing other blocks alone", "modal_match_rate": "always the commonest kind"}
+GUESSES = {"hold_out_match_rate": "knowing other {units} alone", "modal_match_rate": "always the commonest kind"}
 BETTER, WEAK = "better_of_attack_and_guessers", "no_better_than_a_guess"
 Row = Mapping[str, Any]
 
@@ -34,29 +34,31 @@ def write_page(numbers: Row, path: Path) -> None:
 
 def page(numbers: Row) -> str:
     """The page as HTML."""
-    rows = [_row(protection) for protection in numbers["protections"]]
+    words = numbers["words"]
+    rows = [_row(protection, words) for protection in numbers["protections"]]
     return render(
         "comparison.html.j2",
         title=numbers["title"],
         banner=MADE_UP if numbers["made_up"] else BANNER,
         numbers=numbers,
         rows=rows,
-        headline=_headline(rows),
+        words=words,
+        headline=_headline(rows, words),
         tiles=_tiles(numbers, rows),
         few=FEW,
-        levels=LEVELS,
+        levels=numbers["levels"],
         characteristics=numbers["characteristics"],
-        universes={name: UNIVERSES_IN_WORDS[name] for name in UNIVERSES},
+        universes={name: UNIVERSES_IN_WORDS[name].format(**words) for name in UNIVERSES},
         other=_other_attacker(numbers),
         samples=_samples(numbers),
         gaps=any(row["gaps"] for row in rows),
-        figures=_figures(rows) if charts.available() else [],
+        figures=_figures(rows, numbers) if charts.available() else [],
         percent=percent,
         error=_error,
     )
 
 
-def _row(protection: Row) -> dict[str, Any]:
+def _row(protection: Row, words: Row) -> dict[str, Any]:
     """One protection as the page speaks of it."""
     universes = protection["attack"]["perfect"]["universes"]
     exposed, everybody = universes.get(EXPOSED), universes[ALL]
@@ -67,10 +69,10 @@ def _row(protection: Row) -> dict[str, Any]:
         "gaps": protection["cells_published"]["all"] not in (None, 1.0),
         "guarantee": protection["guarantee"],
         "errors": protection["errors"],
-        "county": mean_error(protection, "county"),
-        "block": mean_error(protection, "block"),
-        "children": protection["errors"]["county"][CHILDREN]["mean_absolute_error"],
-        "people": protection["errors"]["block"][POPULATION]["mean_absolute_error"],
+        "largest": mean_error(protection, words["level"]),
+        "block": mean_error(protection, BLOCK),
+        "shown": shown_error(protection, words),
+        "people": protection["errors"][BLOCK][POPULATION]["mean_absolute_error"],
         "published": protection["cells_published"],
         "agree": protection["sums_agree"],
         "everybody": everybody,
@@ -85,8 +87,14 @@ def _row(protection: Row) -> dict[str, Any]:
     }
 
 
+def shown_error(protection: Row, words: Row) -> float | None:
+    """The error of the count that stands for accuracy, in the largest areas that tables are published for."""
+    error: float | None = protection["errors"][words["level"]][words["shown"]["characteristic"]]["mean_absolute_error"]
+    return error
+
+
 def mean_error(protection: Row, level: str) -> float | None:
-    """The mean of the errors of age groups, race groups and Hispanic origin on a level."""
+    """The mean of the errors of all judged counts but the population on a level."""
     values = [item["mean_absolute_error"] for name, item in protection["errors"][level].items() if name != POPULATION]
     errors = [value for value in values if value is not None]
     return sum(errors) / len(errors) if errors else None
@@ -111,40 +119,49 @@ def _error(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 99.5 or value == 0 else f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
 
 
-def _headline(rows: Sequence[Row]) -> list[str]:
+def _headline(rows: Sequence[Row], words: Row) -> list[str]:
     """Two or three sentences that stand for the page."""
     none = rows[0]
     sentences = [
-        f"From the true tables alone, an outsider rebuilds {percent(none['agreement'])} of all records: sex, age "
-        "group, race and origin of people by block."
+        f"From the true tables alone, an outsider rebuilds {percent(none['agreement'])} of all records: {words['all']} "
+        f"of people by {words['unit']}."
     ]
     at_risk = none["exposed"]
     if at_risk and at_risk["precision"] is not None:
         ranked = [row for row in rows[1:] if row["exposed"] and row["exposed"]["precision"] is not None]
         ranked = [row for row in ranked if row["exposed"]["putative"] >= FEW]
         sentences.append(
-            f"Take the {at_risk['records']:,} people who stand out most. Someone who knows their address, sex and age, "
-            f"and looks them up there, is right about their race and origin {_times(at_risk['precision'])} without "
-            f"protection; a guess would be right {_times(at_risk['proportional_guesser_precision'])}."
+            f"Take the {at_risk['records']:,} people who stand out most. Someone who knows their address, "
+            f"{words['known']}, and looks them up there, is right about their {words['learnt']} "
+            f"{_times(at_risk['precision'])} without protection; a guess would be right "
+            f"{_times(at_risk['proportional_guesser_precision'])}."
         )
         if ranked:
             # An outsider can always guess instead: a weak attack is no protection.
             worst = max(ranked, key=lambda row: row["exposed"][BETTER])
             best = min(ranked, key=lambda row: row["exposed"][BETTER])
             sentences.append(
-                f"Of the protections, “{worst['title']}” leaves that at {_right(worst)}, and “{best['title']}” brings "
-                f"it to {_right(best)}. The counts of age, race and origin that it publishes are off by "
-                f"{_error(best['county'])} persons in a county and {_error(best['block'])} in a block, in the mean"
-                f"{_what_is_missing(best)}{'' if best['agree']['all'] else ', and do not add up'}."
+                f"Of the protections, “{worst['title']}” leaves that at {_right(worst, words)}, and “{best['title']}” "
+                f"brings it to {_right(best, words)}. On average, the counts of {words['judged']} that it publishes "
+                f"are off by {_errors_in_words(best, words)}"
+                f"{_what_is_missing(best, words)}{'' if best['agree']['all'] else ', and do not add up'}."
                 if worst is not best
-                else f"“{best['title']}” brings that to {_right(best)}."
+                else f"“{best['title']}” brings that to {_right(best, words)}."
             )
     return sentences
 
 
-def _right(row: Row) -> str:
+def _errors_in_words(row: Row, words: Row) -> str:
+    """How far counts are off in the largest and in the smallest areas."""
+    above, in_unit = words["level"], f"{_error(row['block'])} in a {words['unit']}"
+    if above == BLOCK:
+        return f"{_error(row['block'])} persons in a {words['unit']}"
+    return f"{_error(row['largest'])} persons in a {words['levels'][above][0]} and {in_unit}"
+
+
+def _right(row: Row, words: Row) -> str:
     """The share of the better of attack and guess about those who stand out, with what it is a share of."""
-    where = " in a sample of blocks" if row["sampled"] else ""
+    where = f" in a sample of {words['units']}" if row["sampled"] else ""
     exposed = row["exposed"]
     if not exposed[WEAK]:
         return f"{percent(exposed[BETTER])} (of {exposed['putative']:,} matches{where})"
@@ -154,10 +171,12 @@ def _right(row: Row) -> str:
     )
 
 
-def _what_is_missing(row: Row) -> str:
+def _what_is_missing(row: Row, words: Row) -> str:
     """That most counts are not there, where it is so: without it no error would look like accuracy."""
     return (
-        f" where they are published, which {percent(row['published']['block'])} are in a block" if row["gaps"] else ""
+        f" where they are published, which {percent(row['published'][BLOCK])} are in a {words['unit']}"
+        if row["gaps"]
+        else ""
     )
 
 
@@ -166,21 +185,21 @@ def _times(share: float | None) -> str:
 
 
 def _tiles(numbers: Row, rows: Sequence[Row]) -> list[tuple[str, str]]:
-    none = rows[0]["found"]
+    none, words = rows[0]["found"], numbers["words"]
     stand_out = rows[0]["exposed"]
     tiles = [
-        (f"{numbers['persons']:,}", f"people in {numbers['inhabited_blocks']:,} inhabited blocks"),
+        (f"{numbers['persons']:,}", f"people in {numbers['inhabited_blocks']:,} inhabited {words['units']}"),
         (
             f"{numbers['programme']['cells_of_an_area']:,}",
-            f"figures for each block: {len(numbers['programme']['tables'])} tables of sex, age, race and origin",
+            f"figures for each {words['unit']}: {len(numbers['programme']['tables'])} tables of {words['tables']}",
         ),
         (
             percent(none["share_of_blocks_at_0"]),
-            "of blocks whose true tables fit one set of records alone",
+            f"of {words['units']} whose true tables fit one set of records alone",
         ),
     ]
     if stand_out:
-        tiles.append((f"{stand_out['records']:,}", "people who stand out most, and live in such a block"))
+        tiles.append((f"{stand_out['records']:,}", f"people who stand out most, and live in such a {words['unit']}"))
     return tiles
 
 
@@ -193,7 +212,8 @@ def _samples(numbers: Row) -> list[str]:
             key = (attack["blocks_attacked"], attack["true_persons"])
             titles_by_sample.setdefault(key, []).append(protection["title"])
     return [
-        f"{', '.join(titles)}: {blocks:,} blocks with {persons:,} people, drawn at random (seed {numbers['seed']})"
+        f"{', '.join(titles)}: {blocks:,} {numbers['words']['units']} with {persons:,} people, drawn at random "
+        f"(seed {numbers['seed']})"
         for (blocks, persons), titles in titles_by_sample.items()
     ]
 
@@ -203,7 +223,8 @@ def _other_attacker(numbers: Row) -> str | None:
     return None if "given" not in numbers["protections"][0]["attack"] else text
 
 
-def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
+def _figures(rows: Sequence[Row], numbers: Row) -> list[dict[str, str]]:
+    words, levels = numbers["words"], {level: numbers["words"]["levels"][level][0] for level in numbers["levels"]}
     marks = [
         {
             "title": row["title"],
@@ -217,41 +238,44 @@ def _figures(rows: Sequence[Row]) -> list[dict[str, str]]:
     ]
     without_gaps = [row for row in rows if not row["gaps"]]
     errors = [
-        {"title": row["title"], "level": level, "error": mean_error(row, level)}
+        {"title": row["title"], "level": word, "error": mean_error(row, level)}
         for row in without_gaps
-        for level in LEVELS
+        for level, word in levels.items()
     ]
     points = [
         {"title": row["title"], "error": row["block"], "risk": _recognised(row["exposed"]) if row["exposed"] else None}
         for row in without_gaps
     ]
-    missing = _left_out(rows)
+    missing = _left_out(rows, words)
     pictures = [
         (
             charts.chart("comparison-precision", marks),
-            "How often the outsider is right about the people who stand out most, and how often somebody would be who "
-            "only knows what groups live in the block. Where a guess is right as often, it is the attack that is weak: "
-            "the risk is that of the guess.",
+            "How often the outsider is right about the people who stand out most, compared with someone who only knows "
+            f"which groups live in the {words['unit']}. Where a guess is right as often, the attack is weak: the risk "
+            "is that of the guess.",
         ),
         (
-            charts.chart("comparison-errors", errors, levels=list(LEVELS)),
-            "How far a published count is from the true one: mean over age groups, race groups, Hispanic origin, and "
-            f"the areas of a level.{missing}",
+            charts.chart("comparison-errors", errors, levels=list(levels.values())),
+            f"How far a published count is from the true one, on average over the counts of {words['judged']} and the "
+            f"areas of a level.{missing}",
         ),
         (
             charts.chart(
-                "comparison-trade-off", points, error_title="mean absolute error of a count of a block, persons"
+                "comparison-trade-off",
+                points,
+                error_title=f"mean absolute error of a count of a {words['unit']}, persons",
             ),
-            "How many of those who stand out are recognised rightly, by the attack or by a guess, whichever is right "
-            f"more often, and at what error: down is protected, left is accurate.{missing}",
+            "How many of those who stand out are recognised correctly, by the attack or by a guess, whichever is right "
+            "more often, and the error that this costs: lower is better protected, further left is more accurate."
+            f"{missing}",
         ),
     ]
-    curves = _curves(rows)
+    curves = _curves(rows, words)
     if curves:
         caption = (
-            "Of the records that the outsider is surest of, how many are true: the likeliest people from noisy tables "
-            "without any list, ranked by how likely each is. Beside them two who know all other blocks and no figure "
-            "of this one. Below these, nothing was learnt."
+            "How many of the records that the outsider is most certain of are true: the likeliest people from noisy "
+            "tables, without a list, ranked by how likely each is. For comparison: two guessers who know all other "
+            f"{words['units']} but no figure of this one. A curve below theirs means that nothing was learned."
         )
         pictures.append((charts.chart("comparison-ranking", curves), caption))
     return [{"svg": picture.svg(), "caption": caption} for picture, caption in pictures]
@@ -262,24 +286,28 @@ def _recognised(exposed: Row) -> float:
     return max(exposed["confirmed_rate"] or 0.0, exposed["proportional_guesser_precision"] or 0.0)
 
 
-def _left_out(rows: Sequence[Row]) -> str:
+def _left_out(rows: Sequence[Row], words: Row) -> str:
     """What is not in a picture of errors, and why: a count that is not there has none."""
     lacking = [row for row in rows if row["gaps"]]
     if not lacking:
         return ""
-    shares = ", ".join(f"{row['title']}: {percent(1 - (row['published']['block'] or 0))}" for row in lacking)
+    shares = ", ".join(f"{row['title']}: {percent(1 - (row['published'][BLOCK] or 0))}" for row in lacking)
     return (
-        " Suppression is left out: its cost is what it does not publish. Missing of the counts above zero of a block: "
-        f"{shares}."
+        " Suppression is left out: its cost is what it does not publish. Missing of the counts above zero of a "
+        f"{words['unit']}: {shares}."
     )
 
 
-def _curves(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _curves(rows: Sequence[Row], words: Row) -> list[dict[str, Any]]:
     """Match rates at k of the protections with noise, and of those who guess; these are nearly the same for all."""
     noisy = [row for row in rows if row["ranking"]]
     curves = [
         {"who": row["title"], "k": each["k"], "share": each["match_rate"]} for row in noisy for each in row["ranking"]
     ]
-    for name, words in GUESSES.items():
-        curves += [{"who": words, "k": each["k"], "share": each[name]} for row in noisy[:1] for each in row["ranking"]]
+    for name, who in GUESSES.items():
+        curves += [
+            {"who": who.format(**words), "k": each["k"], "share": each[name]}
+            for row in noisy[:1]
+            for each in row["ranking"]
+        ]
     return curves

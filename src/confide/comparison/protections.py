@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from confide.attacks.reconstruction import read_release
-from confide.comparison.common_tables import KIND, LEVELS, schema_text
 from confide.comparison.compared_people import (
     AREAS_SCHEMA,
     BLOCKS,
     FOLDER,
+    HOUSEHOLD,
     HOUSEHOLDS_SCHEMA,
     PEOPLE,
     SCHEMA,
@@ -36,9 +36,11 @@ from confide.comparison.comparison_spec import (
     TablesProtection,
     TopDownProtection,
 )
-from confide.comparison.figures import AreaFigures, counts_by_area, counts_of_areas_as_variables
+from confide.comparison.figures import AreaFigures, counts_by_area, counts_of_areas_as_variables, level_codes
+from confide.comparison.made_strategy import strategy_text
+from confide.comparison.programme_file import BLOCK, KIND
 from confide.documents import FOLDER as SHIPPED
-from confide.documents import shipped
+from confide.documents import schema_text, shipped
 from confide.engines import LocalEngine, Source
 from confide.engines.groups import private_folder, write_text
 from confide.errors import Finding, Place, SpecError
@@ -59,6 +61,9 @@ from confide.releases.spec import load_spec
 
 SPEC, LEDGER, RUN, STRATEGY = "spec.toml", "comparison.ledger", "run", "strategy.toml"
 KEYED, KEY_COLUMN = "keyed.parquet", "record_key"
+STRATEGIES = f"{KIND}/strategies"
+TERRITORIES = ("country", "territory", "territory_of_the_comparison")
+"""What the whole is called, where no level of the spec has one unit: the first that no level is called."""
 DELTA = Fraction(1, 10**10)
 NOTE = "Written by confide compare. What is made from it is for the comparison alone, NOT FOR RELEASE."
 
@@ -126,13 +131,27 @@ class ProtectionJob:
             progress=self.progress,
             chosen_key=None if key is None else ReleaseKey.choose(key),
         ).release
-        return read_release(folder, schema)
+        return read_release(folder, schema, areas=level_codes(self.population.blocks, self.population.rules))
+
+    @property
+    def spine(self) -> list[dict[str, Any]]:
+        """All levels above the blocks as specs have them; the first has one unit, which is added if there is none."""
+        population = self.population
+        named = level_codes(population.blocks, population.rules)
+        levels = [
+            {"name": rule.name} | ({"digits": rule.digits} if rule.column is None else {"column": rule.column})
+            for rule in population.rules
+        ]
+        if levels and len(set(named[str(levels[0]["name"])])) == 1:
+            return levels
+        return [{"name": next(name for name in TERRITORIES if name not in named), "digits": 0}, *levels]
 
     @property
     def levels(self) -> list[dict[str, Any]]:
-        """The spine down to the tracts, as specs have it."""
-        digits = self.population.digits
-        return [{"name": name, "digits": digits[name]} for name in ("state", "county", "tract")]
+        """The spine down to the finest level that tables are published for."""
+        published = self.population.programme.part.levels
+        places = [number for number, level in enumerate(self.spine, 1) if level["name"] in published]
+        return self.spine[: max(places, default=1)]
 
     @property
     def tables(self) -> list[dict[str, Any]]:
@@ -142,7 +161,7 @@ class ProtectionJob:
                 "name": table.name,
                 "title": table.title,
                 "variables": table.variables,
-                "levels": list(LEVELS),
+                "levels": list(self.population.programme.levels),
                 "margins": "none",
             }
             for table in self.population.programme.tables
@@ -158,6 +177,7 @@ def _unprotected(part: NoProtection, job: ProtectionJob) -> ProtectedFigures:
 def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
     """Tables of records of which some households have exchanged places, with shipped settings or a file's."""
     name, population = _settings_name(part, job.base), job.population
+    programme = population.programme.part
     release = job.release(
         {
             "release": {"name": RUN, "mechanism": "swapping", "title": part.name},
@@ -165,26 +185,37 @@ def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
                 "records": f"../{FOLDER}/{PEOPLE}",
                 "blocks": f"../{FOLDER}/{BLOCKS}",
                 "schema": f"../{FOLDER}/{HOUSEHOLDS_SCHEMA}",
-                "household": "household_id",
-                "in_households": {"hhgq": 0},
-                "age": "age",
-            },
+                "household": HOUSEHOLD,
+                "in_households": programme.in_households,
+            }
+            | ({} if programme.age is None else {"age": programme.age.attribute}),
             "geography": {"block": "geocode", "levels": job.levels},
-            "swapping": {"settings": name, "publish_rate": True},
+            "swapping": {"settings": name, "publish_rate": True} | _fewer_groups(name, job),
             "tables": job.tables,
             "output": {"formats": ["parquet"]},
         },
         population.folder / HOUSEHOLDS_SCHEMA,
     )
-    settings = load_settings(name, job.folder)
+    settings = load_settings(name, job.folder, **_fewer_groups(name, job))
+    whose = "households" if programme.household is not None else "people"
     rate = f"{float(100 * settings.rate):g} %"
-    invariant = "; the population of every block stays as it was" if "size" in settings.kept else ""
+    unit, _ = population.geography.words
+    invariant = f"; the population of every {unit} stays as it was" if "size" in settings.kept else ""
     return ProtectedFigures(
         AreaFigures(counts_by_area(release, population.areas, population.programme)),
-        part.title or f"Swapping, {rate} of households",
-        f"No bound is stated: {rate} of households exchanged places with another{invariant}.",
+        part.title or f"Swapping, {rate} of {whose}",
+        f"No bound is stated: {rate} of {whose} exchanged places with another{invariant}.",
         settings.as_dict(),
     )
+
+
+def _fewer_groups(name: str, job: ProtectionJob) -> dict[str, Any]:
+    """Shipped swaps mix units up to three levels; where there are fewer, what would go beyond goes to the last."""
+    groups = settings_values(name, job.base).get("groups")
+    levels = len(job.levels)
+    if groups is None or len(groups) <= levels or name not in shipped("swapping"):
+        return {}
+    return {"groups": [*groups[: levels - 1], sum(groups[levels - 1 :], Fraction(0))]}
 
 
 def _settings_name(part: SwappingProtection, base: Path) -> str:
@@ -239,7 +270,7 @@ def _cellkey(part: CellKeyProtection, job: ProtectionJob) -> ProtectedFigures:
             "tables": [
                 {"name": f"{level}-{table.name}", "variables": [level, *table.variables], "margins": "none"}
                 for table in population.programme.tables
-                for level in LEVELS
+                for level in population.programme.levels
             ],
             "output": {"formats": ["parquet"]},
         },
@@ -293,7 +324,7 @@ def _tables(part: TablesProtection, job: ProtectionJob) -> ProtectedFigures:
         population.folder / SCHEMA,
     )
     # Change-one: one record leaves a cell and enters another, so that noise of variance 1/rho costs rho.
-    variance = 1 / exact(part.budget / (len(population.programme.tables) * len(LEVELS)), "rho")
+    variance = 1 / exact(part.budget / (len(population.programme.tables) * len(population.programme.levels)), "rho")
     counts = counts_by_area(release, population.areas, population.programme)
     return ProtectedFigures(
         AreaFigures(
@@ -308,20 +339,19 @@ def _tables(part: TablesProtection, job: ProtectionJob) -> ProtectedFigures:
 
 
 def _topdown(part: TopDownProtection, job: ProtectionJob) -> ProtectedFigures:
-    """Protected records by the strategy ``data/comparison/topdown.toml``, and the tables that these have."""
+    """Protected records by the strategy of the programme, or one made from its tables, and the tables that these
+    have."""
     folder, population = private_folder(job.folder), job.population
-    write_text(folder / STRATEGY, (SHIPPED / KIND / "topdown.toml").read_text(encoding="utf-8"))
+    root = str(job.spine[0]["name"])
+    write_text(folder / STRATEGY, _strategy(job))
     write_text(folder / SCHEMA, schema_text(population.programme.document))
     release = job.release(
         {
             "release": {"name": RUN, "mechanism": "topdown", "title": part.name},
             "data": {"records": f"../{FOLDER}/{PEOPLE}", "blocks": f"../{FOLDER}/{BLOCKS}"},
-            "geography": {
-                "block": "geocode",
-                "levels": [{"name": name, "digits": number} for name, number in population.digits.items()],
-            },
+            "geography": {"block": "geocode", "levels": job.spine},
             "privacy": {"ledger": job.ledger(part.budget), "budget": part.budget, "definition": "zcdp"},
-            "topdown": {"strategy": STRATEGY, "root": "state", "spine": "plain", "split_aian": False},
+            "topdown": {"strategy": STRATEGY, "root": root, "spine": "plain", "split_aian": False},
             "output": {"formats": ["parquet"], "microdata": ["records"], "tables": []},
         },
         folder / SCHEMA,
@@ -329,9 +359,19 @@ def _topdown(part: TopDownProtection, job: ProtectionJob) -> ProtectedFigures:
     return ProtectedFigures(
         AreaFigures(counts_by_area(release, population.areas, population.programme)),
         part.title or f"TopDown, ρ = {float(part.budget):g}",
-        f"{zcdp_in_words(part.budget)}; the state's population is exact.",
+        f"{zcdp_in_words(part.budget)}; the population of the whole {root} is exact.",
         {"budget": str(part.budget)},
     )
+
+
+def _strategy(job: ProtectionJob) -> str:
+    """The text of the strategy: one that ships, that of a file, or one made from the tables."""
+    programme, named = job.population.programme, job.population.programme.part.strategy
+    if named in shipped(STRATEGIES):
+        return (SHIPPED / STRATEGIES / f"{named}.toml").read_text(encoding="utf-8")
+    if named is not None:
+        return (job.base / named).read_text(encoding="utf-8")
+    return strategy_text(programme, [*(str(level["name"]) for level in job.spine), BLOCK], SCHEMA)
 
 
 MAKERS: Mapping[type[ProtectionPart], Callable[[Any, ProtectionJob], ProtectedFigures]] = {

@@ -25,9 +25,10 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from confide.comparison.attacking import sample
-from confide.comparison.common_tables import LEVELS, CommonTable, CommonTables, common_tables
+from confide.comparison.common_tables import CommonTable, CommonTables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.figures import AreaFigures, Flags, Integers, Key
+from confide.comparison.programme_file import BLOCK
 from confide.engines.groups import end_with_parent, private_folder, whole_file, worker_died
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
@@ -68,9 +69,8 @@ class AreaStructure:
 
 
 @cache
-def area_structure() -> AreaStructure:
-    """The structure of the programme; the same for every area."""
-    programme = common_tables()
+def area_structure(programme: CommonTables) -> AreaStructure:
+    """The structure of a programme; the same for every area."""
     trees = {attribute.name: _nodes(programme, attribute.name) for attribute in programme.schema.attributes}
     layouts, groups = [], []
     for table in programme.tables:
@@ -106,7 +106,7 @@ def _layout(table: CommonTable, trees: dict[str, list[_Node]]) -> tuple[TableDim
         listed.append(np.isin(np.arange(len(nodes) + 1), place))
         positions.append(place)
     if not dimensions:
-        dimensions = [Dimension("sex", (TOTAL_CODE,), (-1,))]
+        dimensions = [Dimension(next(iter(trees)), (TOTAL_CODE,), (-1,))]  # any: a total is that of each of them
         listed, positions = [np.ones(1, np.bool_)], [[0]]
     return TableDimensions(table.name, tuple(dimensions), tuple(listed)), positions
 
@@ -169,22 +169,23 @@ def suppress_areas(
     """
     tables, truth = population.programme.tables, population.truth
     blocks = sample(population, number, seed)
-    covered = {level: blocks if level == "block" else np.arange(len(population.areas.codes[level])) for level in LEVELS}
+    levels = population.programme.levels
+    covered = {level: blocks if level == BLOCK else np.arange(len(population.areas.codes[level])) for level in levels}
     published: dict[Key, Flags] = {
         (level, table.name): np.zeros(truth.counts[level, table.name].shape, np.bool_)
-        for level in LEVELS
+        for level in levels
         for table in tables
     }
     file = private_folder(folder) / PATTERN.format(len(blocks))
     if not file.exists():
         areas: list[_Area] = [
             (level, int(unit), [truth.counts[level, table.name][unit] for table in tables], threshold)
-            for level in LEVELS
+            for level in levels
             for unit in covered[level]
         ]
         with progress.stage("Suppressing", len(areas)) as advance:
             rows = []
-            for row in _all(areas, processes or os.cpu_count() or 1):
+            for row in _all(areas, population.programme, processes or os.cpu_count() or 1):
                 rows.append(row)
                 advance(1)
         _write(file, rows)
@@ -210,26 +211,35 @@ def _write(file: Path, rows: Sequence[tuple[str, int, Flags]]) -> None:
         pq.write_table(pa.table({"level": level, "unit": unit, "hidden": pa.array(packed, pa.binary())}), temporary)
 
 
-def _all(areas: Sequence[_Area], processes: int) -> Iterator[tuple[str, int, Flags]]:
+def _all(areas: Sequence[_Area], programme: CommonTables, processes: int) -> Iterator[tuple[str, int, Flags]]:
     if processes == 1:
         with threadpool_limits(1):
-            yield from map(_protect, areas)
+            yield from (_protect(programme, area) for area in areas)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(os.getpid(), programme))
     try:
-        yield from pool.map(_protect, areas, chunksize=2)
+        yield from pool.map(_protect_in_worker, areas, chunksize=2)
     except BrokenProcessPool:
         raise worker_died() from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(parent: int) -> None:
+_of_worker: list[CommonTables] = []
+"""The programme that a worker process was started with: its structure is made once in each."""
+
+
+def _begin(parent: int, programme: CommonTables) -> None:
     end_with_parent(parent)
     threadpool_limits(1)
+    _of_worker[:] = [programme]
 
 
-def _protect(area: _Area) -> tuple[str, int, Flags]:
+def _protect_in_worker(area: _Area) -> tuple[str, int, Flags]:
+    return _protect(_of_worker[0], area)
+
+
+def _protect(programme: CommonTables, area: _Area) -> tuple[str, int, Flags]:
     level, unit, counts, maximum = area
-    return level, unit, np.concatenate(area_structure().suppressed(counts, maximum))
+    return level, unit, np.concatenate(area_structure(programme).suppressed(counts, maximum))

@@ -10,6 +10,7 @@ from confide.documents.schema_file import (
     load_schema_file,
     parse_schema,
 )
+from confide.documents.schema_text import attribute_document, schema_document, schema_text
 from confide.documents.settings_file import (
     FOLDER,
     LEVEL_PATTERN,
@@ -45,6 +46,7 @@ __all__ = [
     "Problem",
     "RecodePart",
     "SchemaFile",
+    "attribute_document",
     "build_schema",
     "dotted",
     "expected_in_words",
@@ -59,5 +61,7 @@ __all__ = [
     "parse_schema",
     "read",
     "read_named",
+    "schema_document",
+    "schema_text",
     "shipped",
 ]

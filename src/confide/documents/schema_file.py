@@ -1,8 +1,9 @@
 """Schema files: the form in which people write a schema, and what it is for the rest of the system.
 
-An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers. A recode lists ``groups``, each a
-label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first code of each group
-in ``starts``.
+An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers, or a range and levels besides. What
+records write instead of these codes stands in ``missing``, ``aliases``, ``trim`` and ``ignore_case``. A recode lists
+``groups``, each a label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first
+code of each group in ``starts``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydantic import Field
 
 from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values
 from confide.errors import NOWHERE, SpecError
-from confide.schema import Attribute, Code, Group, Level, Recode, Schema
+from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling
 
 SCHEMA = FileKind("schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct the schema file")
 LONGEST_RANGE = 100_000
@@ -35,12 +36,32 @@ class RecodePart(Part):
     starts: list[int] | None = Field(None, description="Or: the first code of each group of a range.")
 
 
+class MissingPart(Part):
+    """The level of records in which the value is missing."""
+
+    label: str = Field(description="The label of the level; one of the levels, or a new one after them.")
+    code: Code | None = Field(None, description="Its code; default: _U, or the first of 9, 99, 999, ... that is free.")
+    codes: list[Code] = Field(
+        default_factory=list, description="Values that mean the same as an empty one, such as n/a."
+    )
+
+
 class AttributePart(Part):
     """An attribute: its levels, or a range of whole numbers."""
 
     title: str | None = Field(None, description="What people read; default: the name.")
-    levels: list[LevelPair] | None = Field(None, description="Pairs of a code and its label.")
-    range: Bounds | None = Field(None, description="Or: the first and the last of whole numbers.")
+    levels: list[LevelPair] | None = Field(
+        None, description="Pairs of a code and its label; with a range: labels for some of it, and codes besides."
+    )
+    range: Bounds | None = Field(None, description="The first and the last of whole numbers.")
+    missing: str | MissingPart | None = Field(
+        None, description="The label of the level of records with an empty value, or a table that lists other values."
+    )
+    aliases: dict[str, Code | list[Code]] = Field(
+        default_factory=dict, description="Code = other texts for it in the records, such as M = ['m', 'Male']."
+    )
+    trim: bool | None = Field(None, description="Whether blanks at either end of a value are no part of it.")
+    ignore_case: bool | None = Field(None, description="Whether upper and lower case are alike in the records.")
     recodes: dict[str, RecodePart] = Field(default_factory=dict)
 
 
@@ -49,6 +70,8 @@ class SchemaFile(Part):
 
     id: str
     provenance: str = Field(description="One sentence: where the codes come from.")
+    trim: bool = Field(False, description="trim of every attribute that says nothing.")
+    ignore_case: bool = Field(False, description="ignore_case of every attribute that says nothing.")
     attributes: dict[str, AttributePart] = Field(min_length=1)
 
     def with_recodes(self, recodes: Mapping[str, Mapping[str, RecodePart]]) -> SchemaFile:
@@ -108,13 +131,13 @@ def build_schema(file: SchemaFile) -> tuple[Schema, list[Problem]]:
     recodes: list[Recode] = []
     for name, part in file.attributes.items():
         path = ("attributes", name)
-        attribute = _gathered(problems, path, "levels as [code, label] pairs, or a range", _attribute, name, part)
+        attribute = _gathered(problems, path, "levels as [code, label] pairs, or a range", _attribute, name, part, file)
         if attribute is None:
             continue
         attributes.append(attribute)
         for recode_name, recode_part in part.recodes.items():
             place, expected = (*path, "recodes", recode_name), "groups, each a label with codes, or starts"
-            recode = _gathered(problems, place, expected, _recode, attribute, recode_name, recode_part)
+            recode = _gathered(problems, place, expected, _recode, attribute, recode_name, recode_part, part.range)
             recodes += [] if recode is None else [recode]
     parts = (tuple(attributes), tuple(recodes))
     folded = [attribute.name.lower() for attribute in attributes]
@@ -141,28 +164,85 @@ def _gathered(
     return None
 
 
-def _attribute(name: str, part: AttributePart) -> Attribute:
-    if part.range is not None:
-        levels = tuple(Level(code, str(code)) for code in _counted(*part.range))
-    elif part.levels is not None:
-        levels = tuple(Level(code, str(label)) for code, label in part.levels)
-    else:
+def _attribute(name: str, part: AttributePart, file: SchemaFile) -> Attribute:
+    levels = _levels(part)
+    missing = MissingPart(label=part.missing) if isinstance(part.missing, str) else part.missing
+    code_of_missing: Code | None = None
+    if missing is not None:
+        code_of_missing = next((level.code for level in levels if level.label == missing.label), missing.code)
+        if missing.code not in (None, code_of_missing):
+            raise SpecError(
+                "schema-attribute",
+                f"attribute {name!r} has another code for {missing.label!r} among its levels",
+                found=repr(missing.code),
+                expected=repr(code_of_missing),
+                remedy="leave the code out of missing, or take another label",
+            )
+        code_of_missing = _code_of_missing(levels) if code_of_missing is None else code_of_missing
+        if all(level.label != missing.label for level in levels):
+            levels = (*levels, Level(code_of_missing, missing.label))
+    by_text = {str(level.code): level.code for level in levels}
+    aliases = [
+        (str(text), by_text.get(code, code))
+        for code, texts in part.aliases.items()
+        for text in (texts if isinstance(texts, list) else [texts])
+    ]
+    if missing is not None and code_of_missing is not None:
+        aliases += [(str(text), code_of_missing) for text in missing.codes if str(text).strip()]
+    spelling = Spelling(
+        file.trim if part.trim is None else part.trim,
+        file.ignore_case if part.ignore_case is None else part.ignore_case,
+        tuple(aliases),
+        code_of_missing,
+    )
+    return Attribute(name, name if part.title is None else part.title, levels, spelling)
+
+
+def _levels(part: AttributePart) -> tuple[Level, ...]:
+    """The levels of a range, with the labels that are given, and after them the others that are listed."""
+    if part.range is None and part.levels is None:
         raise ValueError
-    return Attribute(name, name if part.title is None else part.title, levels)
+    listed = [Level(code, str(label)) for code, label in part.levels or ()]
+    if part.range is None:
+        return tuple(listed)
+    labels = {level.code: level.label for level in listed}
+    if len(labels) < len(listed):
+        return tuple(listed)  # a code that stands twice is refused where every list of levels is
+    numbers = _counted(*part.range)
+    levels = [Level(number, labels.get(number, str(number))) for number in numbers]
+    return (*levels, *(level for level in listed if level.code not in numbers))
 
 
-def _recode(attribute: Attribute, name: str, part: RecodePart) -> Recode:
+def _code_of_missing(levels: tuple[Level, ...]) -> Code:
+    """What records get for a code in which the value is missing: all nines, as is usual, or SDMX's word for unknown."""
+    numbers = [level.code for level in levels if isinstance(level.code, int)]
+    if len(numbers) < len(levels):
+        return "_U"
+    code = 9
+    while code <= max(numbers, default=0):
+        code = 10 * code + 9
+    return code
+
+
+def _recode(attribute: Attribute, name: str, part: RecodePart, bounds: tuple[int, int] | None) -> Recode:
     full_name = f"{attribute.name}:{name}"
     if part.starts is not None:
-        return Recode(full_name, attribute, _cut(attribute, part.starts))
+        return Recode(full_name, attribute, _cut(attribute, part.starts, bounds))
     if part.groups is None:
         raise ValueError
     groups = tuple(Group(label, tuple(_codes(attribute, member))) for label, member in part.groups.items())
     return Recode(full_name, attribute, groups)
 
 
-def _cut(attribute: Attribute, starts: list[int]) -> tuple[Group, ...]:
-    codes = [int(level.code) for level in attribute.levels]
+def _cut(attribute: Attribute, starts: list[int], bounds: tuple[int, int] | None) -> tuple[Group, ...]:
+    """Groups of numbers, cut by the first of each; a level that is no number of the range is a group of its own."""
+    numbers = None if bounds is None else _counted(*bounds)
+    besides = [
+        level
+        for level in attribute.levels
+        if level.code == attribute.spelling.missing or (numbers is not None and level.code not in numbers)
+    ]
+    codes = [int(level.code) for level in attribute.levels if level not in besides]
     groups = []
     for first, end in pairwise([*starts, codes[-1] + 1]):
         if end == first + 1:
@@ -172,7 +252,7 @@ def _cut(attribute: Attribute, starts: list[int]) -> tuple[Group, ...]:
         else:
             label = f"{first} to {end - 1}"
         groups.append(Group(label, tuple(code for code in codes if first <= code < end)))
-    return tuple(groups)
+    return (*groups, *(Group(level.label, (level.code,)) for level in besides))
 
 
 def _codes(attribute: Attribute, member: Code | list[Code]) -> list[Code]:

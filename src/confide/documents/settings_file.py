@@ -417,7 +417,7 @@ def _syntax(text: str, path: Path, kind: FileKind, error: Exception) -> Finding:
         where=Place(file=path.name, line=number),
         found=found,
         expected="a JSON object in UTF-8" if is_json else "key = value lines under [table] headers",
-        remedy="correct the line; text values stand in quotes",
+        remedy="correct the line; text values need quotes",
     )
 
 

@@ -105,7 +105,7 @@ def worker_died() -> RunError:
         "a process that worked on a part of the run was ended from outside",
         found="a process that is gone",
         expected="processes that live until their part is done",
-        remedy="most often memory was used up: run again with fewer --processes, and it goes on; in a Python "
+        remedy="most often memory was used up: run again with fewer --processes, and the run continues; in a Python "
         'script, call Confide under `if __name__ == "__main__":`, because worker processes import the script',
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,13 +26,13 @@ from confide.engines.protocol import (
     no_room,
     unreadable,
 )
-from confide.errors import ConfideError, InputError, Place, RunError
+from confide.engines.texts import as_csv, csv_header, encoding_findings
+from confide.errors import ConfideError, InputError, RunError
 
 INTEGER_TYPES = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
 
-_LONGEST_LINE = 1 << 20
 T = TypeVar("T")
 
 
@@ -47,6 +46,7 @@ class LocalEngine:
         self._workers = Workers(self.processes)
         self._scratch = private_folder(scratch)
         self._lines: dict[tuple[Path, str], tuple[tuple[int, int], Lines]] = {}
+        self._texts: dict[tuple[object, ...], Path] = {}
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": self.processes,
             "memory_limit": memory,
@@ -70,7 +70,7 @@ class LocalEngine:
         self._connection.close()
 
     def kinds(self, source: Source) -> dict[str, str]:
-        text = f"DESCRIBE SELECT * FROM {_from(source)}"
+        text = f"DESCRIBE SELECT * FROM {_from(self._text(source))}"
         rows = _in_our_words(lambda: self._connection.execute(text).fetchall(), [source])
         return {name: _kind(str(type_)) for name, type_, *_ in rows}
 
@@ -129,7 +129,13 @@ class LocalEngine:
         return f"WITH {views} {text}" if views else text
 
     def _from(self, source: Source | Path, options: str = "") -> str:
-        return _from(source, options, mixed_ends=isinstance(source, Source) and self._has_mixed_ends(source))
+        if isinstance(source, Path):
+            return _from(source, options)
+        source = self._text(source)
+        return _from(source, options, mixed_ends=self._has_mixed_ends(source))
+
+    def _text(self, source: Source) -> Source:
+        return as_csv(source, self._scratch / "texts", self._texts)
 
     def _has_mixed_ends(self, source: Source) -> bool:
         """Looks at the lines of an unquoted text, once and again when it has changed; all the bad ones are one error.
@@ -169,7 +175,9 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
         )
     except duckdb.Error as error:
         full = no_room(str(error)) if isinstance(error, duckdb.IOException) else None
-        problem = full or InputError(unreadable(sources, type(error).__name__, _line(error)))
+        listed = list(sources)
+        findings = [] if full else list(encoding_findings(each for each in listed if isinstance(each, Source)))
+        problem = full or InputError(findings or [unreadable(listed, type(error).__name__, _line(error))])
     raise problem
 
 
@@ -204,45 +212,6 @@ def _from(source: Source | Path, options: str = "", *, mixed_ends: bool = False)
 
 def _csv_columns(source: Source) -> str:
     return ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name in csv_header(source))
-
-
-def csv_header(source: Source) -> list[str]:
-    """The column names in the first line of a CSV."""
-    try:
-        with source.path.open("rb") as file:
-            first = re.split(rb"[\r\n]", file.read(_LONGEST_LINE), maxsplit=1)[0].decode("utf-8-sig")
-        if source.quoted:
-            names = next(csv.reader([first], delimiter=source.delimiter, strict=True), [])
-        else:
-            names = first.split(source.delimiter)
-    except UnicodeDecodeError:
-        problem = "the first line is not UTF-8 text", "other bytes", "a CSV in UTF-8"
-    except csv.Error:
-        problem = "the first line is no line of a CSV", "a line that cannot be taken apart", "a CSV in UTF-8"
-    except OSError as error:
-        problem = "the file cannot be read", error.strerror or type(error).__name__, "a file that may be read"
-    else:
-        if not any(names):
-            problem = "the file is empty", "no column names", "a first line with the column names"
-        elif "" in names:
-            problem = "a column has no name", f"column {names.index('') + 1} without a name", "a name for every column"
-        elif len({name.lower() for name in names}) < len(names):
-            problem = "a column name stands twice in the first line", "names that are alike", "names that differ"
-        else:
-            return names
-    # The first line of a CSV without names is a record: nothing of it is shown, and no context holds it.
-    raise _bad_header(source, *problem)
-
-
-def _bad_header(source: Source, what: str, found: str, expected: str) -> InputError:
-    return InputError(
-        "csv-header",
-        what,
-        where=Place(file=source.file, line=1),
-        found=found,
-        expected=expected,
-        remedy="write the file again in the declared layout",
-    )
 
 
 def _quoted(path: Path) -> str:

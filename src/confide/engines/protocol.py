@@ -18,19 +18,21 @@ import pyarrow as pa
 
 from confide.confidential import Confidential
 from confide.errors import Finding, ParameterError, Place
-from confide.schema import NO_GROUP, Code, Query, Recode
+from confide.schema import AS_WRITTEN, NO_GROUP, Code, Query, Recode, Spelling
 
 # Sources: files of rows with a declared layout. Nothing about a file is guessed from its content.
 
 
-Format = Literal["parquet", "csv"]
+Format = Literal["parquet", "csv", "xlsx"]
+UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A Parquet or CSV file, and our names for its columns (``columns`` maps ours to theirs).
+    """A Parquet, CSV or Excel file, and our names for its columns (``columns`` maps ours to theirs).
 
     A CSV is read as text, every column: a code keeps its leading zeros, and what is a number is said by the schema.
+    So is a ``sheet`` of a workbook, the only one if none is named. Another ``encoding`` becomes UTF-8 first.
     Where it is not ``quoted`` there is no way to quote: a quotation mark is a character like any other, and a value
     holds neither delimiter nor line end.
     """
@@ -40,15 +42,25 @@ class Source:
     columns: Mapping[str, str] = field(default_factory=dict)
     delimiter: str = ","
     quoted: bool = True
+    encoding: str = UTF_8
+    sheet: str | None = None
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    """How codes of places are spelled, by our name of the column; others are as the schema says."""
+    name: str | None = None
+    """The name in messages, where the file is one of ours that was made of another."""
 
     @property
     def file(self) -> str:
         """The file's name for messages."""
-        return self.path.name
+        return self.name or self.path.name
 
     def theirs(self, name: str) -> str:
         """What the file calls our column ``name``."""
         return self.columns.get(name, name)
+
+    def spelled(self, name: str) -> Spelling:
+        """How the codes of our column ``name`` are spelled."""
+        return self.spellings.get(name, AS_WRITTEN)
 
 
 def format_of(path: Path) -> Format | None:
@@ -56,7 +68,9 @@ def format_of(path: Path) -> Format | None:
     suffix = path.suffix.lower()
     if suffix in {".parquet", ".pq"}:
         return "parquet"
-    return "csv" if suffix in {".csv", ".txt"} else None
+    if suffix in {".xlsx", ".xlsm"}:
+        return "xlsx"
+    return "csv" if suffix in {".csv", ".txt", ".tsv", ".tab", ".dat"} else None
 
 
 GroupFunction = Callable[[int, pa.Table], pa.Table]

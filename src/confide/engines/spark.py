@@ -209,7 +209,7 @@ class SparkEngine:
         self.processes = processes or os.cpu_count() or 1
         self._scratch = private_folder(scratch.absolute() / f"spark-{uuid.uuid4().hex}")
         self._given = session is not None
-        self._texts: dict[tuple[Path, str, bool, int, int], Path] = {}
+        self._texts: dict[tuple[object, ...], Path] = {}
         try:
             self._local = LocalEngine(self._scratch / "local", processes=self.processes, memory=memory)
             if session is not None:
@@ -342,7 +342,8 @@ class SparkEngine:
     def _as_parquet(self, source: Source) -> Path:
         """A text as the local engine reads it, turned into Parquet once, and again when it has changed."""
         status = source.path.stat()
-        known = source.path, source.delimiter, source.quoted, status.st_size, status.st_mtime_ns
+        layout = source.delimiter, source.quoted, source.encoding, source.sheet
+        known = source.path, *layout, status.st_size, status.st_mtime_ns
         if known not in self._texts:
             into = self._scratch / f"text-{uuid.uuid4().hex}.parquet"
             self._local.write("SELECT * FROM rows", into, rows=source)

@@ -275,7 +275,7 @@ def gone() -> Finding:
         what="Spark ended in the middle of its work",
         found="a connection that is closed",
         expected="a Spark that lives until the run ends",
-        remedy="most often memory was used up: run again with more --memory or fewer --processes, and it goes on",
+        remedy="most often memory was used up: run again with more --memory or fewer --processes, to continue",
     )
 
 

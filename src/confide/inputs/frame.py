@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
+from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
-from confide.geography import Spine, build_spine
+from confide.geography import Geolevel, Spine, build_spine
+from confide.inputs.spelled import column_text
 
 BLOCK = "block"
 """The name of the finest level."""
@@ -35,6 +37,8 @@ class LevelRule:
     name: str
     digits: int | None = None
     column: str | None = None
+    names: str | None = None
+    """The column with the names of its units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class AreaRule:
     column: str
     none: str | None = None
     within: str | None = None
+    names: str | None = None
+    """The column with the names of the areas."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +60,45 @@ class Frame:
 
     spine: Spine
     fingerprint: str
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By level the names of its units, in their order, for the levels that have any. They decide no count, and are in
+    no fingerprint of the spine."""
 
 
 def read_frame(
-    engine: Engine, source: Source, block: str, levels: Sequence[LevelRule], areas: Sequence[AreaRule]
+    engine: Engine,
+    source: Source,
+    block: str,
+    levels: Sequence[LevelRule],
+    areas: Sequence[AreaRule],
+    block_names: str | None = None,
+    smallest: str = BLOCK,
 ) -> Frame:
-    """The frame of a block table. Every problem is a finding of one :class:`InputError`."""
+    """The frame of a block table. Every problem is a finding of one :class:`InputError`.
+
+    ``block_names`` is the column with the names of the blocks, and ``smallest`` the office's word for a block: the name
+    of the last level, in tables and messages.
+    """
+    named = {rule.name: rule.names for rule in levels if rule.names}
+    named |= {rule.name: rule.names for rule in areas if rule.names}
+    named |= {smallest: block_names} if block_names else {}
     wanted = {block, *(rule.column for rule in levels if rule.column), *(rule.column for rule in areas)}
+    wanted |= set(named.values())
     missing = missing_columns(engine, source, sorted(wanted))
     if missing:
         raise InputError(missing)
     wrong = wrong_code_types(engine, source, sorted(wanted))
     if wrong:
         raise InputError(wrong)
-    columns = ", ".join(f"CAST({identifier(source.theirs(name))} AS VARCHAR) AS {identifier(name)}" for name in wanted)
+    own = replace(source, spellings={name: replace(source.spelled(name), aliases=()) for name in wanted})
+    columns = ", ".join(f"{column_text(own, name)} AS {identifier(name)}" for name in wanted)
     table = engine.sql(f"SELECT {columns} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     codes = {name: _shared(table.column(name)) for name in wanted}
     findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
     findings += _control_characters(source, codes)
     if not findings:
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
+        findings += _wrong_aliases(source, codes[block], block)
     if not table.num_rows:
         findings.append(
             Finding(
@@ -92,11 +117,41 @@ def read_frame(
     if merged:
         raise InputError(merged)
     spine = build_spine(
-        of_level | {BLOCK: codes[block]},
+        of_level | {smallest: codes[block]},
         {rule.name: _area_codes(rule, codes[rule.column], of_level) for rule in areas},
         file=source.file,
     )
-    return Frame(spine, fingerprint(spine))
+    names: dict[str, tuple[str, ...]] = {}
+    for level, column in named.items():
+        names[level], split = _unit_names(spine.level(level), codes[column], source, column)
+        findings += split
+    if findings:
+        raise InputError(findings)
+    return Frame(spine, fingerprint(spine), names)
+
+
+def _unit_names(
+    level: Geolevel, texts: Sequence[str | None], source: Source, column: str
+) -> tuple[tuple[str, ...], list[Finding]]:
+    """The name of each unit of a level, from the names of its blocks, and a finding where a unit has two."""
+    names: list[str | None] = [None] * level.units
+    for row, (unit, text) in enumerate(zip(level.unit_of_block.tolist(), texts, strict=True), start=1):
+        if unit < 0 or not (text or "").strip():
+            continue
+        name = " ".join(str(text).split())
+        if names[unit] not in (None, name):
+            return (), [
+                Finding(
+                    code="two-names",
+                    what=f"a unit of {level.name!r} has two names",
+                    where=Place(file=source.file, column=source.theirs(column), row=row),
+                    found=f"{names[unit]!r} and {name!r} for {level.codes[unit]!r}",
+                    expected="one name in all rows of a unit",
+                    remedy="write one name, or remove `names` from the level in the spec",
+                )
+            ]
+        names[unit] = name
+    return tuple(name or "" for name in names), []
 
 
 def fingerprint(spine: Spine) -> str:
@@ -116,6 +171,11 @@ def missing_columns(
     """A finding for every column that the file lacks. The names that a ``confidential`` file has are only counted: in
     a CSV without a first line of names, they are a record."""
     present = engine.kinds(source)
+    theirs = [source.theirs(name) for name in wanted]
+    misread = misread_header(source, theirs, present) if any(name not in present for name in theirs) else None
+    if misread is not None:
+        return [misread]
+    alike = {" ".join(name.split()).lower(): name for name in present}
     listed = f"{len(present):,} columns of other names" if confidential else "columns " + ", ".join(sorted(present))
     return [
         Finding(
@@ -124,7 +184,8 @@ def missing_columns(
             where=Place(file=source.file, column=source.theirs(name)),
             found=listed,
             expected=f"a column for {name}",
-            remedy=f'name the right column in the spec: [data] columns = {{ {name} = "..." }}',
+            remedy=f"name the right column in the spec: [data] columns = {{ {name} = "
+            f'"{alike.get(" ".join(source.theirs(name).split()).lower(), "...")}" }}',
         )
         for name in wanted
         if source.theirs(name) not in present
@@ -245,6 +306,24 @@ def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRu
             expected=f"at least {digits} characters; codes are text, with their leading zeros",
             remedy="write the codes as text, or correct the digits of the level",
         )
+    ]
+
+
+def _wrong_aliases(source: Source, blocks: Sequence[str], block: str) -> list[Finding]:
+    """Other codes of a block that are those of another, or of a block that is not there."""
+    known = set(blocks)
+    return [
+        Finding(
+            code="block-alias",
+            what=f"{text!r} is to be read as {code!r}, "
+            + ("and is a block of its own" if text in known else "which is no block"),
+            where=Place(file=source.file, column=source.theirs(block)),
+            found=f"a block {text!r}" if text in known else f"no block {code!r}",
+            expected="codes that only the records have, each for a block of the block table",
+            remedy="correct [geography] aliases, or the block table",
+        )
+        for text, code in source.spelled(block).aliases
+        if text in known or code not in known
     ]
 
 

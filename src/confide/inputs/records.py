@@ -15,7 +15,9 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
-from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.inputs.frame import BLOCK, missing_columns, wrong_code_types
+from confide.inputs.offending import gather, lines_of, places_of
+from confide.inputs.spelled import attribute_code, column_text
 from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
 
@@ -29,15 +31,16 @@ _CHUNK = 1 << 22
 def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str) -> dict[str, str]:
     """For each attribute, and for the block, the SQL that reads it from the source with the type of the schema."""
     kinds = engine.kinds(source)
-    result = {block: f"CAST({identifier(source.theirs(block))} AS VARCHAR)"}
+    result = {block: column_text(source, block)}
     for attribute in attributes:
         column = identifier(source.theirs(attribute.name))
         if not attribute.is_integer:
-            result[attribute.name] = f"CAST({column} AS VARCHAR)"
+            plain = f"CAST({column} AS VARCHAR)"
         elif kinds[source.theirs(attribute.name)] == "text":
-            result[attribute.name] = engine.integer_text(column)
+            plain = engine.integer_text(column)
         else:
-            result[attribute.name] = f"CAST({column} AS BIGINT)"
+            plain = f"CAST({column} AS BIGINT)"
+        result[attribute.name] = attribute_code(engine, source, attribute, plain)
     return result
 
 
@@ -61,21 +64,22 @@ def code_expressions(
         column = identifier(source.theirs(attribute.name))
         if listed and not attribute.is_integer and attribute.size > MOST_BRANCHES:
             rows = ", ".join(f"({literal(level.code)}, {number})" for number, level in enumerate(attribute.levels))
+            text = attribute_code(engine, source, attribute, f"CAST({column} AS VARCHAR)")
             expressions[attribute.name] = (
-                f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) "
-                f"WHERE listed.code = CAST({column} AS VARCHAR))"
+                f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) WHERE listed.code = {text})"
             )
             continue
         integer = attribute.is_integer
         value = integer_expression(engine, source, attribute.name) if integer else f"CAST({column} AS VARCHAR)"
+        value = attribute_code(engine, source, attribute, value)
         expressions[attribute.name] = f"CAST({group_index(identity(attribute), value)} AS BIGINT)"
     return expressions
 
 
 def count_rows(
     engine: Engine, source: Source, conditions: Sequence[str], besides: Sequence[str] = (), **tables: Path
-) -> tuple[int, list[bool], list[Any]]:
-    """One scan of the records: how many there are, which conditions some of them meet, and other aggregates."""
+) -> tuple[int, list[int], list[Any]]:
+    """One scan of the records: how many there are, how many meet each condition, and other aggregates."""
     met = [
         f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS rule_{position}"
         for position, condition in enumerate(conditions)
@@ -83,7 +87,7 @@ def count_rows(
     others = [f"{aggregate} AS other_{position}" for position, aggregate in enumerate(besides)]
     text = f"SELECT {', '.join(['count(*) AS rows_in_all', *met, *others])} FROM records"
     (row,) = engine.sql(text, records=source, **tables).reveal("to count rows that break a rule").to_pylist()
-    broken = [bool(row[f"rule_{position}"]) for position in range(len(met))]
+    broken = [int(row[f"rule_{position}"]) for position in range(len(met))]
     return row["rows_in_all"], broken, [row[f"other_{position}"] for position in range(len(others))]
 
 
@@ -91,6 +95,8 @@ def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute
     """Every problem of the records' columns, that of the blocks with them if it is looked at. No record is read."""
     names = [*([] if block is None else [block]), *(attribute.name for attribute in attributes)]
     missing = missing_columns(engine, source, names, confidential=True)
+    if any(finding.code != "missing-column" for finding in missing):
+        return missing  # the first line was misread, and tells nothing of any column
     lacking = {finding.where.column for finding in missing}
     there = [attribute for attribute in attributes if source.theirs(attribute.name) not in lacking]
     blocks = [] if block is None or source.theirs(block) in lacking else [block]
@@ -114,16 +120,31 @@ def check_records(
     records, broken, _ = count_rows(engine, source, [*rules, unknown], frame=frame)
     if not records:
         return [no_records(source)]
-    for attribute, rule, some in zip(attributes, rules, broken[:-1], strict=True):
-        if some:
-            rows = engine.first_rows(source, rule, ROWS_NAMED)
-            expected = attribute.describe_codes()
-            findings.append(bad_record(source, attribute.name, "a code is not in the schema", expected, rows))
+    for attribute, rule, number in zip(attributes, rules, broken[:-1], strict=True):
+        if number:
+            findings.append(unknown_code(engine, source, attribute, rule, number))
     if broken[-1]:
         rows = engine.first_rows(source, unknown, ROWS_NAMED, frame=frame)
-        expected = f"one of the {spine.blocks.units:,} blocks of the frame"
-        findings.append(bad_record(source, block, "a record lies in a block that the frame lacks", expected, rows))
+        gather(engine, source, block, unknown, frame=frame)
+        word = spine.blocks.name
+        expected = f"one of the {spine.blocks.units:,} {'blocks' if word == BLOCK else f'codes of {word}'} of the frame"
+        what = f"a record lies in a {word} that the frame lacks"
+        remedy = "correct the records or the block table; or say what the code is now: [geography] aliases, or trim"
+        if _lost_zeros(engine, source, code, unknown, frame):
+            remedy = LOST_ZEROS
+        findings.append(bad_record(source, block, what, expected, rows, number=broken[-1], remedy=remedy))
     return findings
+
+
+LOST_ZEROS = "write the codes as text, with the leading zeros that a spreadsheet or a program took away"
+
+
+def _lost_zeros(engine: Engine, source: Source, code: str, unknown: str, frame: Path) -> bool:
+    """Whether every unknown block would be known, were it not for leading zeros."""
+    plain, known = f"trim(LEADING '0' FROM {code})", "SELECT trim(LEADING '0' FROM code) FROM frame"
+    other = f"SELECT count(*) AS n FROM records WHERE ({unknown}) AND coalesce({plain} NOT IN ({known}), TRUE)"
+    answer = engine.sql(other, records=source, frame=frame).reveal("whether zeros are all that is wrong, for a remedy")
+    return not answer.column("n")[0].as_py()
 
 
 def check_codes(engine: Engine, source: Source, attributes: Sequence[Attribute]) -> list[Finding]:
@@ -133,12 +154,31 @@ def check_codes(engine: Engine, source: Source, attributes: Sequence[Attribute])
     findings = check_columns(engine, source, attributes, None)
     if findings:
         return findings
-    for attribute, number in zip(attributes, code_expressions(engine, source, attributes).values(), strict=True):
-        rows = engine.first_rows(source, f"({number}) IS NULL", ROWS_NAMED)
-        if rows:
-            expected = attribute.describe_codes()
-            findings.append(bad_record(source, attribute.name, "a code is not in the schema", expected, rows))
-    return findings
+    rules = [f"({number}) IS NULL" for number in code_expressions(engine, source, attributes).values()]
+    _, broken, _ = count_rows(engine, source, rules)
+    return [
+        unknown_code(engine, source, attribute, rule, number)
+        for attribute, rule, number in zip(attributes, rules, broken, strict=True)
+        if number
+    ]
+
+
+def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str, number: int) -> Finding:
+    """The finding for codes that are none of the schema's, in ``number`` records that meet ``rule``."""
+    rows = engine.first_rows(source, rule, ROWS_NAMED)
+    gather(engine, source, attribute.name, rule)
+    what, expected = "a code is not in the schema", attribute.describe_codes()
+    remedy = (
+        "correct the records, or the schema: a level, aliases, missing for empty values and their codes, trim for "
+        "blanks; confide check --show-values prints the values at a terminal"
+    )
+    zeros = [str(level.code).lstrip("0") for level in attribute.levels if str(level.code).startswith("0")]
+    if zeros and not attribute.is_integer:
+        text = f"CAST({identifier(source.theirs(attribute.name))} AS VARCHAR)"
+        lost = f"{text} IN ({', '.join(map(literal, zeros))})"
+        if not count_rows(engine, source, [f"({rule}) AND NOT coalesce({lost}, FALSE)"])[1][0]:
+            remedy = LOST_ZEROS
+    return bad_record(source, attribute.name, what, expected, rows, number=number, remedy=remedy)
 
 
 def records_fingerprint(path: Path) -> str:
@@ -177,7 +217,8 @@ def wrong_type(source: Source, name: str, kinds: Mapping[str, str], what: str, *
         where=Place(file=source.file, column=source.theirs(name)),
         found=f"a column of kind {kinds[source.theirs(name)]!r}",
         expected="whole numbers" if integer else "text",
-        remedy="write the column with the right type; a code or key is never a floating-point number",
+        remedy="write whole numbers as such, also where some are missing (pandas: astype('Int64')), and codes as text; "
+        "a code or key is never a floating-point number",
     )
 
 
@@ -189,14 +230,24 @@ def bad_record(
     rows: Sequence[int],
     *,
     code: str = "bad-record",
+    number: int | None = None,
     remedy: str = "correct the records, or the schema and the frame if these are wrong",
 ) -> Finding:
-    """A rule that records break, with the first rows that do; what these have is never shown."""
-    numbers = ", ".join(f"{row:,}" for row in rows)
+    """A rule that ``number`` records break, with the first that do; what these have is never shown.
+
+    They are told by the lines of a CSV, and by the number of the row in any other file.
+    """
+    how_many = "" if number is None else "1 record; " if number == 1 else f"{number:,} records; "
+    lines = lines_of(source, rows)
     return Finding(
         code=code,
-        what=f"{what} (the first such rows: {numbers})",
-        where=Place(file=source.file, column=source.theirs(name), row=rows[0] if rows else None),
+        what=f"{what} ({how_many}the first such {places_of(source, rows)})",
+        where=Place(
+            file=source.file,
+            line=lines[0] if lines else None,
+            column=source.theirs(name),
+            row=rows[0] if rows else None,
+        ),
         found=CONFIDENTIAL,
         expected=expected,
         remedy=remedy,

@@ -92,7 +92,7 @@ def of_variance(kind: NoiseKind, variance: Exact, bound: int | None = None) -> C
     limit = positive(variance, "the variance")
     if limit > LARGEST:
         found, most = "a number with more digits than anybody could have meant", f"at most {float(LARGEST):g}"
-        raise _refused("the variance is out of all proportion", found, most)
+        raise _refused("the variance is far too large or too small", found, most)
     if bound is not None and limit >= uniform_variance(bound):
         raise _refused(
             "noise of this bound cannot have this variance",

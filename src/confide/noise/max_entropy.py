@@ -278,7 +278,7 @@ def row_findings(bound: int, variance: Fraction) -> Iterator[Finding]:
     elif not SMALLEST <= variance <= LARGEST:
         found = "a number with more digits than anybody could have meant"
         expected = f"a number from {float(SMALLEST):g} to {float(LARGEST):g}"
-        yield _finding("-V", "the variance V is out of all proportion", found, expected)
+        yield _finding("-V", "the variance V is far too large or too small", found, expected)
 
 
 def _finding(option: str, what: str, found: object, expected: str) -> Finding:

@@ -3,7 +3,8 @@
 - :func:`simulate` writes them to files; :class:`Population` makes them in memory, unit of work by unit of work.
 - :class:`DetailedOrigins` gives them detailed race and ethnicity codes; :func:`write_official` writes those as the
   input folders of SafeTab-P.
-- :func:`write_eu` makes another people, with the variables of the EU census programme.
+- :func:`write_eu` makes another people, with the variables of the EU census programme; :func:`write_eu_country` a
+  country of them, with municipalities and households.
 - :func:`profile` says in numbers what a population is like.
 
 >>> from confide.population import Population
@@ -13,6 +14,7 @@
 
 from confide.population.detailed import DetailedOrigins
 from confide.population.eu import EuFiles, write_eu
+from confide.population.eu_country import EuCountryFiles, write_eu_country
 from confide.population.eu_settings import EuAreas
 from confide.population.generate import (
     Population,
@@ -37,6 +39,7 @@ __all__ = [
     "SUBSETS",
     "DetailedOrigins",
     "EuAreas",
+    "EuCountryFiles",
     "EuFiles",
     "OfficialFiles",
     "OriginCodes",
@@ -52,6 +55,7 @@ __all__ = [
     "simulate",
     "write_code_files",
     "write_eu",
+    "write_eu_country",
     "write_official",
     "write_population",
 ]

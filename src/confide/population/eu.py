@@ -220,7 +220,7 @@ def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None 
     The same persons, seed and areas give the same bytes with the same versions of numpy and pyarrow.
     """
     areas = EuAreas() if areas is None else areas
-    _check(persons, seed, areas)
+    check_eu(persons, seed, areas)
     folder = Path(folder)
     target = EuFiles(folder / "persons.parquet", folder / "schema.toml", folder / "tables.toml")
     people = EuPeople(persons, seed, areas)
@@ -258,7 +258,8 @@ def _identity(people: EuPeople) -> dict[str, object]:
     }
 
 
-def _check(persons: int, seed: int, areas: EuAreas) -> None:
+def check_eu(persons: int, seed: int, areas: EuAreas) -> None:
+    """Refuses numbers of people and areas that cannot be made."""
     findings = []
     if not 1 <= persons <= MOST_PERSONS:
         expected = f"a whole number from 1 to {MOST_PERSONS:,}"

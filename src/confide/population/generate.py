@@ -158,6 +158,23 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
+US_STATE, EU_COUNTRY = "us-state", "eu-country"
+LAYOUTS = (US_STATE, EU_COUNTRY)
+"""What made-up people are like: those of a state of the United States, or of a European country."""
+
+
+def _no_layout(layout: str) -> ParameterError:
+    return ParameterError(
+        "no-layout",
+        "there are no made-up people of this layout"
+        if layout not in LAYOUTS
+        else "detailed races are of us-state alone",
+        found=layout,
+        expected=" or ".join(LAYOUTS),
+        remedy="correct --layout, or leave out --detailed",
+    )
+
+
 @dataclass(frozen=True)
 class SimulatedPopulation(TypedAnswer):
     """Made-up people, and where they were written."""
@@ -180,6 +197,7 @@ def simulate(
     seed: int,
     settings: str | Path | PopulationSettings = "default",
     detailed: bool = False,
+    layout: str = "us-state",
     progress: Progress | None = None,
 ) -> SimulatedPopulation:
     """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).
@@ -190,18 +208,24 @@ def simulate(
         seed: From 0 to 2^64 - 1: the same seed gives the same people.
         settings: Shipped settings by name, a file, or settings.
         detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
+        layout: ``us-state``, or ``eu-country``: municipalities with irregular codes, and citizenship for race.
         progress: A display, if one is wanted.
 
     Returns:
-        The paths of ``persons.parquet`` and ``blocks.parquet``, and of the detailed files.
+        The paths of ``persons.parquet`` and ``blocks.parquet`` (``areas.csv``), and of the detailed files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     simulate(folder, persons=100, seed=7).files.persons.name
     'persons.parquet'
     """
+    from confide.population.eu_country import write_eu_country
     from confide.population.official import write_official
 
+    if layout not in LAYOUTS or (detailed and layout != US_STATE):
+        raise _no_layout(layout)
+    if layout != US_STATE:
+        return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
     population = Population(persons, seed, settings)
     files = write_population(population, folder, progress)
     more = tuple(write_official(population, folder, progress=progress)) if detailed else ()

@@ -1,4 +1,4 @@
-"""The promise in words, for a certificate: plain English that claims no more than the definitions do.
+"""The promise in words, for a certificate: plain sentences that claim no more than the definitions do.
 
 Every number is rounded in the direction that makes the promise weaker. The reading as odds is a theorem only under the
 conditions that the sentences state; for zCDP it uses the ε of Bun & Steinke, which bounds the probability of a large
@@ -14,6 +14,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from confide.exact import Exact, as_delta
+from confide.messages import Messages, messages
 from confide.privacy.accountant import Loss
 from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon
 from confide.privacy.definitions import ZCDP, ApproxDP, Neighbours, PureDP
@@ -36,6 +37,8 @@ def statements(
     delta: Exact = "1e-10",
     unit: str = "person",
     bracket: Bracket | None = None,
+    invariants: bool | None = None,
+    text: Messages | None = None,
 ) -> tuple[Statement, ...]:
     """The paragraphs for a loss: what is protected, the loss, ε at δ, the odds, recognition, and the limits.
 
@@ -45,6 +48,8 @@ def statements(
         delta: For zCDP: δ, exact.
         unit: What one record describes.
         bracket: A result of :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``, if there is one.
+        invariants: Whether the release has figures without noise; None where that is not known.
+        text: The messages of a language; English where none are given.
 
     Returns:
         Titles and texts, in the order in which a certificate has them.
@@ -52,16 +57,22 @@ def statements(
     >>> [part.topic for part in statements(ZCDP("1/2"), Neighbours.CHANGE_ONE)][:3]
     ['protected', 'loss', 'epsilon']
     """
-    parts = [Statement("protected", _protected(neighbours, unit)), Statement("loss", _loss(loss))]
+    m = text or messages()
+    pair = neighbours.value.replace("-", "_")
+    parts = [
+        Statement("protected", m.text(f"statements.protected_{pair}", unit=m.unit(unit))),
+        Statement("loss", _loss(loss, m)),
+    ]
     if isinstance(loss, ZCDP):
-        parts.append(Statement("epsilon", _epsilon(loss, as_delta(delta), bracket)))
+        parts.append(Statement("epsilon", _epsilon(loss, as_delta(delta), bracket, m)))
+    kept = {None: "invariants", False: "invariants_none", True: "invariants_some"}[invariants]
     return (
         *parts,
-        Statement("odds", _odds(loss, neighbours, unit, delta)),
-        Statement("recognition", _recognition(loss, delta)),
-        Statement("several records", _several(loss, unit)),
-        Statement("limits", _limits(unit)),
-        Statement("invariants", _INVARIANTS),
+        Statement("odds", _odds(loss, pair, delta, m)),
+        Statement("recognition", _recognition(loss, delta, m)),
+        Statement("several records", _several(loss, m)),
+        Statement("limits", m.text("statements.limits")),
+        Statement("invariants", m.text(f"statements.{kept}")),
     )
 
 
@@ -93,128 +104,75 @@ def factor(epsilon: Fraction | float) -> str:
     return f"{short:,.0f}" if short >= 100 else f"{short:.2f}"
 
 
-def _protected(neighbours: Neighbours, unit: str) -> str:
-    if neighbours is Neighbours.ADD_REMOVE:
-        return (
-            f"Protected is whether any one {unit}'s record is among the data, and everything the record says. The "
-            f"promise compares the release with the one that would have been made had one {unit}'s record been left "
-            "out, or one more been there, all other records being the same."
-        )
-    return (
-        f"Protected is everything that any one {unit}'s record says, including where it is counted. The promise "
-        "compares the release with the one that would have been made had one record said something else in any or all "
-        "of its attributes, all other records being the same. How many records there are in total is not protected."
-    )
-
-
-def _loss(loss: Loss) -> str:
+def _loss(loss: Loss, m: Messages) -> str:
     if isinstance(loss, PureDP):
-        return f"The privacy loss is epsilon = {_number(loss.epsilon)} (pure differential privacy)."
+        return m.text("statements.loss_pure", loss=_number(loss.epsilon, m))
     if isinstance(loss, ZCDP):
-        return f"The privacy loss is rho = {_number(loss.rho)} (zero-concentrated differential privacy)."
-    return (
-        f"The privacy loss is epsilon = {_number(loss.epsilon)} at delta = {_small(loss.delta)} "
-        "(approximate differential privacy)."
-    )
+        return m.text("statements.loss_zcdp", loss=_number(loss.rho, m))
+    return m.text("statements.loss_approximate", loss=_number(loss.epsilon, m), delta=_small(loss.delta))
 
 
-def _epsilon(loss: ZCDP, delta: Fraction, bracket: Bracket | None) -> str:
-    text = (
-        f"At delta = {_small(delta)} this implies epsilon = {rounded_up(cks_epsilon(loss.rho, delta))} "
-        f"(Canonne, Kamath and Steinke); by the older and simpler formula, epsilon = "
-        f"{rounded_up(bun_steinke_epsilon(loss.rho, delta))} (Bun and Steinke). Both are rounded up, and hold. "
-        f"For comparison only: a single Gaussian mechanism with the same rho has epsilon = "
-        f"{rounded_up(gaussian_limit_epsilon(loss.rho, delta))}."
+def _epsilon(loss: ZCDP, delta: Fraction, bracket: Bracket | None, m: Messages) -> str:
+    text = m.text(
+        "statements.epsilon",
+        delta=_small(delta),
+        epsilon=rounded_up(cks_epsilon(loss.rho, delta)),
+        older=rounded_up(bun_steinke_epsilon(loss.rho, delta)),
+        gaussian=rounded_up(gaussian_limit_epsilon(loss.rho, delta)),
     )
-    if bracket is not None:
-        text += (
-            " Calculated from the measurements themselves, the smallest epsilon lies between "
-            f"{rounded_down(bracket.optimistic)} and {rounded_up(bracket.pessimistic)}, and the second holds."
-        )
-    return text
+    if bracket is None:
+        return text
+    low, high = rounded_down(bracket.optimistic), rounded_up(bracket.pessimistic)
+    return f"{text} {m.text('statements.bracket', low=low, high=high)}"
 
 
-def _odds(loss: Loss, neighbours: Neighbours, unit: str, delta: Exact) -> str:
-    pair = (
-        f"that a given {unit}'s record, with given contents, is among the data, or that it is not"
-        if neighbours is Neighbours.ADD_REMOVE
-        else f"that a given {unit}'s record says one thing, or that it says another"
-    )
-    opening = (
-        f"Think of someone who weighs two possibilities against each other: {pair}; and who believes the same about "
-        "all other records in either case. Whatever odds they gave to the two before, "
-    )
+def _odds(loss: Loss, pair: str, delta: Exact, m: Messages) -> str:
+    opening = m.text(f"statements.odds_{pair}")
     if isinstance(loss, ApproxDP) and loss.delta == 0:
         loss = PureDP(loss.epsilon)
     if isinstance(loss, PureDP):
-        return f"{opening}seeing the release cannot multiply or divide these odds by more than {factor(loss.epsilon)}."
+        return f"{opening} {m.text('statements.odds_pure', factor=factor(loss.epsilon))}"
     if isinstance(loss, ZCDP):
         if loss.rho == 0:
-            return f"{opening}seeing the release does not change them."
+            return f"{opening} {m.text('statements.odds_unchanged')}"
         bound, chance = factor(bun_steinke_epsilon(loss.rho, delta)), _small(as_delta(delta))
     else:
         if loss.epsilon == 0:
-            return (
-                "With epsilon = 0 there is no factor that bounds how far the odds can move; the next paragraph holds."
-            )
-        bound = factor(2 * loss.epsilon)
-        chance = _small(_tail(loss))
-    return (
-        f"{opening}the release multiplies the odds in favour of the possibility that is true by more than {bound} with "
-        f"a probability of at most {chance}, and the odds in favour of the one that is false with a smaller one still. "
-        "The probability is that of the noise."
-    )
+            return m.text("statements.odds_no_factor")
+        bound, chance = factor(2 * loss.epsilon), _small(_tail(loss))
+    return f"{opening} {m.text('statements.odds', factor=bound, chance=chance)}"
 
 
-def _recognition(loss: Loss, delta: Exact) -> str:
+def _recognition(loss: Loss, delta: Exact, m: Messages) -> str:
     if isinstance(loss, ZCDP):
         guarantee = ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), delta)
     else:
         guarantee = loss.to_approximate() if isinstance(loss, PureDP) else loss
-    more = "" if guarantee.delta == 0 else f", plus {_small(guarantee.delta)}"
-    text = (
-        "Any rule that is meant to recognise one of the two possibilities in the release says so, when that possibility"
-        f" is true, with a probability of at most {factor(guarantee.epsilon)} times that with which it says so "
-        f"wrongly{more}."
-    )
+    bound = factor(guarantee.epsilon)
+    if guarantee.delta == 0:
+        text = m.text("statements.recognition_pure", factor=bound)
+    else:
+        text = m.text("statements.recognition", factor=bound, delta=_small(guarantee.delta))
     if guarantee.epsilon >= 3:  # exp(3) × 5 % > 1
-        text += (
-            " A factor of this size does not by itself rule out a rule that never misses and is wrong once in twenty "
-            "times. It is the worst case over every record and everything that is published together; what an attacker "
-            "can do in fact is assessed elsewhere."
-        )
+        text += f" {m.text('statements.recognition_large')}"
     return text
 
 
-def _several(loss: Loss, unit: str) -> str:
-    text = f"The promise is about one {unit}'s record at a time. For several together it is weaker: "
+def _several(loss: Loss, m: Messages) -> str:
     if isinstance(loss, PureDP):
-        return f"{text}for 4 records, epsilon is at most {rounded_up(4 * loss.epsilon)} (4 times as large)."
+        return m.text("statements.several_pure", value=rounded_up(4 * loss.epsilon))
     if isinstance(loss, ZCDP):
-        return f"{text}for 4 records, rho is at most {rounded_up(16 * loss.rho)} (16 times as large)."
-    return f"{text}for k records, epsilon is k times as large and delta grows faster still."
+        return m.text("statements.several_zcdp", value=rounded_up(16 * loss.rho))
+    return m.text("statements.several_approximate")
 
 
-def _limits(unit: str) -> str:
-    return (
-        f"The promise does not say that nothing can be learned about a {unit}. What the statistics show about a group "
-        "can be applied to its members, and to people who are not in the data at all; the promise limits what one "
-        "record adds to that. It covers this release and what it was composed with, not other publications from the "
-        "same records. Nothing that is done later with the release, without going back to the records, weakens it."
-    )
-
-
-_INVARIANTS = (
-    "Figures that are published as they are, without noise (invariants), are not covered by this promise, which holds "
-    "for what the noise was added to. The certificate of a release says whether it has any."
-)
-
-
-def _number(value: Fraction) -> str:
+def _number(value: Fraction, m: Messages) -> str:
+    """An exact number with its decimal beside it, never below it."""
     if value.denominator == 1:
         return str(value)
     short = rounded_up(value)
-    return f"{value} = {short}" if Fraction(short.replace(",", "")) == value else f"{value}, which is less than {short}"
+    equal = Fraction(short.replace(",", "")) == value
+    return m.text(f"statements.number_{'equal' if equal else 'less'}", exact=str(value), short=short)
 
 
 def _decimal(units: int, places: int) -> str:

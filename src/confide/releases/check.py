@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from confide.engines import Engine
 from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.inputs.offending import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.ledger import Account, Ledger, Sighting, read_witness
@@ -51,6 +52,8 @@ class Checked:
     """Of the records, taken before they were looked at: a run is bound to the very records that were checked."""
     price: StatedPrice | None = None
     """The price in words, beside what others spent; none where a release has no loss."""
+    offending: tuple[OffendingValues, ...] = ()
+    """Values of records that break a rule, confidential, where somebody asked for them."""
 
     def ready(self) -> Plan:
         """The plan, if nothing stands in the way of a run; raises with all findings otherwise."""
@@ -110,7 +113,7 @@ def check(
         problem = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(problem)
     except ConfideError as error:
-        return Checked(None, None, None, account, (*findings, *error.findings))
+        return Checked(None, None, None, account, (*findings, *once_for_both_files(error.findings)))
     findings += _too_wide(loaded, plan)
     cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
@@ -128,7 +131,7 @@ def check(
         except InputError as error:
             of_records = list(error.findings)
         advance(1)
-    findings += of_records
+    findings += once_for_both_files(of_records)
     if begun is None:
         needed = mechanism.bytes_needed(problem, plan)
         if not any(finding.severity == "error" for finding in of_records):
@@ -147,6 +150,19 @@ def _stated_price(
         charged = begun is not None and begun.run_id in account.runs
         remaining = account.left if charged else account.left - cost.amount
     return StatedPrice.of(plan, plan.delta or loaded.spec.privacy.delta, remaining)
+
+
+def once_for_both_files(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with one for both files where both have another layout than the spec says, for the same reason."""
+    joined: dict[object, Finding] = {}
+    for finding in findings:
+        layout = finding.code in ("wrong-delimiter", "encoding")
+        key = (finding.code, finding.remedy) if layout else finding
+        first = joined.setdefault(key, finding)
+        if layout and first.where.file != finding.where.file:
+            where = replace(first.where, file=f"{first.where.file}, {finding.where.file}")
+            joined[key] = replace(first, where=where)
+    return list(joined.values())
 
 
 @contextmanager
@@ -252,7 +268,7 @@ def _price(
                 f"{Charge(account.budget, account.delta)}",
                 expected=f"at most {Charge(account.left, account.left_delta)} "
                 f"({account.definition}, {account.neighbours})",
-                remedy="ask for less; a budget is for ever and is not raised",
+                remedy="ask for less: the total budget of a data set is fixed and cannot be raised",
             )
         )
     return cost

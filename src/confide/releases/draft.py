@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +29,10 @@ class Draft:
     """Whether the text holds a secret, such as the settings of a swap."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Secret files beside the spec, such as the order of a perturbation table: what each holds, by its name."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Other files beside the spec, by their names, such as a schema."""
+    prepare: Callable[[Path], object] | None = None
+    """What else has to be done in the folder, such as giving keys to records."""
 
 
 def write_spec(path: Path, text: str, *, secret: bool = False) -> None:

@@ -22,6 +22,7 @@ from confide.confidential import Confidential
 from confide.engines.groups import flush
 from confide.errors import Place, ReleaseError
 from confide.exact import exact
+from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
@@ -35,6 +36,18 @@ SIGNATURE = "signature.json"
 CHOSEN_KEY = "made with a chosen key; its noise protects nobody"
 REHEARSAL = "a rehearsal on made-up records; nobody real is in it"
 """Why a release is stamped."""
+COMPANIONS = frozenset(
+    {
+        "README.txt",
+        "codebook.html",
+        "csvw-metadata.json",
+        "datapackage.json",
+        "registry.json",
+        "sdmx/structure.json",
+        "tables.xlsx",
+    }
+)
+"""Files for readers that follow from the tables and the manifest: :mod:`confide.releases.companions`."""
 PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
 """What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19
@@ -86,10 +99,16 @@ class ReleaseWriter:
         shutil.rmtree(self._partial, ignore_errors=True)
 
     def table(
-        self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], formats: Iterable[str], title: str
+        self,
+        name: str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        formats: Iterable[str],
+        title: str,
+        folder: str = "tables",
     ) -> None:
         """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest."""
-        paths = {format_: self._path(f"tables/{name}", format_) for format_ in formats}
+        paths = {format_: self._path(f"{folder}/{name}", format_) for format_ in formats}
         self._write(paths, schema, batches, title)
 
     def part(
@@ -146,10 +165,17 @@ class ReleaseWriter:
         for path in paths.values():
             self._note(path, rows, columns)
 
-    def document(self, name: str, content: str) -> None:
-        """A text for people, such as the certificate."""
-        (self._partial / name).write_text(content, encoding="utf-8", newline="\n")
+    def document(self, name: str, content: str | bytes) -> None:
+        """A text for people, such as the certificate, or what explains the tables to programs."""
+        file = self._partial / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
         self._note(name)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are before the release has its name."""
+        return self._partial
 
     def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[str], object] = lambda _: None) -> str:
         """Writes the manifest, makes everything durable and gives the folder its name.
@@ -206,24 +232,14 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
-def stamp_banner(manifest: Mapping[str, Any], of_a_key: str = CHOSEN_KEY) -> str:
-    """What a page of a stamped release says above everything else; nothing where there is no stamp.
-
-    Args:
-        manifest: The manifest of the release.
-        of_a_key: What a chosen key means here.
-
-    Returns:
-        The stamp and its reason: a chosen key, or a rehearsal.
-    """
-    if "stamp" not in manifest:
-        return ""
-    return f"{manifest['stamp']}: {REHEARSAL if manifest.get('rehearsal') else of_a_key}"
+def rehearsal_banner(manifest: Mapping[str, Any]) -> str:
+    """What a page of a rehearsal says above everything else; nothing on those of other releases."""
+    return f"{STAMP}: {REHEARSAL}" if manifest.get("rehearsal") else ""
 
 
 def stamp_document(manifest: Mapping[str, Any]) -> tuple[str, str]:
     """The file that a stamped release has, and what it says."""
-    return "NOT-FOR-RELEASE.txt", stamp_banner(manifest) + ".\n"
+    return "NOT-FOR-RELEASE.txt", (rehearsal_banner(manifest) or f"{STAMP}: {CHOSEN_KEY}") + ".\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -350,8 +366,16 @@ def make_manifest(
         The entries in the order in which they are written.
     """
     release = loaded.spec.release
-    title, rehearsal = release.title or release.name, release.rehearsal
-    return manifest_of(release.name, title, plan, guarantee, statistics, stamped=stamped, rehearsal=rehearsal)
+    return manifest_of(
+        release.name,
+        release.title or release.name,
+        plan,
+        guarantee,
+        statistics,
+        stamped=stamped,
+        rehearsal=release.rehearsal,
+        publication=release.publication,
+    )
 
 
 def manifest_of(
@@ -364,13 +388,19 @@ def manifest_of(
     stamped: bool,
     rehearsal: bool = False,
     version: str = __version__,
+    publication: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a release with this name and title: see :func:`make_manifest`."""
+    """The manifest of a release with this name and title: see :func:`make_manifest`.
+
+    ``publication`` is who publishes it and how it is cited, and the language of its pages; no entry where a spec says
+    nothing of that.
+    """
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "confide": version,
         "release": release,
         "title": title,
+        **({"publication": dict(publication)} if publication else {}),
         "mechanism": plan.mechanism,
     }
     if stamped and plan.has_loss:
@@ -417,6 +447,19 @@ def privacy_of(plan: Plan, delta: Fraction) -> dict[str, Any]:
         stated["epsilon_at_delta"] = {"delta": str(delta)} | epsilons(loss.rho, delta)
     stated["by_attribute"] = {name: part.as_dict() for name, part in loss_by_attribute(plan).items()}
     stated["by_move_within"] = {name: part.as_dict() for name, part in loss_by_move(plan).items()}
-    unit = plan.question.get("record", "person")
-    stated["in_words"] = [statement.text for statement in statements(loss, plan.neighbours, delta=delta, unit=unit)]
+    stated["in_words"] = in_words(plan, delta)
     return stated
+
+
+def in_words(plan: Plan, delta: Fraction, language: str = ENGLISH) -> list[str]:
+    """What the loss of a plan promises, in sentences: a manifest has them in English, a page in its own language."""
+    constraints = plan.question.get("strategy", {}).get("constraints", {})
+    paragraphs = statements(
+        plan.loss,
+        plan.neighbours,
+        delta=delta,
+        unit=plan.question.get("record", "person"),
+        invariants=bool(constraints.get("invariants")),
+        text=messages(language),
+    )
+    return [paragraph.text for paragraph in paragraphs]

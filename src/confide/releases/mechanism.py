@@ -7,9 +7,9 @@ outside its folder asks for its name. ``docs/architecture.md`` shows how to add 
 ======================  ==================================================================================
 before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
-from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
+from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents`` ``codebook`` ``figure_noise``
 from the written files  ``restated`` ``verify`` ``published``
-for a person            ``draft`` ``summary`` ``evaluate``
+for a person            ``draft`` ``draft_from`` ``summary`` ``evaluate``
 for a rehearsal         ``record_form`` ``made_up_people`` ``rehearsed``
 for an audit            ``residuals`` ``made_up_records`` ``made_up_canaries`` ``with_records`` ``silenced``
                         ``trial_counts``
@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
 from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
 from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.proposals import OfficeFiles
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, ReleaseNoise, derive_stream
 from confide.releases.draft import Draft
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
@@ -43,6 +44,10 @@ from confide.releases.residuals import Residuals as Residuals
 from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
+
+if TYPE_CHECKING:
+    from confide.releases.companions import Codebook
+    from confide.releases.figure_noise import FigureNoise
 
 P = TypeVar("P")
 """What a mechanism prepares: its problem, everything but the records."""
@@ -199,6 +204,15 @@ class Mechanism(ABC, Generic[P]):
         """The certificate of a release with a loss, or the statement of one without, by file name: from the manifest
         alone."""
 
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:  # noqa: ARG002
+        """What the tables hold, for the files that explain a release to its readers: from the manifest alone. None
+        where a release has none, as those of the first layout."""
+        return None
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:  # noqa: ARG002
+        """The noise of published figures, for sums of them with their margins; or why it is not known."""
+        return "the release does not say how far its figures are off"
+
     # From the written files alone
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -228,6 +242,11 @@ class Mechanism(ABC, Generic[P]):
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft | None:  # noqa: ARG002
         """The spec that ``confide new`` writes; none where nobody starts from one."""
+        return None
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft | None:  # noqa: ARG002
+        """The spec that ``confide new --from`` writes to ``folder`` for an office's own files; none where there is
+        no such draft."""
         return None
 
     def contents(self, plan: Plan) -> str:

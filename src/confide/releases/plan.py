@@ -221,7 +221,7 @@ class Plan:
                 "the run would not measure what was planned",
                 found=", ".join(f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5]),
                 expected="the measurements of the plan, all of them and no others",
-                remedy="report it: this is a mistake of ours; nothing was drawn",
+                remedy="please report this: it is a defect of Confide; nothing was drawn",
             )
 
     @cached_property

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.documents import load_schema, shipped
-from confide.errors import ParameterError, Place, ReleaseError
+from confide.errors import InputError, ParameterError, Place, ReleaseError
 from confide.inputs.table_files import read_text
 from confide.releases.folder import MANIFEST
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
@@ -24,6 +24,8 @@ from confide.releases.published_rows import PublishedRows, group_of_label, margi
 from confide.schema import Query, Schema
 
 AREA, BLOCK = "area", "block"
+KnownAreas = Mapping[str, Sequence[str]]
+"""What everybody knows of the areas: for each level, ``block`` among them, the code of every smallest area in a row."""
 RECORDS = ("tables/records.", "microdata/persons.")
 PROTECTED = (
     "What was published are protected records: nothing is reconstructed beyond them, and the true ones may differ."
@@ -99,6 +101,14 @@ def release_rows(folder: Path, manifest: Mapping[str, Any], table: str) -> pa.Ta
     return read_text(file)
 
 
+def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    """Rows with their labels under the names of the attributes, without other columns of those names: the codes of the
+    second layout, which stand beside the labels."""
+    attributes = set(columns.values())
+    kept = [name for name in rows.column_names if name in columns or name not in attributes]
+    return rows.select(kept).rename_columns([columns.get(name, name) for name in kept])
+
+
 def released_records(folder: Path, manifest: Mapping[str, Any], file: Path, schema: Schema) -> Published:
     """Released records as one table with all their attributes: the *protected* records, and nothing beyond them."""
     rows = read_text(file)
@@ -140,16 +150,16 @@ class AreaTables:
         tables: Mapping[PublishedRows, Sequence[str]],
         spine: Sequence[str],
         columns: Mapping[str, Mapping[str, str]] | None = None,
+        areas: KnownAreas | None = None,
     ) -> AreaTables:
         """The tables of a release, given the levels of each, over the levels of a spine (coarsest first); ``columns``
-        has, by table, attributes for columns of other names."""
+        has, by table, attributes for columns of other names, ``areas`` says what lies in what."""
         contents: list[tuple[PublishedRows, str, pa.Table]] = []
         units: dict[str, list[str]] = {}
         left_out: list[str] = []
         for table, levels in tables.items():
             rows = release_rows(folder, manifest, table.name)
-            ours = (columns or {}).get(table.name, {})
-            rows = rows.rename_columns([ours.get(name, name) for name in rows.column_names])
+            rows = under_attributes(rows, (columns or {}).get(table.name, {}))
             for level in levels:
                 here = rows.filter(pc.equal(rows.column("level"), level))
                 if level in spine:
@@ -157,7 +167,7 @@ class AreaTables:
                     units.setdefault(level, []).extend(dict.fromkeys(here.column(AREA).to_pylist()))
                 elif level not in left_out:
                     left_out.append(level)
-        geography = _by_prefix(units, spine)
+        geography = _by_prefix(units, spine) if areas is None else _by_list(units, spine, areas)
         left_out += [level for level in units if level not in geography.levels]
         on_levels = tuple(content for content in contents if content[1] in geography.levels)
         return cls(geography, on_levels, tuple(left_out))
@@ -172,18 +182,57 @@ class AreaTables:
     def notes(self) -> tuple[str, ...]:
         """That levels are left out, if some are."""
         names = ", ".join(self.levels_left_out)
-        return (f"Tables of {names} are left out: these areas do not nest.",) if names else ()
+        why = "their codes do not say which areas lie in them; a list of the areas does (--geography)"
+        return (f"Tables of {names} are left out: {why}.",) if names else ()
 
 
 def _by_prefix(units: Mapping[str, Sequence[str]], spine: Sequence[str]) -> PublishedGeography:
-    """Levels of a spine whose codes begin with the codes of the level above; others are dropped."""
+    """Levels of a spine whose codes begin with the codes of the level above; others are dropped.
+
+    Codes of different lengths may begin alike by chance: areas that are joined wrongly make an attack fail, which looks
+    like safety. Then nothing is taken from them.
+    """
     there = [level for level in reversed(spine) if level in units]
     finest = there[0]
     blocks = sorted(set(units[finest]))
     columns = {finest: blocks}
-    for level in there[1:]:
+    regular = len({len(block) for block in blocks}) == 1
+    for level in there[1:] if regular else ():
         codes = set(units[level])
         lengths = {len(code) for code in codes}
         if len(lengths) == 1 and all(block[: next(iter(lengths))] in codes for block in blocks):
             columns[level] = [block[: next(iter(lengths))] for block in blocks]
     return nested(columns, finest)
+
+
+def _by_list(units: Mapping[str, Sequence[str]], spine: Sequence[str], areas: KnownAreas) -> PublishedGeography:
+    """Levels of a spine as a list of areas has them; levels that it does not have are dropped."""
+    there = [level for level in reversed(spine) if level in units]
+    finest = there[0]
+    if finest not in areas:
+        raise _not_listed(f"the list of areas has no column for {finest!r}", ", ".join(areas) or "no column")
+    row_of = {code: row for row, code in enumerate(areas[finest])}
+    blocks = sorted(set(units[finest]))
+    unknown = [block for block in blocks if block not in row_of]
+    if unknown:
+        raise _not_listed(f"an area of the tables is not listed as {finest!r}", f"{len(unknown):,} such areas")
+    columns: dict[str, list[str]] = {finest: blocks}
+    for level in there[1:]:
+        if level not in areas:
+            continue
+        columns[level] = [areas[level][row_of[block]] for block in blocks]
+        strangers = set(units[level]) - set(columns[level])
+        if strangers:
+            raise _not_listed(f"an area of the tables is not listed as {level!r}", f"{len(strangers):,} such areas")
+    return nested(columns, finest)
+
+
+def _not_listed(what: str, found: str) -> InputError:
+    return InputError(
+        "geography",
+        what,
+        where=Place(path="--geography"),
+        found=found,
+        expected="a row for each smallest area of the release, with its code on every level",
+        remedy="give the list that the release was made with; --geography-level NAME=COLUMN names its columns",
+    )

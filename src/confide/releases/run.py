@@ -25,6 +25,7 @@ from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
+from confide.releases.companions import companions
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
@@ -200,6 +201,10 @@ def produce(
         mechanism.publish(problem, job, writer)
         for name, text in mechanism.documents(manifest).items():
             writer.document(name, text)
+        if (codebook := mechanism.codebook(manifest)) is not None:
+            listed = manifest | {"files": [file.as_dict() for file in sorted(writer.files, key=lambda file: file.path)]}
+            for name, content in companions(writer.folder, listed, codebook).items():
+                writer.document(name, content)
         writer.seal(manifest, before_naming=before_naming)
 
 
@@ -246,7 +251,7 @@ def _identify(
     if known.final_hash != plan.hash and not _may_change(known, plan, account, workspace):
         raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
-        raise changed("the records are not those this run was begun with", workspace)
+        raise changed("the records are not the ones this run started with", workspace)
     if known.key_is_chosen != (chosen_key is not None):
         found = "a key from the operating system" if chosen_key is None else "a chosen key"
         raise changed("this run was begun with another kind of key", workspace, found)
@@ -355,14 +360,18 @@ class _Charged:
         return self.ledger.account()
 
     def already_sealed(self, manifest_sha256: str | None) -> RunResult:
-        """The release of before, if it is still the one that was sealed."""
+        """The release of before, if it is still the one that was sealed, file by file."""
         manifest = self.workspace.release / MANIFEST
         if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
+            problems = ["another manifest" if manifest.exists() else "no manifest"]
+        else:
+            problems = file_problems(self.workspace.release, read_manifest(self.workspace.release))
+        if problems:
             raise RunError(
                 "release-changed",
                 "the ledger says that this run is sealed, but the release is not the one that was sealed",
-                where=Place(file=str(manifest)),
-                found="another manifest" if manifest.exists() else "no manifest",
+                where=Place(file=str(self.workspace.release)),
+                found=problems[0],
                 expected="the sealed release",
                 remedy="publish nothing from this folder; restore the release from a copy",
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
@@ -17,8 +17,10 @@ from confide.documents import KeyPath as KeyPath
 from confide.documents import Part as Part
 from confide.documents import Problem as Problem
 from confide.engines import Source, format_of
+from confide.engines.protocol import UTF_8
 from confide.errors import Finding, ParameterError, SpecError
 from confide.exact import positive
+from confide.schema import Spelling
 
 MOST_DIGITS = 100
 """How many digits the parts of an exact number in a spec may have: enough for any budget, few enough to be written."""
@@ -52,9 +54,9 @@ def _exact(value: Any, info: ValidationInfo) -> Fraction:
     if max(number.numerator, number.denominator) >= 10**MOST_DIGITS:
         raise ParameterError(
             "number-too-long",
-            f"{name} is out of all proportion",
+            f"{name} has too many digits",
             expected=f"a fraction whose parts have at most {MOST_DIGITS} digits",
-            remedy="write a number that somebody could have meant",
+            remedy="write a shorter number",
         )
     return number
 
@@ -84,6 +86,12 @@ class NamesFile:
 FilePath = Annotated[str, NamesFile()]
 """The path of a file, relative to the spec; or a shipped name, where there are any."""
 
+PrintedText = Annotated[str, Field(min_length=1, max_length=1_000)]
+"""A text for people, printed as it is."""
+Language = Literal["en", "de", "fr"]
+PUBLICATION = ("office", "contact", "licence", "citation", "language")
+"""The entries of a spec that say who publishes a release, on which terms, and in which language its pages are."""
+
 
 class ReleasePart(Part):
     """What the release is."""
@@ -94,12 +102,25 @@ class ReleasePart(Part):
     rehearsal: bool = Field(
         False, description="Written by `confide rehearse`: the records are made up, and everything is stamped."
     )
+    office: PrintedText | None = Field(None, description="Who publishes the release, on its pages.")
+    contact: PrintedText | None = Field(None, description="Whom to ask about it: an address that is read.")
+    licence: PrintedText | None = Field(None, description="On which terms others may use it.")
+    citation: PrintedText | None = Field(None, description="How to cite it.")
+    language: Language = Field("en", description="The language of certificate or statement: en, de or fr.")
+
+    @property
+    def publication(self) -> dict[str, str]:
+        """What is said of the publication itself, as far as it is said; English is not worth a word."""
+        said = {name: getattr(self, name) for name in PUBLICATION}
+        return {name: text for name, text in said.items() if text is not None and (name, text) != ("language", "en")}
 
 
 class DataPart(Part):
     """Where the records and the frame are, and what their columns are called."""
 
-    records: FilePath = Field(description="The confidential records: a Parquet or CSV file, relative to the spec.")
+    records: FilePath = Field(
+        description="The confidential records: a Parquet, CSV or Excel file, relative to the spec."
+    )
     blocks: FilePath = Field(description="The block table of the frame: one row for each block. Public knowledge.")
     columns: dict[str, str] = Field(
         default_factory=dict, description="Our name of a column = theirs, for both files, where they differ."
@@ -108,6 +129,13 @@ class DataPart(Part):
         default_factory=dict, description="The same for the block table alone, where it calls a column otherwise."
     )
     delimiter: str = Field(",", min_length=1, max_length=1, description="The delimiter of CSV files.")
+    encoding: str = Field(UTF_8, description="The encoding of CSV files, such as windows-1252 or utf-16.")
+    sheet: str | None = Field(None, description="The sheet of an Excel file of records; default: the only one.")
+    block_delimiter: str | None = Field(
+        None, min_length=1, max_length=1, description="The delimiter of the block table, where it is another."
+    )
+    block_encoding: str | None = Field(None, description="The encoding of the block table, where it is another.")
+    block_sheet: str | None = Field(None, description="The sheet of an Excel file of the block table.")
 
 
 class LevelPart(Part):
@@ -118,6 +146,7 @@ class LevelPart(Part):
         None, ge=0, le=100, description="The code is that many first characters of the block code; 0: one unit of all."
     )
     column: str | None = Field(None, description="Or: the code is this column of the block table.")
+    names: str | None = Field(None, description="The column of the block table with the names of the units.")
 
 
 class AreaPart(Part):
@@ -130,6 +159,7 @@ class AreaPart(Part):
         None,
         description="A level inside whose units codes repeat: an area is then known by the unit's code and its own.",
     )
+    names: str | None = Field(None, description="The column of the block table with the names of the areas.")
 
 
 class GeographyPart(Part):
@@ -138,6 +168,21 @@ class GeographyPart(Part):
     block: str = Field("geocode", description="The column with the block code, in the records and the block table.")
     levels: list[LevelPart] = Field(default_factory=list, description="The levels above the blocks, root first.")
     areas: list[AreaPart] = Field(default_factory=list, description="Partitions that do not nest in the spine.")
+    block_names: str | None = Field(None, description="The column of the block table with the names of the blocks.")
+    smallest: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(
+        "block", description="What the smallest places are called in tables and messages, such as municipality."
+    )
+    trim: bool = Field(False, description="Whether blanks at either end of a code are no part of it, in both files.")
+    aliases: dict[str, str | list[str]] = Field(
+        default_factory=dict,
+        description="Code of a block = others that records have for it, such as those of places merged into it.",
+    )
+
+    @property
+    def has_names(self) -> bool:
+        """Whether some level or area has names."""
+        names = [*(level.names for level in self.levels), *(area.names for area in self.areas), self.block_names]
+        return any(names)
 
 
 class PrivacyPart(Part):
@@ -176,6 +221,54 @@ class OutputPart(Part):
     )
 
 
+class TabularOutput(OutputPart):
+    """The same for mechanisms whose releases are tables."""
+
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
+        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+    )
+    agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX.")
+    layout: Literal[1, 2] = Field(
+        2,
+        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
+        "alone, as first releases had them.",
+    )
+
+    @property
+    def companions(self) -> list[str]:
+        """What is asked for beside the tables."""
+        return [name for name in ("csvw", "registry", "sdmx-csv", "xlsx") if name in self.formats]
+
+    @property
+    def explained(self) -> dict[str, object]:
+        """The same as a plan has it, with what it depends on."""
+        return {"formats": self.companions, "agency": self.agency}
+
+    def problems(self, geography: GeographyPart) -> list[Problem]:
+        """What is wrong although each value by itself is right."""
+        problems = []
+        if len(set(self.formats)) < len(self.formats):
+            what = "a format stands twice"
+            problems.append(
+                Problem(("output", "formats"), "repeated-format", what, "each once", ", ".join(self.formats))
+            )
+        if not set(self.formats) & {"parquet", "csv", "sdmx-csv"}:
+            what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
+            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
+        if self.layout == 1:
+            only_second = [name for name in self.companions if name != "sdmx-csv"]
+            if only_second:
+                what = f"the format {only_second[0]} belongs to the second layout"
+                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
+            if geography.has_names:
+                what = "names of areas belong to the second layout"
+                problems.append(Problem(("output", "layout"), "layout", what, "layout = 2, or no names", "layout = 1"))
+        return problems
+
+
 class Spec(Part):
     """What the specs of all mechanisms have in common."""
 
@@ -184,6 +277,8 @@ class Spec(Part):
     geography: GeographyPart = GeographyPart()
     privacy: PrivacyPart
     output: OutputPart = OutputPart()
+    names_smallest: ClassVar[bool] = True
+    """Whether the smallest places have the office's own word in what is published."""
 
     def problems(self) -> list[Problem]:
         """What is wrong although each value by itself is right. Mechanisms add their own."""
@@ -192,11 +287,15 @@ class Spec(Part):
             *((("geography", "levels", i, "name"), level.name) for i, level in enumerate(geography.levels)),
             *((("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)),
         ]
-        seen = {"block"}
+        seen = {geography.smallest}
         problems = []
+        if geography.smallest != "block" and not self.names_smallest:
+            what = f"{self.release.mechanism} calls the smallest places by the name block"
+            path: KeyPath = ("geography", "smallest")
+            problems.append(Problem(path, "smallest", what, "no other name", repr(geography.smallest), "remove it"))
         for path, name in named:
             if name in seen:
-                what = f"the level name {name!r} is used twice (`block` is always there)"
+                what = f"the level name {name!r} is used twice (`{geography.smallest}` is always there)"
                 problems.append(Problem(path, "duplicate-level", what, "names that differ", repr(name)))
             seen.add(name)
         problems += [
@@ -232,10 +331,12 @@ class Spec(Part):
                 problems.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
         largest = LARGEST_EPSILON_WITH_DELTA if self.privacy.definition == "approximate" else LARGEST_BUDGET
         if self.privacy.budget > largest:
-            what, expected = "a budget this large promises nobody anything", f"at most {largest:,}"
+            what, expected = "a budget this large protects nobody", f"at most {largest:,}"
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )
+        if isinstance(self.output, TabularOutput):
+            problems += self.output.problems(geography)
         return problems + self._names(named) + self._texts()
 
     def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:
@@ -274,11 +375,16 @@ class Spec(Part):
             if text is not None and not is_path(text):
                 what = f"{path[-1]} is no path of a file or folder"
                 problems.append(Problem(path, "bad-path", what, "a path, relative to the spec", repr(text)))
-        if self.data.delimiter in '\r\n\0"':
-            what = "this character cannot be the delimiter of a CSV"
-            problems.append(
-                Problem(("data", "delimiter"), "delimiter", what, '"," or ";" or "\\t"', repr(self.data.delimiter))
-            )
+        for key in ("delimiter", "block_delimiter"):
+            delimiter = getattr(self.data, key)
+            if delimiter is not None and delimiter in '\r\n\0"':
+                what = "this character cannot be the delimiter of a CSV"
+                problems.append(Problem(("data", key), "delimiter", what, '"," or ";" or "\\t"', repr(delimiter)))
+        for key in ("encoding", "block_encoding"):
+            encoding = getattr(self.data, key)
+            if encoding is not None and not is_encoding(encoding):
+                what, expected = f"there is no encoding {encoding!r}", 'such as "utf-8", "windows-1252" or "utf-16"'
+                problems.append(Problem(("data", key), "encoding", what, expected, repr(encoding)))
         return problems
 
 
@@ -378,6 +484,31 @@ def find_sources(loaded: LoadedSpec) -> tuple[dict[str, Source], list[Finding]]:
     return sources, [finding for finding in sources_or_findings.values() if isinstance(finding, Finding)]
 
 
+def is_encoding(name: str) -> bool:
+    """Whether this names an encoding of text.
+
+    >>> is_encoding("latin-1"), is_encoding("rot13"), is_encoding("ANSI")
+    (True, False, False)
+    """
+    try:
+        return isinstance("".encode(name), bytes)
+    except LookupError:
+        return False
+
+
+_OTHER_PROGRAMS = {
+    ".xls": "save it as .xlsx, or as CSV in UTF-8",
+    ".ods": "save it as .xlsx, or as CSV in UTF-8",
+    ".sav": "export it from SPSS as CSV in UTF-8, with codes rather than labels",
+    ".dta": "export it from Stata as CSV in UTF-8: export delimited, nolabel",
+    ".sas7bdat": "export it from SAS as CSV in UTF-8",
+    ".rds": "write it from R: arrow::write_parquet, or write.csv with row.names = FALSE and fileEncoding = 'UTF-8'",
+    ".gz": "unpack it",
+    ".zip": "unpack it",
+}
+"""What to do with files of other programs."""
+
+
 def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     """The records or the block table of a spec, or what is wrong with its name."""
     data = loaded.spec.data
@@ -388,8 +519,35 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
         return Finding("no-such-file", "there is no such file", loaded.place("data", key), name, "a file", remedy)
     format_ = format_of(path)
     if format_ is None:
-        what, expected = "the file is neither Parquet nor CSV by its name", "a name that ends in .parquet or .csv"
-        found, remedy = path.suffix or "no ending", "rename or convert the file"
+        what = "the file is neither Parquet nor CSV nor Excel by its name"
+        expected = "a name that ends in .parquet, .csv or .xlsx"
+        found = path.suffix or "no ending"
+        remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
         return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)
-    columns = data.columns if key == "records" else {**data.columns, **data.block_columns}
-    return Source(path, format_, columns, data.delimiter)
+    geography = loaded.spec.geography
+    aliases = tuple(
+        (text, code)
+        for code, texts in geography.aliases.items()
+        for text in ([texts] if isinstance(texts, str) else texts)
+    )
+    spellings = {geography.block: Spelling(geography.trim, aliases=aliases)}
+    if key == "records":
+        return Source(
+            path,
+            format_,
+            data.columns,
+            data.delimiter,
+            encoding=data.encoding,
+            sheet=data.sheet,
+            spellings=spellings,
+        )
+    places = [level.column for level in geography.levels] + [area.column for area in geography.areas]
+    return Source(
+        path,
+        format_,
+        {**data.columns, **data.block_columns},
+        data.block_delimiter or data.delimiter,
+        encoding=data.block_encoding or data.encoding,
+        sheet=data.block_sheet,
+        spellings={name: Spelling(geography.trim) for name in places if name} | spellings,
+    )

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
+from confide.releases.companions import companions
 from confide.releases.folder import (
     MANIFEST,
     file_states,
@@ -34,10 +35,14 @@ from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism
 from confide.releases.plan import Plan, hash_of_plan, read_plan
 from confide.releases.signature import signature_check
+from confide.releases.spec import PUBLICATION
 from confide.releases.workspace import STAMP
 from confide.version import __version__
 
 CONSISTENT, AS_SEALED, NOT_AS_SEALED = "consistent with itself", "as sealed", "not as sealed"
+
+WORDS = tuple(f"privacy.{part}" for part in ("in_words", "rules", "protection", "subject_to_invariants.invariants"))
+"""What a manifest says in sentences, which follow from its plan: a later version may word them anew."""
 
 
 @dataclass(frozen=True)
@@ -188,24 +193,33 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         stamped=stamped,
         rehearsal=manifest.get("rehearsal") is True,
         version=version,
+        publication=_publication(manifest),
     )
     older = _is_older(version)
-    wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and "in_words" in path)]
+    wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and path in WORDS)]
     if not wrong and [*anew] != [*stated]:
         wrong = ["the order of its entries"]
     yield Check("what is promised follows from the plan", not wrong, _said(wrong, version, "computed anew, all of it"))
-    pages = dict(mechanism.documents(stated)) | (
-        dict([stamp_document(stated)]) if manifest.get("stamp") == STAMP else {}
-    )
+    stamp = dict([stamp_document(stated)]) if manifest.get("stamp") == STAMP else {}
+    texts = dict(mechanism.documents(stated)) | stamp
+    pages = {page: text.encode() for page, text in texts.items()}
+    if (codebook := mechanism.codebook(stated)) is not None:
+        pages |= companions(folder, manifest, codebook)
     listed = {file["path"] for file in manifest["files"] if "rows" not in file}
     wrong = sorted(pages.keys() ^ listed)
-    changed = [page for page in pages.keys() & listed if (folder / page).read_bytes() != pages[page].encode()]
+    changed = [page for page in pages.keys() & listed if (folder / page).read_bytes() != pages[page]]
     if older and not wrong and changed:
         detail = f"made by Confide {version}, whose pages this version ({__version__}) does not make: not compared"
     else:
         wrong += sorted(changed)
         detail = _said(wrong, version, f"{', '.join(sorted(pages))}: made anew from the manifest, byte by byte")
     yield Check("pages as the manifest has them", not wrong, detail)
+
+
+def _publication(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Who publishes the release, as the manifest states it: the entries that a spec can have, and no others."""
+    stated = manifest.get("publication", {})
+    return {name: stated[name] for name in PUBLICATION if isinstance(stated.get(name), str)}
 
 
 def _said(wrong: list[str], version: str, otherwise: str) -> str:

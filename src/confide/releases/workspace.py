@@ -283,7 +283,7 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
             where=Place(file=str(folder)),
             found=error.strerror or type(error).__name__,
             expected="room for the release and its intermediate files" if full else "a folder that can be written",
-            remedy="free some space and run again: the run goes on where it stopped"
+            remedy="free some space and run again: the run continues where it stopped"
             if full
             else "correct the permissions, or choose another folder; then run again",
         ) from None
@@ -296,9 +296,8 @@ def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunEr
         what,
         where=Place(file=str(workspace.root)),
         found=found,
-        expected="the same spec, frame, records and kind of key, to go on with the run",
-        remedy="put the inputs back as they were; or make a new release, under a new name, with new noise and a "
-        "new charge",
+        expected="the same spec, frame, records and kind of key, to continue the run",
+        remedy="restore the inputs, or make a new release under a new name, with new noise and a new charge",
     )
 
 

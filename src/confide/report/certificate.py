@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from confide.exact import rounded_up
+from confide.messages import ENGLISH, Messages, messages
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
-from confide.releases.folder import stamp_banner
+from confide.releases.folder import in_words, rehearsal_banner, stated_delta
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.report.render import fraction_up, render, up
 
@@ -22,15 +23,6 @@ STATEMENT = "statement.html"
 """What stands in for a certificate where there is no loss to certify."""
 
 LOSS_NAMES = {"zcdp": "ρ", "pure": "ε", "approximate": "ε"}
-DEFINITIONS = {
-    "zcdp": "zero-concentrated differential privacy (zCDP; Bun and Steinke 2016)",
-    "pure": "pure differential privacy (Dwork, McSherry, Nissim and Smith 2006)",
-    "approximate": "approximate differential privacy (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)",
-}
-NEIGHBOURS = {
-    "change-one": "two data sets that differ in the content of one record; how many records there are is not hidden",
-    "add-remove": "two data sets of which one has a record more; also how many records there are is hidden",
-}
 
 
 @dataclass(frozen=True)
@@ -53,6 +45,11 @@ class CertificateWords:
     """Parts of the population that are measured apart, each with its budget."""
 
 
+def messages_of(manifest: Mapping[str, Any]) -> Messages:
+    """The messages of the language that a release has its pages in."""
+    return messages(manifest.get("publication", {}).get("language", ENGLISH))
+
+
 def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
     """The certificate as an HTML page.
 
@@ -66,20 +63,22 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
     plan = read_plan(manifest["plan"])
     privacy = manifest["privacy"]
     epsilon = privacy.get("epsilon_at_delta")
-    number = amount_of(plan.loss)
+    number, text = amount_of(plan.loss), messages_of(manifest)
+    chosen = text.text("page.stamp_noise", stamp=manifest["stamp"]) if "stamp" in manifest else ""
     return render(
         "certificate.html.j2",
-        title=f"Certificate: {manifest['title']}",
-        banner=stamp_banner(manifest),
+        text.language,
+        title=text.text("page.title_certificate", title=manifest["title"]),
+        banner=rehearsal_banner(manifest) or chosen,
         manifest=manifest,
         loss={"name": LOSS_NAMES[plan.definition.value], "exact": str(number), "short": fraction_up(number)},
         delta=short_probability(plan.loss.delta) if isinstance(plan.loss, ApproxDP) else "",
         epsilon=epsilon and {**epsilon, "delta_short": short_probability(Fraction(epsilon["delta"]))},
         counts=plan.counts,
         counts_words=said.counts,
-        words=privacy["in_words"],
-        definition_words=DEFINITIONS[plan.definition.value],
-        neighbours_words=NEIGHBOURS[plan.neighbours.value],
+        words=in_words(plan, stated_delta(manifest), text.language),
+        definition_words=text.text(f"certificate.definition_{plan.definition.value}"),
+        neighbours_words=text.text(f"certificate.neighbours_{_key(plan.neighbours)}"),
         invariants=list(said.invariants),
         invariants_note=said.invariants_note,
         effective=list(said.effective),
@@ -90,7 +89,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
         estimates=said.estimates,
         groups=list(said.groups),
         passes=list(said.passes),
-        both=both_neighbours(plan, Fraction(epsilon["delta"]) if epsilon else Fraction(1))
+        both=both_neighbours(plan, Fraction(epsilon["delta"]) if epsilon else Fraction(1), text)
         if plan.neighbours is Neighbours.ADD_REMOVE
         else [],
     )
@@ -119,14 +118,18 @@ def _parts(privacy: Mapping[str, Any], key: str, titles: Mapping[str, str]) -> l
     return rows
 
 
-def both_neighbours(plan: Plan, delta: Fraction) -> list[dict[str, str]]:
+def both_neighbours(plan: Plan, delta: Fraction, text: Messages) -> list[dict[str, str]]:
     """The loss for one record more or less, and for one record changed, side by side (Theorems 1 and 2)."""
-    words = {Neighbours.ADD_REMOVE: "one record more or less", Neighbours.CHANGE_ONE: "one record changed"}
     rows = []
-    for neighbours, text in words.items():
+    for neighbours in (Neighbours.ADD_REMOVE, Neighbours.CHANGE_ONE):
         loss = price(plan.event, neighbours, plan.definition, plan.delta)
-        rows.append({"words": text, "loss": fraction_up(amount_of(loss)), "epsilon": _epsilon(loss, delta)})
+        words = text.text(f"certificate.both_{_key(neighbours)}")
+        rows.append({"words": words, "loss": fraction_up(amount_of(loss)), "epsilon": _epsilon(loss, delta)})
     return rows
+
+
+def _key(neighbours: Neighbours) -> str:
+    return neighbours.value.replace("-", "_")
 
 
 def _epsilon(loss: PrivacyLoss, delta: Fraction) -> str:

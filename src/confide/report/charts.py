@@ -41,6 +41,7 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 MIME_TYPE = "application/vnd.vegalite.v6+json"
 FEW, VERY_FEW = 30, 5
 """A mark over fewer counts than the first is hollow: it says little. Over fewer than the second there is none."""
+_NAMELESS = re.compile(r'role="graphics-(symbol|object)" aria-roledescription="[^"]*">')
 _GAP = re.compile(r"\$\{(\w+)\}")
 
 
@@ -70,8 +71,12 @@ class Chart:
         """The chart as SVG text. Needs the extra ``plots``."""
         picture: str = _converter().vegalite_to_svg(self._specification)
         # As Vega marks up its pictures in a browser: readers of a screen hear what it is, and may go into it.
-        spoken = f'role="graphics-document" aria-roledescription="chart" aria-label="{escape(self.description)}"'
-        return picture.replace("<svg ", f"<svg {spoken} ", 1)
+        words = escape(self.description)
+        spoken = f'role="graphics-document" aria-roledescription="chart" aria-label="{words}" overflow="visible"'
+        head, _, rest = picture.replace("<svg ", f"<svg {spoken} ", 1).partition(">")
+        # Marks without a name of their own would be pictures without a text: what they show stands in the title.
+        rest = _NAMELESS.sub('aria-hidden="true">', rest)
+        return f"{head}><title>{words}</title>{rest}"
 
     def png(self, *, scale: float = 2.0) -> bytes:
         """The chart as a PNG image of ``scale`` pixels to each unit of its width. Needs the extra ``plots``."""

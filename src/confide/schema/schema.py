@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import prod
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import NOWHERE, SpecError
-
-Code: TypeAlias = int | str
-"""What stands in the records: an integer or a text."""
+from confide.schema.spelling import AS_WRITTEN, Code, Spelling
 
 # Names and labels become keys: of plans, noise streams, columns and rows. So a name can be taken for no other thing,
 # and the labels of a variable tell its groups apart, in every mechanism: it is refused here or nowhere.
@@ -155,6 +153,8 @@ class Attribute:
     name: str
     title: str
     levels: tuple[Level, ...]
+    spelling: Spelling = AS_WRITTEN
+    """How the records may write the codes."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "the attribute")
@@ -162,11 +162,29 @@ class Attribute:
             raise _wrong(self.name, "has no levels", "no levels", "at least one level")
         kinds = {type(level.code) for level in self.levels}
         if len(kinds) > 1:
-            raise _wrong(self.name, "mixes integer and text codes", "codes of both kinds", "codes of one kind")
+            text = next(level.code for level in self.levels if isinstance(level.code, str))
+            raise _wrong(
+                self.name,
+                "mixes integer and text codes",
+                "codes of both kinds",
+                "codes of one kind",
+                f"write every code as text, in quotation marks; or give {text!r} a number, and name it in aliases or "
+                "in the codes of missing",
+            )
         repeated = [code for code, times in Counter(level.code for level in self.levels).items() if times > 1]
         if repeated:
             raise _wrong(self.name, f"has the code {repeated[0]!r} more than once", repr(repeated[0]), "each code once")
         check_labels([level.label for level in self.levels], f"the attribute {self.name!r}")
+        unknown = [code for _, code in self.spelling.aliases if code not in self.index]
+        if unknown:
+            expected = self.describe_codes()
+            raise _wrong(self.name, "has an alias of a code that it lacks", repr(unknown[0]), expected)
+        self.alias_table  # noqa: B018 - raises where one text would stand for two levels
+
+    @cached_property
+    def alias_table(self) -> dict[str, Code]:
+        """From each text that stands for a code, and is not the code, to the code."""
+        return self.spelling.alias_table(level.code for level in self.levels)
 
     @property
     def is_integer(self) -> bool:
@@ -186,14 +204,24 @@ class Attribute:
     def describe_codes(self) -> str:
         """The codes in one short phrase, for messages."""
         codes = [level.code for level in self.levels]
-        if self.is_integer and codes == list(range(int(codes[0]), int(codes[0]) + len(codes))):
-            return f"a whole number from {codes[0]} to {codes[-1]}"
-        first_codes = ", ".join(repr(code) for code in codes[:8])
-        return f"one of {first_codes}" + (f" and {len(codes) - 8} more" if len(codes) > 8 else "")
+        run = 1
+        while self.is_integer and run < len(codes) and codes[run] == int(codes[0]) + run:
+            run += 1
+        if self.is_integer and (run == len(codes) or run > _CODES_NAMED):
+            text = f"a whole number from {codes[0]} to {codes[run - 1]}"
+            text += "".join(f", or {code}" for code in codes[run : run + _CODES_NAMED])
+        else:
+            text = "one of " + ", ".join(repr(code) for code in codes[:_CODES_NAMED])
+            text += f" and {len(codes) - _CODES_NAMED} more" if len(codes) > _CODES_NAMED else ""
+        text += ", or an alias of one" if self.spelling.aliases else ""
+        return text + (", or nothing" if self.spelling.missing is not None else "")
 
 
-def _wrong(name: str, problem: str, found: str, expected: str) -> SpecError:
-    remedy = "correct the schema file"
+_CODES_NAMED = 8
+"""So many codes stand in a message."""
+
+
+def _wrong(name: str, problem: str, found: str, expected: str, remedy: str = "correct the schema file") -> SpecError:
     return SpecError("schema-attribute", f"attribute {name!r} {problem}", NOWHERE, found, expected, remedy)
 
 
@@ -256,6 +284,25 @@ class Recode:
     def labels(self) -> list[str]:
         """The labels of the groups in order."""
         return [group.label for group in self.groups]
+
+    @cached_property
+    def codes(self) -> list[str]:
+        """A short code for each group, which released tables have beside the label.
+
+        A group of one level has the code of that level, and a run of levels the codes of its first and its last, such
+        as ``0-14``. A recode with other groups numbers its groups: ``1``, ``2``, ...
+        """
+        levels = [level.code for level in self.attribute.levels]
+        codes = []
+        for group in self.groups:
+            places = sorted(self.attribute.index[code] for code in group.codes)
+            if places != list(range(places[0], places[-1] + 1)):
+                break
+            first, last = str(levels[places[0]]), str(levels[places[-1]])
+            codes.append(first if first == last else f"{first}-{last}")
+        if len(set(codes)) < self.size:
+            return [str(number) for number in range(1, self.size + 1)]
+        return codes
 
     def _wrong(self, problem: str, found: str) -> SpecError:
         what, expected = (
@@ -352,14 +399,21 @@ class Schema:
         return named
 
     @cached_property
+    def spellings(self) -> dict[str, Any]:
+        """How records may write the codes, for the attributes of which they may do so in more than one way."""
+        return {each.name: each.spelling.facts for each in self.attributes if each.spelling}
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of every code, label and group: two schemas with the same one ask the same question."""
-        content = {
+        content: dict[str, Any] = {
             "attributes": [
                 [a.name, a.title, [[level.code, level.label] for level in a.levels]] for a in self.attributes
             ],
             "recodes": [[r.name, [[group.label, list(group.codes)] for group in r.groups]] for r in self.recodes],
         }
+        if self.spellings:
+            content["spellings"] = self.spellings
         return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode("ascii")).hexdigest()
 
     def variable(self, name: str) -> Recode:

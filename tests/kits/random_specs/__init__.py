@@ -6,8 +6,8 @@ Each is a folder with records, block table, schema and spec, and an open ledger 
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.kits.random_specs.measured import postprocess
 from tests.kits.random_specs.plain import cellkey, suppression, swapping, tables
-from tests.kits.random_specs.postprocess import postprocess
 from tests.kits.random_specs.project import LEDGER, Draw
 from tests.kits.random_specs.safetab import safetab
 from tests.kits.random_specs.topdown import topdown

@@ -69,45 +69,97 @@ ODD_PTABLES = [{"D": 1, "V": "9"}, {"D": 1, "V": "1", "js": 2}, {"D": 100, "V": 
 
 
 def cellkey(draw: Draw, folder: Path) -> Path:
-    """Perturbation tables of all kinds, shuffled or by bytes, weights, thresholds."""
+    """Perturbation tables of all kinds, shuffled or by bytes, weights, thresholds; areas; sums in place of counts."""
     project = RandomProject(draw, folder, "cellkey")
+    areal = draw(st.booleans())
+    if areal:
+        project.geography()
     project.write_schema()
+    magnitude = project.sometimes(4)
+    part = _magnitude(project) if magnitude else _perturbation(project)
+    keys = part.get("big_n", part.get("keys", 10**8))
+    extra: dict[str, Callable[[int], Any]] = {"record_key": lambda _: draw(st.integers(1, min(keys, 10**8) - 1))}
+    if magnitude:
+        extra["turnover"] = lambda _: project.choose([0, 1, 7, 50, 10**9], [-1, 2**62])
+        project.spec["data"]["value"] = "turnover"
+    elif draw(st.booleans()):
+        extra["weight"] = lambda _: project.choose([0, 1, 3, 10**6], [-1])
+        project.spec["data"]["weight"] = "weight"
+    project.records(extra, block=areal)
+    project.spec["cellkey"] = part
+    levels = {"levels": project.of_levels} if areal else {}
+    project.spec["tables"] = project.tables(margins=lambda: draw(st.sampled_from(["all", "none"])), **levels)
+    project.output("parquet", "csv", "sdmx-csv")
+    if not areal and not magnitude and project.sometimes(4):
+        project.spec["output"]["layout"] = 1
+    return project.write()
+
+
+def _perturbation(project: RandomProject) -> dict[str, Any]:
+    """What perturbs counts."""
     part: dict[str, Any] = dict(project.choose(PTABLES, ODD_PTABLES))
-    keys = 10**8
     if project.sometimes(3):
         part |= {
             "lookup": "abs",
             "table_size": project.choose([20, 256], [2]),
             "small_n": project.choose([5, 32], [999]),
+            "big_n": project.choose([4_294_967_291, 257], [256, 300]),
         }
-        keys = project.choose([4_294_967_291, 257], [256, 300])
-        part["big_n"] = keys
     else:
         if project.sometimes(3):
-            keys = part["keys"] = project.choose([10**8, 1 << 32, 10**6], [2, 3, 7])
+            part["keys"] = project.choose([10**8, 1 << 32, 10**6], [2, 3, 7])
         if project.sometimes(3):
             part |= {"pieces": project.choose(["0.01", "1/3", "1e-3"], ["1e-9", "2"]), "shuffle": "5a" * 32}
-    extra: dict[str, Callable[[int], Any]] = {"record_key": lambda _: draw(st.integers(1, min(keys, 10**8) - 1))}
-    if draw(st.booleans()):
-        extra["weight"] = lambda _: project.choose([0, 1, 3, 10**6], [-1])
-        project.spec["data"]["weight"] = "weight"
-    project.records(extra, block=False)
-    if draw(st.booleans()):
+    if project.draw(st.booleans()):
         part["threshold"] = project.choose([1, 3, 10**9], [0])
-    project.spec["cellkey"] = part
-    project.spec["tables"] = project.tables(margins=lambda: draw(st.sampled_from(["all", "none"])))
-    project.output("parquet", "csv", "sdmx-csv")
-    return project.write()
+    return part
+
+
+def _magnitude(project: RandomProject) -> dict[str, Any]:
+    """What perturbs sums: the part of the spec for counts has the keys alone."""
+    noise = [{"D": 2, "V": "1"}, {"D": 3, "V": "1.5", "step": 2}, {"D": 5, "V": "2", "icat": [1, 3, 5]}]
+    odd = [{"D": 1, "V": "9"}, {"D": 5, "V": "2", "icat": [5, 1]}, {"D": 49, "V": "1", "step": 49}, {"D": 3}]
+    part: dict[str, Any] = {"p_small": project.choose(["0.25", "1/3", "1"], ["0", "-1", "1e9"])}
+    if project.sometimes(3):
+        part |= {"even": project.choose(noise, odd), "odd": project.choose(noise, odd)}
+    else:
+        part["noise"] = project.choose(noise, odd)
+        if project.sometimes(3):
+            part["factors"] = project.choose([["1"], ["1", "1/2"], ["1", "0.6", "0.4"]], [["1", "2"], [], ["0"]])
+        else:
+            part["contributions"] = project.choose(["largest", "mean", "range", "sum"], ["median"])
+    if project.sometimes(3):
+        part["small"] = project.choose(noise, odd)
+    if project.sometimes(3):
+        part |= {"p_large": "0.05", "fp": project.choose(["100", "1e6"], ["0", "-1"]), "q": project.choose([3, 4], [2])}
+    if project.sometimes(3):
+        rule = project.choose([{"threshold": 2}, {"p": "10"}, {"threshold": 1, "p": "10"}], [{}, {"p": "-1"}])
+        part |= {"mu_c": project.choose(["1", "3/2"], ["-1", "1e9"]), "sensitive": rule}
+    part["zero_keys"] = project.draw(st.booleans())
+    project.spec["magnitude"] = part
+    return {"keys": 10**8}
 
 
 def suppression(draw: Draw, folder: Path) -> Path:
     """Counts and magnitudes, every rule and method, with levels and without."""
     project = RandomProject(draw, folder, "suppression")
-    project.geography(areas=0)
+    project.geography(areas=1 if project.sometimes(4) else 0)
     project.write_schema()
     magnitude = draw(st.integers(0, 3)) == 2
-    values = {"turnover": lambda _: project.choose([0, 1, 7, 50, 10**9], [-1, 2**62])}
-    project.records(values if magnitude else None)
+    values: dict[str, Callable[[int], Any]] = {}
+    if magnitude:
+        negative = project.sometimes(4)
+        usual = [0, 1, 7, 50, 10**9, *([-3] if negative else [])]
+        values["turnover"] = lambda _: project.choose(usual, [-1, 2**62])
+        if negative:
+            project.spec["data"]["below_zero"] = project.choose(["3", "100"], ["0", "2"])
+        if project.sometimes(3):
+            values["firm"] = lambda row: f"f{row // 2}"
+            project.spec["data"]["contributor"] = "firm"
+        if project.sometimes(3):
+            values["weight"] = lambda _: project.choose([1, 2, 30], [0, -1])
+            project.spec["data"]["weight"] = "weight"
+    project.records(values)
     part: dict[str, Any] = {
         "method": project.choose(["heuristic", "auto", "optimal", "modular"], ["best"]),
         "zeros": project.choose(["secondary", "published", "primary"]),
@@ -135,7 +187,8 @@ def swapping(draw: Draw, folder: Path) -> Path:
     project.geography()
     project.write_schema()
     together = draw(st.integers(1, 3))
-    project.records({"household_id": lambda row: f"{row // together}"}, number=project.choose([24, 27, 48], [0, 1, 3]))
+    extra: dict[str, Callable[[int], Any]] = {"household_id": lambda row: f"{row // together}"}
+    project.records(extra, number=project.choose([24, 27, 48], [0, 1, 3]))
     # Who lives together lives in one block.
     columns = project.columns_of_records
     first = dict(zip(columns["household_id"][::-1], columns["geocode"][::-1], strict=True))
@@ -144,30 +197,42 @@ def swapping(draw: Draw, folder: Path) -> Path:
     project.spec["data"]["records"] = project.table(
         "persons", {theirs.get(name, name): values for name, values in columns.items()}
     )
+    if project.sometimes(6):  # those of one code live in households, and the others never move
+        name = project.choose(list(project.codes))
+        project.spec["data"]["in_households"] = {name: project.choose(project.codes[name], ["nobody"])}
+    ages = [name for name, codes in project.codes.items() if isinstance(codes[0], int)]
+    adults = ["adults"] if ages and project.sometimes(3) else []
     swap: dict[str, Any] = {"rate": project.choose(["0.5", "0.8", "1", "22/23"], ["2", 0, "-1", "1e-9"])}
     above = len(project.spec["geography"]["levels"])
-    variables = project.variables
+    # Those of a household have names of their own.
+    variables = [name for name in project.variables if name not in ("size", "adults")] or project.variables
     variant = draw(st.sampled_from(["targeted", "permutation", "enhanced"] if above else ["targeted", "permutation"]))
     if variant == "permutation":
         swap |= {"variant": "permutation", "largest_stratum": project.choose([50, 10**6], [3, 0])}
-        swap["match"] = project.some(["size", *variables], ["nobody"], 0, 1)
+        swap["match"] = project.some(["size", *variables], ["nobody"], 0, 1) + adults
         if above and draw(st.booleans()):
             swap["within"] = project.choose(project.levels, ["nowhere"])
     elif variant == "targeted":
         swap |= {"variant": "targeted", "risk": project.some(variables, ["nobody"], 1, min(2, len(variables)))}
-        profiles = [[["size"]], [["size"], ["size"]], [["size", variables[0]], ["size"]]]
+        profiles = [[["size", *adults]], [["size", *adults], ["size"]], [["size", variables[0]], ["size", *adults]]]
         swap |= {"profiles": project.choose(profiles, [[], [[]], [["adults"]]]), "k_anonymity": draw(st.integers(0, 3))}
         swap["near"] = draw(st.booleans())
         if project.sometimes(6):
             swap["within"] = project.choose(project.levels, ["nowhere"])
     else:
         swap |= {"variant": "enhanced"}
+        adults = []
         swap["groups"] = [["1"], ["1/2", "1/2"], ["1/3", "1/3", "1/3"], ["1", 0, 0, 0]][above - 1]
         swap["key_noise"] = project.choose([[0, 1, 0], ["1/4", "1/2", "1/4"]], [[0, 0], ["1/3"] * 2])
+    if adults:
+        project.spec["data"]["age"] = project.choose(ages, ["nobody"])
+        swap["adult_age"] = project.choose([0, 1, 18], [201])
+    if project.sometimes(6):
+        swap["method"] = swap.pop("variant")
     if variant != "permutation" and project.sometimes(6):
         swap["levels"] = project.of_levels()
     if project.sometimes(5):
-        looked_at = {name.split(":")[0] for name in [*swap.get("risk", []), project.variables[0]]}
+        looked_at = {name.split(":")[0] for name in [*swap.get("risk", []), variables[0]]}
         swap["carry"] = [name for name in project.codes if name not in looked_at or project.wrong][:1]
     if variant != "permutation" or project.wrong:
         swap["publish_rate"] = draw(st.booleans())

@@ -247,14 +247,15 @@ class RandomProject:
 
     # What is asked for.
 
-    def tables(self, most: int = 3, **more: Callable[[], Any]) -> list[dict[str, Any]]:
+    def tables(self, most: int = 2, **more: Callable[[], Any]) -> list[dict[str, Any]]:
         """Tables of some variables, one of each attribute."""
         tables = []
         for name in self.some(TABLES, ODD_TABLES, 1, most):
             variables = self.some(self.variables, ["nobody", ""], 0, min(3, len(self.variables)))
             if not self.wrong:  # one variable of an attribute: two are refused
                 variables = list({variable.split(":")[0]: variable for variable in variables}.values())
-            tables.append({"name": name, "variables": variables} | {key: make() for key, make in more.items()})
+            title = {"title": self.choose(["Title", "é" * 200, "{{ 7 }}"], ["x" * 201])} if self.sometimes(8) else {}
+            tables.append({"name": name, "variables": variables} | title | {key: make() for key, make in more.items()})
         return tables
 
     def of_levels(self, least: int = 1) -> list[str]:

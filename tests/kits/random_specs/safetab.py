@@ -28,7 +28,7 @@ def safetab(draw: Draw, folder: Path) -> Path:
     for name in FILES.values():
         shutil.copy(EXAMPLES / "safetab" / name, folder / name)
     header, *people = (folder / FILES["records"]).read_text().splitlines()
-    start, number = draw(st.integers(0, len(people) - 1)), project.choose([3, 20, 60], [0, 1])
+    start, number = draw(st.integers(0, len(people) - 1)), project.choose([3, 8, 20], [0, 1])
     chosen = [people[(start + 37 * place) % len(people)] for place in range(number)] * project.choose([1, 1, 2])
     (folder / FILES["records"]).write_text("\n".join([header, *chosen]) + "\n")
     _blocks(project, chosen)
@@ -36,7 +36,7 @@ def safetab(draw: Draw, folder: Path) -> Path:
         {"region": region, "iterations": iterations}
         | {"budget": project.choose(["1", "1/2", "3", "1000000007/998244353"], ["1e-9", "0"])}
         | {"thresholds": project.choose([[5, 10, 20], [1, 2, 3], [0, 0, 0], [-5, 10, 10**6]], [[3, 2, 1], [5]])}
-        for region, iterations in project.some([(r, i) for r in REGIONS for i in ("regional", "detailed")], None, 1, 5)
+        for region, iterations in project.some([(r, i) for r in REGIONS for i in ("regional", "detailed")], None, 1, 3)
     ]
     passes = [[level for level in levels if level["region"].startswith("PR-") == of_pr] for of_pr in (False, True)]
     budget = max(sum((Fraction(level["budget"]) for level in levels), Fraction(0)) for levels in passes)

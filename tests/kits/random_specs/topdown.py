@@ -24,7 +24,7 @@ GQ = [f"gq{kind}" for kind in range(1, 8)]
 def topdown(draw: Draw, folder: Path) -> Path:
     """One of both kinds."""
     project = RandomProject(draw, folder, "topdown")
-    if project.sometimes(8):
+    if project.sometimes(15):
         shipped_strategy(project)
     else:
         own_strategy(project)
@@ -55,6 +55,8 @@ def own_strategy(project: RandomProject) -> None:
     strategy = _Strategy(project, levels, schema, truth)
     (project.folder / "own.toml").write_text(toml(strategy.text()), encoding="utf-8")
     project.spec["data"]["blocks"] = project.table("blocks", project.columns | strategy.columns)
+    if strategy.columns and project.sometimes(4):
+        project.spec["data"]["presence"] = project.some(list(strategy.columns), ["nothing"], 1, len(strategy.columns))
     project.accounted("zcdp", "change-one")
     part: dict[str, Any] = {"strategy": "own.toml", "spine": "optimised" if made else "plain"}
     if strategy.cut:
@@ -79,7 +81,8 @@ def _listed(project: RandomProject) -> Truth:
     rows = list(zip(*(columns[name] for name in project.codes), strict=True))
     truth: dict[Any, Counter[tuple[Any, ...]]] = {block: Counter() for block in project.blocks}
     for block, row in zip(columns["geocode"], rows, strict=True):
-        truth[block][row] += 1
+        if block in truth:  # an attribute may have the name of the block's column, where a project is wrong
+            truth[block][row] += 1
     return truth
 
 
@@ -157,7 +160,9 @@ class _Strategy:
         assert self.limited is not None
         if self.limited == "total":
             return [sum(counts.values()) for counts in self._by_block()]
-        attribute, _, recode = self.limited.partition(":")
+        # A name may have separators in it, where a project is wrong.
+        attribute = max((name for name in self.project.codes if f"{self.limited}:".startswith(f"{name}:")), key=len)
+        recode = self.limited[len(attribute) + 1 :]
         codes = self.project.codes[attribute]
         chosen = codes[number : number + 1]
         if recode:
@@ -224,6 +229,8 @@ class _Strategy:
             },
             "estimation": estimation,
         }  # fmt: skip
+        if self.blocks_with and project.sometimes(3):
+            strategy["apart"] = self.blocks_with
         if self.cut:
             derived = {"from": "top", "top": self.levels[0], "estimation": "of-1", "renormalise": project.sometimes(2)}
             strategy["derived"] = {"part": derived}
@@ -237,7 +244,9 @@ class _Strategy:
             named = [part for part in query.split("*") if part.partition(":")[0] == name]
             recode = named[0].partition(":")[2] if named else ""
             single = [[code] for code in codes] if named or query == "detailed" else [codes]
-            grouped.append(list(attributes[name]["recodes"][recode]["groups"].values()) if recode else single)
+            # A name with separators in it, where a project is wrong, is no recode.
+            known = attributes[name].get("recodes", {}).get(recode)
+            grouped.append(list(known["groups"].values()) if known else single)
         return frozenset(frozenset(product(*cell)) for cell in product(*grouped))
 
     def _different(self, queries: list[str]) -> list[str]:

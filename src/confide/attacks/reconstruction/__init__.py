@@ -1,5 +1,6 @@
 """Reconstruction: from published tables to records, one for each person (Abowd and Hawes 2023, section 3)."""
 
+from confide.attacks.reconstruction.own_tables import read_areas, tabulate_records
 from confide.attacks.reconstruction.reconstructing import reconstruct
 from confide.attacks.reconstruction.result import Reconstruction, write_records
 from confide.attacks.reconstruction.sf1 import TablesFolder, tabulate_sf1, write_sf1_tables, write_tables
@@ -16,12 +17,14 @@ __all__ = [
     "Reconstruction",
     "TablesFolder",
     "Variability",
+    "read_areas",
     "read_records",
     "read_release",
     "read_source",
     "read_tables",
     "reconstruct",
     "refuse_unwritable",
+    "tabulate_records",
     "tabulate_sf1",
     "write_records",
     "write_sf1_tables",

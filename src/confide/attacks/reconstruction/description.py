@@ -130,6 +130,28 @@ def load_description(name: str) -> tuple[TablesDescription, Schema]:
     return loaded.value, schema_of(loaded)
 
 
+def described_tables(path: Path, schema: str | Path | None = None) -> tuple[TablesDescription, Schema]:
+    """A list of tables that are still to be made, and their schema: a file as above, whose tables need no files yet.
+
+    Args:
+        path: The file.
+        schema: The schema, where the file names none.
+    """
+    loaded = load(path, TablesDescription, kind=DESCRIBED)
+    own = loaded.value
+    if schema is not None and (own.schema_ is not None or own.attributes):
+        raise loaded.error(_problem(("schema",), "the schema is given twice", str(schema), "one of the two"))
+    if schema is not None:
+        loaded = replace(loaded, value=own.model_copy(update={"schema_": str(Path(schema).absolute())}))
+    held = schema_of(loaded)
+    loaded.refuse(
+        _problem(at, what, found, expected)
+        for number, table in enumerate(loaded.value.tables)
+        for at, what, found, expected in _problems_of_queries(table, held, ("tables", number))
+    )
+    return loaded.value, held
+
+
 def zeros_of(zeros: Sequence[ImpossiblePart], schema: Schema) -> tuple[ImpossibleCells, ...]:
     """What cannot be, with ranges such as ``"0..17"`` written out."""
     by_name = {attribute.name: attribute for attribute in schema.attributes}

@@ -29,6 +29,7 @@ from confide.errors import Finding, InputError, ParameterError
 from confide.inputs.table_files import refuse_unwritable
 from confide.releases.progress import Progress, Silent
 from confide.releases.published import Integers, Published
+from confide.releases.published_release import KnownAreas
 
 # Which tables contradict one another: those that even the closest counts do not meet.
 
@@ -79,6 +80,7 @@ def reconstruct(
     *,
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
     level: str | None = None,
     repeats: int = 0,
     seed: int = 0,
@@ -94,6 +96,8 @@ def reconstruct(
             with a ``tables.toml``, or a release folder.
         schema: The schema file of a release whose schema does not ship.
         groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
+        areas: The list of areas, by :func:`read_areas <confide.attacks.read_areas>`, of a release whose codes do not
+            say which areas lie in which.
         level: The level whose units are solved as a whole; by default the coarsest with tables and at most 500 blocks
             in each unit, or the blocks if some tables are noisy, unless the source says otherwise.
         repeats: So many programmes with random objectives say how often each record is found.
@@ -119,7 +123,7 @@ def reconstruct(
     file = None if out is None else Path(out)
     if file is not None:
         refuse_unwritable(file)
-    published = source if isinstance(source, Published) else read_source(source, schema, groups)
+    published = source if isinstance(source, Published) else read_source(source, schema, groups, areas)
     depth = _depth(published, level)
     seconds = time_limit if time_limit is not None else (UNIT_SECONDS if depth else BLOCK_SECONDS)
     settings = AttackSettings(depth, repeats, seed, seconds)

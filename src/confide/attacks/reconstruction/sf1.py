@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,13 @@ from confide.engines.groups import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.inputs.table_files import read_records, write_file
 from confide.releases.published import Integers
+from confide.releases.published_release import KnownAreas
 from confide.releases.published_rows import query_of
 from confide.schema import ALL, NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"
+AREAS = "areas.csv"
+"""The list of areas that is written beside tables whose codes do not say what lies in what."""
 
 
 @dataclass(frozen=True)
@@ -107,31 +112,71 @@ def write_tables(
     tables: Sequence[str] | None = None,
     block: str = "geocode",
     format_: str = "parquet",
+    areas: KnownAreas | None = None,
 ) -> Path:
     """The tables of a description for these records. Cells without people are left out, which says zero.
 
-    The folder is as confidential as the records until somebody decides to publish the tables.
+    The folder is as confidential as the records until somebody decides to publish the tables. Levels are the first
+    digits of a block's code, or what the list ``areas`` says; the list is then written beside the tables.
     """
     folder = Path(folder)
-    chosen = _chosen(description, tables, [BLOCK, *(name for name, _ in levels)])
-    codes = np.array(_geocodes(records, block), dtype=np.str_)
-    digits = dict(levels)
-    places = {level: np.unique(codes if level == BLOCK else _prefix(codes, digits[level]), return_inverse=True)
-              for level in {table.level for table in chosen}}  # fmt: skip
+    by_list = [] if areas is None else [name for name in areas if name != BLOCK]
+    chosen = _chosen(description, tables, [BLOCK, *(name for name, _ in levels), *by_list])
+    codes = _codes_of_records(records, block, dict(levels), areas)
+    places = {level: np.unique(codes[level], return_inverse=True) for level in {table.level for table in chosen}}
     indices = _indices(records, schema, chosen)
     _make(folder)
-    lines = [f'schema = "{schema_name}"', f'title = "{description.title}"', "", "[geography]", f'block = "{block}"']
-    inside = ", ".join(f'{{ name = "{name}", digits = {number} }}' for name, number in levels)
-    lines += [f"levels = [{inside}]"]
-    for table in chosen:
+    inside = [f'{{ name = "{name}", digits = {number} }}' for name, number in levels]
+    inside += [f'{{ name = "{name}", column = "{name}" }}' for name in by_list]
+    lines = [f'schema = "{schema_name}"', f"title = {_quoted(description.title)}", "", "[geography]"]
+    lines += [f"block = {_quoted(block)}", f"levels = [{', '.join(inside)}]"]
+    if areas is not None:
+        lines += [f'blocks = "{AREAS}"']
+        listed = {block: areas[BLOCK]} | {name: areas[name] for name in by_list}
+        write_file(pa.table(listed), folder / AREAS, mode=PRIVATE_FILE)
+    for number, table in enumerate(chosen, 1):
         units, unit = places[table.level]
-        file = f"{table.name.lower()}.{format_}"
+        file = f"{_file_name(table.name, number, [each.name for each in chosen])}.{format_}"
         write_file(_tabulate(table, schema, indices, units, unit, block), folder / file, mode=PRIVATE_FILE)
-        queries = ", ".join(f'"{text}"' for text in table.queries)
-        lines += ["", "[[tables]]", f'name = "{table.name}"', f'title = "{table.title}"', f'level = "{table.level}"']
-        lines += [f'file = "{file}"', f"queries = [{queries}]"]
+        queries = ", ".join(_quoted(text) for text in table.queries)
+        lines += ["", "[[tables]]", f"name = {_quoted(table.name)}", f"title = {_quoted(table.title)}"]
+        lines += [f'level = "{table.level}"', f'file = "{file}"', f"queries = [{queries}]"]
     write_text(folder / DESCRIPTION, "\n".join(lines) + "\n")
     return folder
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _file_name(name: str, number: int, names: Sequence[str]) -> str:
+    """The name of a table's file: its own in small letters, where that is a name and no other table has it."""
+    alike = [each for each in names if each.lower() == name.lower()]
+    return name.lower() if re.fullmatch(r"[\w.-]+", name) and len(alike) == 1 else f"table-{number}"
+
+
+def _codes_of_records(
+    records: pa.Table, block: str, digits: Mapping[str, int], areas: KnownAreas | None
+) -> dict[str, Any]:
+    """For each level the code of every record's unit."""
+    codes = np.array(_geocodes(records, block), dtype=np.str_)
+    of_level = {BLOCK: codes} | {level: _prefix(codes, number) for level, number in digits.items()}
+    if areas is None:
+        return of_level
+    row_of = {code: row for row, code in enumerate(areas[BLOCK])}
+    rows = np.array([row_of.get(code, -1) for code in codes.tolist()], np.int64)
+    if (rows < 0).any():
+        raise InputError(
+            "unknown-area",
+            f"{int((rows < 0).sum()):,} records lie in an area that the list of areas does not have",
+            where=Place(column=block, row=int(np.flatnonzero(rows < 0)[0]) + 1),
+            found=CONFIDENTIAL,
+            expected="the code of an area that is listed, written as it is there",
+            remedy="correct the records or the list: codes are text, with their leading zeros",
+        )
+    return of_level | {
+        level: np.array(listed, dtype=np.str_)[rows] for level, listed in areas.items() if level != BLOCK
+    }
 
 
 def _make(folder: Path) -> None:

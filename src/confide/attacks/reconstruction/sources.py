@@ -28,7 +28,7 @@ from confide.inputs.table_files import read_text
 from confide.mechanisms import MECHANISMS
 from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
-from confide.releases.published_release import no_groups, not_attacked
+from confide.releases.published_release import KnownAreas, no_groups, not_attacked
 from confide.releases.published_rows import (
     PublishedRows,
     check_totals,
@@ -42,13 +42,20 @@ from confide.releases.workspace import Workspace
 from confide.schema import Schema
 
 
-def read_source(folder: str | Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
+def read_source(
+    folder: str | Path,
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
+) -> Published:
     """The tables of a folder with a ``tables.toml``, or those of a release folder.
 
     Args:
         folder: The folder.
         schema: The schema file of a release whose schema does not ship.
         groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
+        areas: For each level of a release, ``block`` among them, the codes of every smallest area, where its codes do
+            not say in which areas it lies: see :func:`confide.attacks.read_areas`.
 
     Returns:
         The tables, for :func:`confide.attacks.reconstruct`.
@@ -73,16 +80,21 @@ def read_source(folder: str | Path, schema: str | Path | None = None, groups: Se
             if (inside / MANIFEST).exists()
             else "give another folder, or describe the tables: docs/concepts/reconstruction.md",
         )
-    return read_release(folder, schema, groups)
+    return read_release(folder, schema, groups, areas)
 
 
-def read_release(folder: str | Path, schema: str | Path | None = None, groups: Sequence[str] = ()) -> Published:
+def read_release(
+    folder: str | Path,
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
+) -> Published:
     """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     if manifest["mechanism"] not in MECHANISMS:
         raise not_attacked(manifest["mechanism"])
-    return MECHANISMS[manifest["mechanism"]].published(folder, manifest, schema, groups)
+    return MECHANISMS[manifest["mechanism"]].published(folder, manifest, schema, groups, areas)
 
 
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.

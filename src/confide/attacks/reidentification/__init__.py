@@ -1,4 +1,5 @@
-"""Re-identification: from reconstructed records, and a file of people one knows, to their race and ethnicity.
+"""Re-identification: from reconstructed records, and a file of people one knows, to what they keep to themselves
+(in the United States: their race and ethnicity).
 
 Start with :mod:`confide.attacks.reidentification.rates`, which does all of it; what the words mean is in
 :mod:`confide.attacks.reidentification.linking` and in ``docs/concepts/reidentification.md``.
@@ -23,7 +24,14 @@ from confide.attacks.reidentification.columns import AgeBins, load_age_bins
 from confide.attacks.reidentification.from_files import reidentify_files
 from confide.attacks.reidentification.linking import Agreement, LinkageRates, size_labels
 from confide.attacks.reidentification.matching import Matches, match
-from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
+from confide.attacks.reidentification.people_files import (
+    UNITED_STATES,
+    LinkedAttributes,
+    Role,
+    linked_attributes,
+    parse_columns,
+    read_people,
+)
 from confide.attacks.reidentification.ranking import RankedMatches, match_rates
 from confide.attacks.reidentification.rates import (
     DivideBy,
@@ -35,18 +43,21 @@ from confide.attacks.reidentification.rates import (
 )
 
 __all__ = [
+    "UNITED_STATES",
     "AgeBins",
     "Agreement",
     "AttackerSettings",
     "DivideBy",
     "GuessFrom",
     "LinkageRates",
+    "LinkedAttributes",
     "Matches",
     "RankedMatches",
     "Rates",
     "Reidentification",
     "Role",
     "attacker_settings",
+    "linked_attributes",
     "load_age_bins",
     "make_attacker",
     "match",

@@ -24,12 +24,13 @@ import pyarrow.compute as pc
 
 from confide.attacks.reidentification.columns import Integers, ages_of, check_columns
 from confide.attacks.reidentification.columns import plain as _plain
-from confide.attacks.reidentification.people_files import NEEDED, Role
+from confide.attacks.reidentification.people_files import AGE, UNITED_STATES, LinkedAttributes, Role
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, exact
 
 _SHARES = ("coverage", "age_error", "sex_error", "block_error", "duplicates")
 _WHOLE = ("age_years", "seed")
+SEX = "sex"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +107,32 @@ def with_person_ids(truth: pa.Table) -> pa.Table:
     return truth.append_column("person_id", pa.array(np.arange(1, len(truth) + 1)))
 
 
-def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: int = 11) -> pa.Table:
+def make_attacker(
+    truth: pa.Table,
+    settings: AttackerSettings,
+    *,
+    tract_digits: int = 11,
+    linked: LinkedAttributes = UNITED_STATES,
+) -> pa.Table:
     """An attacker's file about the people of the truth, with the errors of the settings drawn from their seed.
 
     Args:
         truth: The confidential records: geocode, sex, age; person_id and tract if they are there.
         settings: How good the file is.
         tract_digits: How many digits of a geocode are the tract, if there is no column ``tract``.
+        linked: What the attacker knows of people, and what is to be learnt.
 
     Returns:
-        person_id, geocode, sex, age; a row for each record of the attacker.
+        person_id, geocode and what is known (sex, age); a row for each record of the attacker.
 
     >>> truth = pa.table({"geocode": ["1", "1"], "sex": [1, 2], "age": [30, 40], "cenrace": [0, 0], "hispanic": [0, 0]})
     >>> make_attacker(truth, AttackerSettings()).column("person_id").to_pylist()
     [1, 2]
     """
     identified = with_person_ids(truth)
-    check_columns(Role.TRUTH, identified)
-    columns = list(NEEDED[Role.ATTACKER])
+    check_columns(Role.TRUTH, identified, linked)
+    _refuse_errors_of_nothing(settings, linked)
+    columns = linked.needed(Role.ATTACKER)
     rows = np.flatnonzero(pc.is_valid(identified.column("person_id")).to_numpy(zero_copy_only=False))
     # A stream for each kind of error, so that changing one share leaves the others' draws as they are.
     draws = [np.random.default_rng(stream) for stream in np.random.SeedSequence(settings.seed).spawn(8)]
@@ -138,22 +147,40 @@ def make_attacker(truth: pa.Table, settings: AttackerSettings, *, tract_digits: 
     twice = np.flatnonzero(draws[3].random(number) < float(settings.duplicates))
     second = _elsewhere(block[twice], tract, blocks, draws[4])
 
-    age = ages_of(Role.TRUTH, identified, "age")[rows]
-    wrong = draws[5].random(number) < float(settings.age_error)
-    step = np.where(draws[6].random(number) < 0.5, -settings.age_years, settings.age_years)
-    shifted = np.where(age + step < 0, age + settings.age_years, age + step)
-    age = np.where(wrong, shifted, age)
-    sex = _swap_sexes(_plain(identified.column("sex")), rows, draws[7].random(number) < float(settings.sex_error))
-
+    file: dict[str, pa.Array] = {}
     everyone = np.concatenate([np.arange(number), twice])
     places = np.concatenate([own, second])
-    file = {
-        "person_id": _plain(identified.column("person_id")).take(pa.array(rows[everyone])),
-        "geocode": codes.dictionary.take(pa.array(places)),
-        "sex": sex.take(pa.array(everyone)),
-        "age": pa.array(age[everyone]),
-    }
+    if linked.with_age:
+        age = _with_errors(ages_of(Role.TRUTH, identified, AGE)[rows], settings, draws[5], draws[6])
+        file[AGE] = pa.array(age[everyone])
+    for name in linked.known:
+        values = _plain(identified.column(name))
+        if name == SEX:
+            known = _swap_sexes(values, rows, draws[7].random(number) < float(settings.sex_error))
+        else:
+            known = values.take(pa.array(rows))
+        file[name] = known.take(pa.array(everyone))
+    file["person_id"] = _plain(identified.column("person_id")).take(pa.array(rows[everyone]))
+    file["geocode"] = codes.dictionary.take(pa.array(places))
     return pa.table({name: file[name] for name in columns})
+
+
+def _with_errors(
+    age: Integers, settings: AttackerSettings, which: np.random.Generator, way: np.random.Generator
+) -> Integers:
+    """Ages of which some are off by so many years, up or down."""
+    wrong = which.random(len(age)) < float(settings.age_error)
+    step = np.where(way.random(len(age)) < 0.5, -settings.age_years, settings.age_years)
+    shifted = np.where(age + step < 0, age + settings.age_years, age + step)
+    return np.where(wrong, shifted, age)
+
+
+def _refuse_errors_of_nothing(settings: AttackerSettings, linked: LinkedAttributes) -> None:
+    """An error of what the attacker does not know would change nothing, and pass for a weak list."""
+    if settings.sex_error and SEX not in linked.known:
+        raise _bad("sex_error", str(settings.sex_error), "0, because the attacker does not know a column sex")
+    if settings.age_error and not linked.with_age:
+        raise _bad("age_error", str(settings.age_error), "0, because the attacker does not know an age in years")
 
 
 def _tracts(truth: pa.Table, digits: int) -> tuple[Integers, Integers]:

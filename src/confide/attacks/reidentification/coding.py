@@ -1,13 +1,15 @@
 """Three files of people in one set of codes, so that equal values are equal numbers.
 
-How values are compared: :mod:`confide.attacks.reidentification.columns`. Race and ethnicity together are the *group* of
-a record, 63 × 2 in the United States.
+How values are compared: :mod:`confide.attacks.reidentification.columns`. What is to be learnt, all attributes together,
+is the *group* of a record: race and ethnicity in the United States, 63 × 2 of them. What is known besides block and age
+is one code as well: sex there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from confide.attacks.reidentification.columns import (
     text_of,
 )
 from confide.attacks.reidentification.matching import combine
-from confide.attacks.reidentification.people_files import NEEDED, OPTIONAL, Role
+from confide.attacks.reidentification.people_files import UNITED_STATES, LinkedAttributes, Role
 from confide.errors import Finding, InputError, Place
 
 # Files that cannot be about the same people, found before anything is counted.
@@ -44,11 +46,11 @@ _REMEDIES = {
 }
 
 
-def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array) -> None:
+def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array, linked: LinkedAttributes) -> None:
     """Refuses a column whose codes (places in ``names``) cannot be compared with the truth's."""
     findings = []
     for role in (Role.RECONSTRUCTED, Role.ATTACKER):
-        if name not in (*NEEDED[role], *OPTIONAL[role]):
+        if name not in linked.columns(role):
             continue
         if min(len(codes[role]), len(codes[Role.TRUTH])) <= 1:
             continue
@@ -102,7 +104,7 @@ class Coded:
     """One file: a code for each record, :data:`UNKNOWN` where nothing is given."""
 
     block: Integers = field(repr=False)
-    sex: Integers = field(repr=False)
+    known: Integers = field(repr=False)
     age: Integers = field(repr=False)
     bin: Integers = field(repr=False)
     group: Integers = field(repr=False)
@@ -124,7 +126,7 @@ class Coding:
     attacker: Coded
     truth: Coded
     blocks: int
-    sexes: int
+    known_kinds: int
     groups: int
     bins: AgeBins
     block_group: Integers = field(repr=False)
@@ -133,49 +135,65 @@ class Coding:
     """Of each block, in the unit of the file; NaN where it is not known. None if the file does not tell."""
 
     def exact_key(self, people: Coded, *, with_group: bool = False) -> Integers:
-        """Block, sex and year of age; with race and ethnicity if asked."""
+        """Block, what is known, and year of age; with the group if asked."""
         return self._key(people, people.age, OLDEST + 1, with_group)
 
     def bin_key(self, people: Coded, *, with_group: bool = False) -> Integers:
-        """Block, sex and age group; with race and ethnicity if asked."""
+        """Block, what is known, and age group; with the group if asked."""
         return self._key(people, people.bin, len(self.bins), with_group)
 
     def _key(self, people: Coded, age: Integers, ages: int, with_group: bool) -> Integers:
-        parts = [(people.block, self.blocks), (people.sex, self.sexes), (age, ages)]
+        parts = [(people.block, self.blocks), (people.known, self.known_kinds), (age, ages)]
         return combine(*parts, *([(people.group, self.groups)] if with_group else []))
 
 
 def code(
-    reconstructed: pa.Table, attacker: pa.Table, truth: pa.Table, bins: AgeBins, block_group_digits: int = 12
+    reconstructed: pa.Table,
+    attacker: pa.Table,
+    truth: pa.Table,
+    bins: AgeBins,
+    block_group_digits: int = 12,
+    linked: LinkedAttributes = UNITED_STATES,
 ) -> Coding:
     """The codes of three tables with the columns of :mod:`confide.attacks.reidentification.people_files`."""
     tables = {Role.RECONSTRUCTED: reconstructed, Role.ATTACKER: attacker, Role.TRUTH: truth}
     for role, table in tables.items():
-        check_columns(role, table)
-    block, block_names = _shared(tables, "geocode")
-    sex, sex_names = _shared(tables, "sex")
-    race, race_names = _shared(tables, "cenrace")
-    ethnicity, ethnicity_names = _shared(tables, "hispanic")
-    person, _ = _shared(tables, "person_id")
+        check_columns(role, table, linked)
+    block, block_names = _shared(tables, "geocode", linked)
+    known, kinds = _together(tables, linked.known, linked)
+    group, groups = _together(tables, linked.learnt, linked)
+    person, _ = _shared(tables, "person_id", linked)
+    if not linked.with_age:
+        bins = AgeBins("none", (0,))
     coded = {}
     for role, table in tables.items():
-        age, low, high = _ages(role, table)
-        group = combine((race[role], len(race_names)), (ethnicity[role], len(ethnicity_names)))
-        coded[role] = Coded(block[role], sex[role], age, bins.of_ranges(low, high), group, person[role])
+        age, low, high = _ages(role, table) if linked.with_age else (np.zeros(len(table), np.int64),) * 3
+        coded[role] = Coded(block[role], known[role], age, bins.of_ranges(low, high), group[role], person[role])
     return Coding(
         reconstructed=coded[Role.RECONSTRUCTED],
         attacker=coded[Role.ATTACKER],
         truth=coded[Role.TRUTH],
         blocks=len(block_names),
-        sexes=len(sex_names),
-        groups=len(race_names) * len(ethnicity_names),
+        known_kinds=kinds,
+        groups=groups,
         bins=bins,
         block_group=_block_groups(truth, coded[Role.TRUTH].block, block_names, block_group_digits),
         solution_variability=_variability(reconstructed, coded[Role.RECONSTRUCTED].block, len(block_names)),
     )
 
 
-def _shared(tables: dict[Role, pa.Table], name: str) -> tuple[dict[Role, Integers], pa.Array]:
+def _together(
+    tables: dict[Role, pa.Table], names: tuple[str, ...], linked: LinkedAttributes
+) -> tuple[dict[Role, Integers], int]:
+    """Some columns as one code in each table, unknown where one of them is, and how many codes there can be."""
+    parts = [_shared(tables, name, linked) for name in names]
+    if not parts:
+        return {role: np.zeros(len(table), np.int64) for role, table in tables.items()}, 1
+    codes = {role: combine(*((part[role], len(values)) for part, values in parts)) for role in tables}
+    return codes, prod(len(values) for _, values in parts)
+
+
+def _shared(tables: dict[Role, pa.Table], name: str, linked: LinkedAttributes) -> tuple[dict[Role, Integers], pa.Array]:
     """The codes of a column in each table, and what they stand for. A table without the column is all unknown."""
     texts = {
         role: text_of(role, name, table.column(name))
@@ -187,13 +205,13 @@ def _shared(tables: dict[Role, pa.Table], name: str) -> tuple[dict[Role, Integer
     joined = pa.chunked_array([text.cast(pa.large_string()) for text in texts.values()]).combine_chunks()
     encoded = pc.dictionary_encode(joined)
     codes, names = _indices(encoded), encoded.dictionary
-    if name in ("cenrace", "hispanic"):  # in the order of their names, so that no tie is broken by the order of rows
+    if name in linked.learnt:  # in the order of their names, so that no tie is broken by the order of rows
         order = pc.array_sort_indices(names)
         codes = np.where(codes < 0, UNKNOWN, np.append(np.argsort(order.to_numpy()), UNKNOWN)[codes])
         names = names.take(order)
     ends = np.cumsum([len(text) for text in texts.values()])
     parts = dict(zip(texts, np.split(codes, ends[:-1]), strict=True))
-    refuse_strangers(name, parts, names)
+    refuse_strangers(name, parts, names, linked)
     return parts, names
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from confide.attacks.reidentification.people_files import NEEDED, OPTIONAL, Role
+from confide.attacks.reidentification.people_files import UNITED_STATES, LinkedAttributes, Role
 from confide.documents import load_shipped
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 
@@ -119,9 +119,9 @@ AS_WRITTEN = ("geocode", "person_id", "block_group", "tract")
 AGES = ("age", "age_low", "age_high")
 
 
-def check_columns(role: Role, table: pa.Table) -> None:
+def check_columns(role: Role, table: pa.Table, linked: LinkedAttributes = UNITED_STATES) -> None:
     """Refuses a table that lacks a column, has one of another type, or, if it is the truth, lacks a value."""
-    missing = [name for name in NEEDED[role] if name not in table.column_names]
+    missing = [name for name in linked.needed(role) if name not in table.column_names]
     if missing:
         raise InputError(
             Finding(
@@ -129,16 +129,16 @@ def check_columns(role: Role, table: pa.Table) -> None:
                 what=f"the table {role.value} lacks a column",
                 where=Place(file=role.value, column=name),
                 found=", ".join(table.column_names)[:300],
-                expected=", ".join(NEEDED[role]),
+                expected=", ".join(linked.needed(role)),
                 remedy="rename or add the column",
             )
             for name in missing
         )
-    there = [name for name in (*NEEDED[role], *OPTIONAL[role]) if name in table.column_names]
+    there = [name for name in linked.columns(role) if name in table.column_names]
     findings = [finding for name in there for finding in _wrong_type(role, name, table.column(name))]
     if role is Role.TRUTH and not findings:
         # Who has no person id is in the truth and not data-defined; a block may be in no block group.
-        required = [*NEEDED[role], *(["tract"] if "tract" in there else [])]
+        required = [*linked.needed(role), *(["tract"] if "tract" in there else [])]
         findings = [finding for name in required for finding in _lacking(role, name, table.column(name))]
     if findings:
         raise InputError(findings)
@@ -151,7 +151,7 @@ def text_of(role: Role, name: str, column: pa.ChunkedArray) -> pa.Array:
         values = _whole(role, name, values)
     text = values.cast(pa.large_string())
     if name not in AS_WRITTEN:
-        text = _without_zeros(text)
+        text = code_text(text)
     return pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), pa.scalar(None, pa.large_string()), text)
 
 
@@ -161,7 +161,7 @@ def ages_of(role: Role, table: pa.Table, name: str) -> Integers:
         return np.full(len(table), UNKNOWN, dtype=np.int64)
     values = plain(table.column(name))
     if is_text(values.type):
-        text = _without_zeros(values.cast(pa.large_string()))
+        text = code_text(values.cast(pa.large_string()))
         values = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
     years = _whole(role, name, values)
     numbers = np.asarray(pc.fill_null(years, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -188,7 +188,8 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _without_zeros(text: pa.Array) -> pa.Array:
+def code_text(text: pa.Array) -> pa.Array:
+    """Codes as they are compared: whole numbers without leading zeros and without a fraction of zero."""
     return pc.replace_substring_regex(
         pc.utf8_trim_whitespace(text), pattern=r"^0*([0-9]+)(?:\.0*)?$", replacement=r"\1"
     )

@@ -14,11 +14,12 @@ from confide.attacks.reidentification.attacker_file import (
     make_attacker,
     with_person_ids,
 )
-from confide.attacks.reidentification.people_files import Role, parse_columns, read_people
+from confide.attacks.reidentification.grouped_codes import as_in_schema, linked_variables
+from confide.attacks.reidentification.people_files import LinkedAttributes, Role, parse_columns, read_people
 from confide.attacks.reidentification.rates import DivideBy, GuessFrom, Reidentification, reidentify
 from confide.confidential import Confidential
 from confide.engines.groups import whole_file, write_parquet
-from confide.errors import ParameterError, Place
+from confide.errors import Finding, InputError, ParameterError, Place
 
 
 def reidentify_files(
@@ -34,6 +35,9 @@ def reidentify_files(
     guess_from: GuessFrom | str = GuessFrom.TRUTH,
     seed: int = 0,
     matches: str | Path | None = None,
+    known: Sequence[str] = ("sex", "age"),
+    learn: Sequence[str] = ("cenrace", "hispanic"),
+    schema: str | Path | None = None,
 ) -> Reidentification:
     """Match reconstructed records with a file of known people, and count how many would be recognised rightly.
 
@@ -51,25 +55,35 @@ def reidentify_files(
         guess_from: Whose blocks the guessers know.
         seed: Orders records that are alike.
         matches: A new file for every match, confirmed or not. It is confidential: only its owner can read it.
+        known: What the attacker knows of people: columns of codes, ``age`` in years, or recodes such as ``age:broad``.
+        learn: What is to be learnt about them: columns, or recodes.
+        schema: The schema that has the recodes; a shipped name or a file.
 
     Returns:
         The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
     """
-    names = parse_columns(columns)
+    linked, variables = linked_variables(known, learn, schema)
+    names = parse_columns(columns, linked)
     file = None if matches is None else Path(matches)
     if file is not None:
         _refuse_existing(file)
-    records = read_people(Path(truth), Role.TRUTH, names[Role.TRUTH])
+
+    def people(path: str | Path, role: Role) -> pa.Table:
+        return as_in_schema(read_people(Path(path), role, names[role], linked), role, variables)
+
+    records = people(truth, Role.TRUTH)
     settings = attacker if isinstance(attacker, AttackerSettings) else None
     if isinstance(attacker, AttackerSettings):
         records = with_person_ids(records)
-        known_people = make_attacker(records, attacker, tract_digits=tract_digits)
+        known_people = make_attacker(records, attacker, tract_digits=tract_digits, linked=linked)
     else:
         if "person_id" not in records.column_names:
             raise _no_person_ids(Path(truth))
-        known_people = read_people(Path(attacker), Role.ATTACKER, names[Role.ATTACKER])
+        known_people = people(attacker, Role.ATTACKER)
+    rebuilt = people(reconstructed, Role.RECONSTRUCTED)
+    _refuse_empty(rebuilt, linked)
     reidentification = reidentify(
-        read_people(Path(reconstructed), Role.RECONSTRUCTED, names[Role.RECONSTRUCTED]),
+        rebuilt,
         known_people,
         records,
         age_bins=age_bins,
@@ -77,10 +91,29 @@ def reidentify_files(
         seed=seed,
         divide_by=divide_by,
         guess_from=guess_from,
+        linked=linked,
     )
     if file is not None:
         _write_matches(reidentification.matches(), file)
     return replace(reidentification, attacker_settings=settings, matches_file=file)
+
+
+def _refuse_empty(rebuilt: pa.Table, linked: LinkedAttributes) -> None:
+    """A column without a value matches nobody, and nobody recognised looks like safety."""
+    empty = [name for name in linked.codes if len(rebuilt) and rebuilt.column(name).null_count == len(rebuilt)]
+    if empty:
+        raise InputError(_nothing_given(Role.RECONSTRUCTED, name) for name in empty)
+
+
+def _nothing_given(role: Role, name: str) -> Finding:
+    return Finding(
+        code="no-values",
+        what=f"no record of the file {role.value} has a value in this column: nobody could be matched by it",
+        where=Place(file=role.value, column=name),
+        found="empty values alone",
+        expected="the code of the attribute; tables that publish it in groups leave it open",
+        remedy="compare the groups: --schema FILE, and --known or --learn ATTRIBUTE:RECODE",
+    )
 
 
 def _write_matches(table: Confidential[pa.Table], path: Path) -> None:

@@ -157,7 +157,7 @@ class LinkageRates:
 
 def data_defined(people: Coded, order: Integers) -> Integers:
     """The rows with a person, a block, a sex and an age; the first in ``order`` of each person and block. They rise."""
-    complete = (people.person >= 0) & (people.block >= 0) & (people.sex >= 0) & (people.age >= 0)
+    complete = (people.person >= 0) & (people.block >= 0) & (people.known >= 0) & (people.age >= 0)
     rows = order[complete[order]]
     by_person = rows[np.lexsort((np.arange(len(rows)), people.block[rows], people.person[rows]))]
     first = np.ones(len(by_person), dtype=bool)
@@ -198,7 +198,7 @@ def link_records(
     )
     people, true = attacker.take(matches.right), same[matches.right]
     # The same year of age is the same group.
-    there = (true != UNKNOWN) & (truth.sex[true] == people.sex) & (truth.bin[true] == people.bin)
+    there = (true != UNKNOWN) & (truth.known[true] == people.known) & (truth.bin[true] == people.bin)
     group = truth.group[true]
     block = truth.block[true]
     return Linkage(

@@ -7,6 +7,7 @@ of the files are confidential, and the third may be as good as that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,30 +27,102 @@ class Role(StrEnum):
     TRUTH = "truth"
 
 
-NEEDED: Mapping[Role, tuple[str, ...]] = {
-    Role.RECONSTRUCTED: ("geocode", "sex", "cenrace", "hispanic"),
-    Role.ATTACKER: ("person_id", "geocode", "sex", "age"),
-    Role.TRUTH: ("geocode", "sex", "age", "cenrace", "hispanic"),
-}
-OPTIONAL: Mapping[Role, tuple[str, ...]] = {
-    Role.RECONSTRUCTED: ("age", "age_low", "age_high", "age_bin", "solution_variability", "confidence"),
-    Role.ATTACKER: (),
-    Role.TRUTH: ("person_id", "block_group", "tract"),
-}
+AGE, AGE_FORMS = "age", ("age", "age_low", "age_high", "age_bin")
 
 
-def read_people(path: Path, role: Role, columns: Mapping[str, str] | None = None) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class LinkedAttributes:
+    """What an attack is about: the attributes that the attacker knows of people, and those to be learnt about them.
+
+    By default those of the United States: sex and age are known, race and ethnicity are learnt. Codes are compared as
+    they are; an ``age`` in years is compared by the year and by its group.
+    """
+
+    known: tuple[str, ...] = ("sex",)
+    """Known besides the block and, if ``with_age``, the age in years."""
+    learnt: tuple[str, ...] = ("cenrace", "hispanic")
+    """Learnt about a match. All of them together are the *group* of a record."""
+    with_age: bool = True
+    grouped: tuple[str, ...] = ()
+    """Those whose codes are compared in groups, which tables show as a label: ``NAME_bin``."""
+
+    def __post_init__(self) -> None:
+        reserved = {"geocode", "person_id", "block_group", "tract", "solution_variability", "confidence"}
+        reserved |= set(AGE_FORMS) if self.with_age else set()
+        named = (*self.known, *self.learnt)
+        twice = sorted({name for name in named if named.count(name) > 1 or name in reserved})
+        if twice or not self.learnt or not (self.known or self.with_age):
+            raise ParameterError(
+                "linked-attributes",
+                "what the attacker knows and what is to be learnt is not clear",
+                where=Place(path="--known, --learn"),
+                found=f"{', '.join(twice)} in two parts" if twice else "nothing known, or nothing to learn",
+                expected="at least one attribute that is known and one that is learnt, each once",
+                remedy="name what the attacker knows with --known and what is sensitive with --learn",
+            )
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All of them but the age."""
+        return (*self.known, *self.learnt)
+
+    def needed(self, role: Role) -> tuple[str, ...]:
+        """The columns that a file must have."""
+        age = (AGE,) if self.with_age else ()
+        return {
+            Role.RECONSTRUCTED: ("geocode", *self.known, *self.learnt),
+            Role.ATTACKER: ("person_id", "geocode", *self.known, *age),
+            Role.TRUTH: ("geocode", *self.known, *age, *self.learnt),
+        }[role]
+
+    def optional(self, role: Role) -> tuple[str, ...]:
+        """The columns that it may have."""
+        ages = AGE_FORMS if self.with_age else ()
+        return {
+            Role.RECONSTRUCTED: (
+                *ages,
+                *(f"{name}_bin" for name in self.grouped),
+                "solution_variability",
+                "confidence",
+            ),
+            Role.ATTACKER: (),
+            Role.TRUTH: ("person_id", "block_group", "tract"),
+        }[role]
+
+    def columns(self, role: Role) -> tuple[str, ...]:
+        """All columns of a file that are read."""
+        return (*self.needed(role), *self.optional(role))
+
+
+UNITED_STATES = LinkedAttributes()
+"""Sex and age are known, race and ethnicity are learnt: the attack of Abowd and Hawes (2023)."""
+
+
+def linked_attributes(known: Iterable[str], learnt: Iterable[str]) -> LinkedAttributes:
+    """What is known and what is learnt by their names; ``age`` among the known is an age in years.
+
+    >>> linked_attributes(["sex", "age"], ["religion"]).needed(Role.ATTACKER)
+    ('person_id', 'geocode', 'sex', 'age')
+    """
+    names = tuple(known)
+    return LinkedAttributes(tuple(name for name in names if name != AGE), tuple(learnt), AGE in names)
+
+
+def read_people(
+    path: Path, role: Role, columns: Mapping[str, str] | None = None, linked: LinkedAttributes = UNITED_STATES
+) -> pa.Table:
     """The columns of a file that matter for its role, under our names. ``columns`` gives theirs for some of ours."""
     theirs = dict(columns or {})
-    wanted = {name: theirs.get(name, name) for name in (*NEEDED[role], *OPTIONAL[role])}
+    wanted = {name: theirs.get(name, name) for name in linked.columns(role)}
     names = _names(path)
     there = set(names)
-    missing = [name for name in NEEDED[role] if wanted[name] not in there]
+    missing = [name for name in linked.needed(role) if wanted[name] not in there]
     missing += [name for name in theirs if name in wanted and wanted[name] not in there and name not in missing]
     ages = {"age", "age_low", "age_bin"}
-    if role is Role.RECONSTRUCTED and not any(wanted[name] in there for name in ages):
+    dated = role is Role.RECONSTRUCTED and linked.with_age
+    if dated and not any(wanted[name] in there for name in ages):
         missing.append("age")
-    if role is Role.RECONSTRUCTED and wanted["age_low"] in there and wanted["age_high"] not in there:
+    if dated and wanted["age_low"] in there and wanted["age_high"] not in there:
         missing.append("age_high")
     if missing:
         raise InputError(
@@ -58,7 +131,7 @@ def read_people(path: Path, role: Role, columns: Mapping[str, str] | None = None
                 what="a column is missing",
                 where=Place(file=path.name, column=wanted[name]),
                 found=_listed(path, names),
-                expected=_expected(role, name),
+                expected=_expected(role, name, linked),
                 remedy=f"name the column with --columns {role.value}:{name}=THEIRS, or add it",
             )
             for name in missing
@@ -81,14 +154,14 @@ def read_people(path: Path, role: Role, columns: Mapping[str, str] | None = None
     return pa.table({name: read.column(column) for name, column in chosen.items()})
 
 
-def parse_columns(texts: Iterable[str]) -> dict[Role, dict[str, str]]:
+def parse_columns(texts: Iterable[str], linked: LinkedAttributes = UNITED_STATES) -> dict[Role, dict[str, str]]:
     """``OURS=THEIRS`` for all three files, ``truth:OURS=THEIRS`` for one; several with commas between."""
     names: dict[Role, dict[str, str]] = {role: {} for role in Role}
     for text in (part for option in texts for part in option.split(",")):
         target, equals, theirs = text.strip().partition("=")
         role, colon, ours = target.rpartition(":")
         roles = [Role(role)] if role in set(Role) else [] if colon else list(Role)
-        roles = [one for one in roles if ours in (*NEEDED[one], *OPTIONAL[one])]
+        roles = [one for one in roles if ours in linked.columns(one)]
         if not equals or not theirs or not roles:
             raise ParameterError(
                 "bad-columns",
@@ -152,7 +225,7 @@ def _unreadable(path: Path, error: Exception) -> InputError:
     )
 
 
-def _expected(role: Role, name: str) -> str:
+def _expected(role: Role, name: str, linked: LinkedAttributes) -> str:
     if role is Role.RECONSTRUCTED and name in ("age", "age_high"):
         return "age, or age_low and age_high, or age_bin"
-    return f"{', '.join(NEEDED[role])} in the file {role.value}"
+    return f"{', '.join(linked.needed(role))} in the file {role.value}"

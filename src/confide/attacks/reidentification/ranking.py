@@ -26,7 +26,7 @@ import pyarrow as pa
 from confide.attacks.reidentification.coding import Coding, code
 from confide.attacks.reidentification.columns import Integers, load_age_bins, plain
 from confide.attacks.reidentification.matching import combine
-from confide.attacks.reidentification.people_files import Role
+from confide.attacks.reidentification.people_files import UNITED_STATES, LinkedAttributes, Role
 from confide.errors import InputError, Place
 
 CONFIDENCE = "confidence"
@@ -57,7 +57,12 @@ class RankedMatches:
 
 
 def match_rates(
-    reconstructed: pa.Table, truth: pa.Table, *, age_bins: str | tuple[int, ...] = "sf1-block", seed: int = 0
+    reconstructed: pa.Table,
+    truth: pa.Table,
+    *,
+    age_bins: str | tuple[int, ...] = "sf1-block",
+    seed: int = 0,
+    linked: LinkedAttributes = UNITED_STATES,
 ) -> tuple[RankedMatches, ...]:
     """The match rates at k of reconstructed records with a column ``confidence``.
 
@@ -66,6 +71,7 @@ def match_rates(
         truth: The confidential records: person_id, geocode, sex, age, cenrace, hispanic.
         age_bins: The age groups, as in :func:`confide.attacks.reidentify`.
         seed: Records of the same confidence come in an order drawn from it.
+        linked: What is known of people, and what is learnt.
 
     Returns:
         One entry for each k = 10, 20, 50, 100, … and for all records; nothing if no record has a confidence.
@@ -75,7 +81,7 @@ def match_rates(
     >>> match_rates(pa.table(people | {"confidence": [0.9, 0.5]}), truth)[-1].match_rate
     1.0
     """
-    coding = code(reconstructed, truth, truth, load_age_bins(age_bins))
+    coding = code(reconstructed, truth, truth, load_age_bins(age_bins), linked=linked)
     return ranked_matches(coding, confidence_of(reconstructed), seed)
 
 
@@ -103,7 +109,7 @@ def ranked_matches(coding: Coding, confidence: Floats | None, seed: int) -> tupl
     """The match rates of coded records; see :func:`match_rates`."""
     if confidence is None or not len(confidence):
         return ()
-    kinds = coding.sexes * len(coding.bins) * coding.groups
+    kinds = coding.known_kinds * len(coding.bins) * coding.groups
     ours, truth = _kind(coding, coding.reconstructed), _kind(coding, coding.truth)
     people, true = coding.reconstructed.block, coding.truth.block
     number = _Counted(np.where(truth >= 0, true * kinds + truth, -1))
@@ -119,7 +125,7 @@ def ranked_matches(coding: Coding, confidence: Floats | None, seed: int) -> tupl
 
 def _kind(coding: Coding, people: Any) -> Integers:
     """Sex, age group, race and ethnicity as one number."""
-    parts = ((people.sex, coding.sexes), (people.bin, len(coding.bins)), (people.group, coding.groups))
+    parts = ((people.known, coding.known_kinds), (people.bin, len(coding.bins)), (people.group, coding.groups))
     return np.asarray(np.where(people.block >= 0, combine(*parts), -1), np.int64)
 
 

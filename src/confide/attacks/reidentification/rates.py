@@ -39,11 +39,14 @@ from confide.attacks.reidentification.linking import (
     same_person,
     traits,
 )
+from confide.attacks.reidentification.people_files import AGE, UNITED_STATES, LinkedAttributes
 from confide.attacks.reidentification.ranking import RankedMatches, confidence_of, ranked_matches
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 
 Row = TypeVar("Row", Agreement, LinkageRates)
+NO_AGE = "none"
+"""What stands for the groups of ages where the attacker knows no age in years."""
 
 
 class DivideBy(StrEnum):
@@ -137,6 +140,8 @@ class Reidentification(TypedAnswer):
     """Where the matches were written, if they were."""
     plots: tuple[Path, ...] = ()
     """The pictures that were drawn of it."""
+    linked: LinkedAttributes = UNITED_STATES
+    """What the attacker knows, and what is learnt."""
 
     def as_dict(self) -> dict[str, Any]:
         """What ``confide attack reidentify --json`` prints: all rates, and which files were written."""
@@ -150,8 +155,9 @@ class Reidentification(TypedAnswer):
         believes, and whether it is so."""
         links = self._links
         left, right = links.matches.left, self._attacker_rows[links.matches.right]
-        theirs = self._attacker.select(["person_id", "geocode", "sex", "age"]).take(right)
-        ours = self._reconstructed.select(["cenrace", "hispanic"]).take(left)
+        ages = [AGE] if self.linked.with_age else []
+        theirs = self._attacker.select(["person_id", "geocode", *self.linked.known, *ages]).take(right)
+        ours = self._reconstructed.select([*self.linked.learnt]).take(left)
         table = pa.table(
             {
                 "reconstructed_row": left + 1,
@@ -175,6 +181,7 @@ def reidentify(
     seed: int = 0,
     divide_by: DivideBy | str = DivideBy.ATTACKER,
     guess_from: GuessFrom | str = GuessFrom.TRUTH,
+    linked: LinkedAttributes = UNITED_STATES,
 ) -> Reidentification:
     """Match reconstructed records with an attacker's file, and say what came of it.
 
@@ -188,6 +195,7 @@ def reidentify(
             which comes first, in each file by itself.
         divide_by: Rates over the attacker's records, or over persons of the truth.
         guess_from: Whose blocks the guessers know.
+        linked: What the attacker knows of people, and what is learnt about them; by default as in the United States.
 
     Returns:
         The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
@@ -198,7 +206,7 @@ def reidentify(
     2
     """
     bins = load_age_bins(age_bins)
-    coding = code(reconstructed, attacker, truth, bins, block_group_digits)
+    coding = code(reconstructed, attacker, truth, bins, block_group_digits, linked)
     if not len(coding.truth):
         raise ParameterError(
             "no-truth",
@@ -240,7 +248,7 @@ def reidentify(
         truth_records=len(coding.truth),
         data_defined_persons=len(defined),
         ages_in_no_group=int((coding.reconstructed.bin < 0).sum()),
-        age_bins=_described(bins),
+        age_bins=_described(bins) if linked.with_age else NO_AGE,
         population_unique_share=float(everyone.unique.mean()),
         population_unique_share_with_group=float(population_unique(coding, coding.truth, with_group=True).mean()),
         reconstructed_unique_share=_unique_share(coding),
@@ -254,7 +262,7 @@ def reidentify(
         reidentification=rows,
         ranking=ranked_matches(coding, confidence_of(reconstructed), seed),
     )
-    return Reidentification(rates, links, reconstructed, attacker, attacker_rows)
+    return Reidentification(rates, links, reconstructed, attacker, attacker_rows, linked=linked)
 
 
 def reidentification_rates(reconstructed: pa.Table, attacker: pa.Table, truth: pa.Table, **settings: Any) -> Rates:

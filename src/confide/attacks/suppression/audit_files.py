@@ -1,6 +1,6 @@
 """Suppressed tables in files as anybody sees them, and true figures beside them; refused where an audit would be empty.
 
-The tables are read as their description says (:mod:`confide.mechanisms.suppression.table_description`). An audit that
+The tables are read as their description says (:mod:`confide.mechanisms.suppression.given.description`). An audit that
 looks at nothing would find nothing: codes that no file has, variables along which nothing is added up and tables
 without a hidden cell mean that the description speaks of another table, and are refused (:func:`read_suspect`).
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from confide.attacks.suppression.suppression_audit import Required, Suspect, wrong_sums
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
-from confide.mechanisms.suppression.cell_rows import (
+from confide.mechanisms.suppression.given.cell_rows import (
     CellCodes,
     read_codes,
     read_numbers,
@@ -24,6 +24,7 @@ from confide.mechanisms.suppression.cell_rows import (
     unused,
     variables_of,
 )
+from confide.mechanisms.suppression.given.description import ProtectionText, TableInput, TableText
 from confide.mechanisms.suppression.joint import linked_people
 from confide.mechanisms.suppression.structure import (
     ROOT,
@@ -34,7 +35,6 @@ from confide.mechanisms.suppression.structure import (
     TableDimensions,
     link,
 )
-from confide.mechanisms.suppression.table_description import ProtectionText, TableInput, TableText
 from confide.mechanisms.suppression.variables import Variable
 
 LOWER, UPPER, SLIDING = "lower", "upper", "sliding"

@@ -13,10 +13,10 @@ from confide.attacks.suppression.audit_files import read_required, read_suspect
 from confide.attacks.suppression.jj_subject import read_jj_subject
 from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
 from confide.errors import Finding, ParameterError, Place, ReleaseError
-from confide.mechanisms.suppression.cell_rows import read_columns
+from confide.mechanisms.suppression.given.assumed import assumed, read_plain, taken_for
+from confide.mechanisms.suppression.given.description import TableInput, describe
 from confide.mechanisms.suppression.problem import SOLVABLE, step_of
 from confide.mechanisms.suppression.programme import described, read_table, unit_of
-from confide.mechanisms.suppression.table_description import TableInput, assumed, describe, taken_for
 from confide.mechanisms.suppression.verify import bounds, gathered
 from confide.releases.folder import MANIFEST, read_manifest
 from confide.releases.tabular import UnlikePlanError, table_files
@@ -146,4 +146,4 @@ def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
 def describe_or_assume(path: Path) -> TableInput:
     """The description of a table; for a single file without one, what it is taken for."""
     described = path.suffix.lower() in (".toml", ".rda", ".tab") or path.with_suffix(".toml").is_file()
-    return assumed(path, read_columns(path, ","), protect=False) if path.is_file() and not described else describe(path)
+    return assumed(path, *read_plain(path), protect=False) if path.is_file() and not described else describe(path)

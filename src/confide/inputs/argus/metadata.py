@@ -43,7 +43,9 @@ KINDS: Mapping[str, Kind] = {
     "<STATUS>": "status",
     "<WEIGHT>": "other",
 }
-PASSED_OVER = {"<HIERARCHICAL>", "<DISTANCE>", "<CODELIST>", "<DECIMALS>", "<TRUNCABLE>"}
+PASSED_OVER = {
+    *("<HIERARCHICAL>", "<DISTANCE>", "<CODELIST>", "<DECIMALS>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"),
+}
 WORD = re.compile(r"<[^>]*>|\"[^\"]*\"|“[^”]*”|[^\s<]+")
 """A keyword, a text in quotation marks, or a word."""
 LETTERS: Mapping[str, Decided] = {"<SAFE>": "s", "<UNSAFE>": "u", "<PROTECT>": "z"}

@@ -31,7 +31,7 @@ from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.noise.ptables.ptable import key_of
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import NAMED, QueryTable
+from confide.releases.tabular import SECOND, QueryTable
 from confide.renamed import renamed
 from confide.schema import Query, Recode, Schema
 
@@ -124,8 +124,14 @@ def give_record_keys(
     Returns:
         The file and the number of records, without any key.
     """
-    path, target = Path(records), Path(out)
-    source = Source(path, format_of(path) or "csv", {}, delimiter)
+    path = Path(records)
+    return give_keys(Source(path, format_of(path) or "csv", {}, delimiter), Path(out), keys, first, column)
+
+
+def give_keys(
+    source: Source, target: Path, keys: int = DECIMAL, first: int = 0, column: str = "record_key"
+) -> RecordKeys:
+    """The same for a file whose layout is known."""
     with tempfile.TemporaryDirectory(prefix="confide-keys-") as scratch, LocalEngine(Path(scratch)) as engine:
         rows = write_keyed(engine, source, target, column=column, keys=keys, first=first)
     return RecordKeys(target, rows, column, keys)
@@ -277,7 +283,7 @@ def understand(
     margins: Literal["all", "none"] = "all",
     levels: Sequence[str] = (),
     known: Sequence[str] = (),
-    layout: int = NAMED,
+    layout: int = SECOND,
 ) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
     findings: list[Finding] = [

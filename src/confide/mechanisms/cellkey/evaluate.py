@@ -242,7 +242,7 @@ def residuals(problem: CellKeyProblem, workspace: Workspace, engine: Engine) -> 
     no member in common, are one family, and two cross-classifications are not compared.
     """
     if problem.magnitude is not None or problem.given:
-        what = "the noise of magnitudes and of given cells is not audited: its law is another for each cell"
+        what = "the noise of magnitudes and of given cells cannot be audited: every cell has another distribution"
         remedy = "compare released and true figures: confide evaluate"
         place, expected = Place(path="data"), "a release of counts, made from records"
         raise RunError("no-noise", what, place, "values" if problem.magnitude else "given cells", expected, remedy)
@@ -395,15 +395,15 @@ def _headlines(programme: Row) -> list[tuple[str, str]]:
     """What to know first: how far counts are off, how far relative to them, and which vanished."""
     occupied = programme["cells"] - programme["empty_cells"]
     if not occupied:
-        return [("0", "cells have somebody in them")]
+        return [("0", "cells that are not empty")]
     measures = programme["without_empty"]
     expected = programme["expected_mean_absolute_deviation"]
     false, vanish = programme["false_zeros"], programme["expected_false_zeros"]
     return [
-        (f"{occupied:,}", f"distinct cells with somebody in them, of {programme['cells']:,} in the programme"),
+        (f"{occupied:,}", f"distinct cells that are not empty, of {programme['cells']:,} in all tables"),
         (
             f"{measures['AD']['mean']:.2f}",
-            "mean absolute deviation" + ("" if expected is None else f"; the noise leads to {expected:.2f}"),
+            "mean absolute deviation" + ("" if expected is None else f"; expected: {expected:.2f}"),
         ),
         (
             _percent(measures["RAD"]["median"]),
@@ -411,7 +411,7 @@ def _headlines(programme: Row) -> list[tuple[str, str]]:
         ),
         (
             f"{false:,}",
-            "cells of somebody published as zero" + ("" if vanish is None else f"; the noise leads to {vanish:,.0f}"),
+            "cells that are not empty published as zero" + ("" if vanish is None else f"; expected: {vanish:,.0f}"),
         ),
     ]
 
@@ -437,12 +437,12 @@ def _figures(numbers: Row) -> list[dict[str, str]]:
     return [
         {
             "svg": charts.chart("cellkey-relative-deviation-by-size", numbers["sizes"]).svg(),
-            "caption": "Mean relative deviation by the true count: small counts are off by much, large ones by little. "
-            "Dots: as found; bars: what the noise leads one to expect.",
+            "caption": "Mean relative deviation by the true count: large for small counts, small for large ones. "
+            "Dots: this release; bars: what the noise leads one to expect.",
         },
         {
             "svg": charts.chart("cellkey-share-within", curves).svg(),
-            "caption": "Share of cells, with somebody in them, whose relative deviation is at most so large"
+            "caption": "Share of cells that are not empty whose relative deviation is not larger than the value below"
             + (f"; the {MOST_CURVES} largest tables." if len(numbers["tables"]) > MOST_CURVES else "."),
         },
     ]

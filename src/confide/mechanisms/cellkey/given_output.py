@@ -22,7 +22,7 @@ from confide.releases.tabular import COUNT, DATAFLOW, SDMX, Batches, Table, Tabl
 def layout(table: GivenTable) -> Table:
     """Its columns, without labels: those are in no plan."""
     variables = tuple(TableVariable(name, name, (), name) for name in table.variables)
-    return Table(table.name, table.title, variables, (), (), tabular.TOTAL_CODE, tabular.NAMED)
+    return Table(table.name, table.title, variables, (), (), tabular.TOTAL_CODE, tabular.SECOND)
 
 
 def batches(

@@ -9,7 +9,9 @@ from pathlib import Path
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import identifier
+from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.offending import gather
 from confide.inputs.records import (
     ROWS_NAMED,
     bad_record,
@@ -36,6 +38,9 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
     wanted += [data.record_key, *(name for name in (data.weight, data.value) if name)]
     wanted += [problem.spec.geography.block] if problem.frame is not None else []
     missing = [name for name in wanted if source.theirs(name) not in kinds]
+    misread = misread_header(source, [source.theirs(name) for name in wanted], kinds) if missing else None
+    if misread is not None:
+        return [misread]
     if missing:
         return [_no_column(problem, name) for name in missing]
     wrong = _wrong_types(problem, kinds)
@@ -57,11 +62,12 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
     too_heavy, too_large, lower_half = others
     if not records:
         return [no_records(source)]
-    findings = [
-        _bad_rows(problem, name, engine.first_rows(source, condition, ROWS_NAMED, **frame))
-        for (name, condition), some in zip(broken.items(), breaks, strict=True)
-        if some
-    ]
+    findings = []
+    for (name, condition), number in zip(broken.items(), breaks, strict=True):
+        if number:
+            rows = engine.first_rows(source, condition, ROWS_NAMED, **frame)
+            gather(engine, source, _ours(problem, name), condition, **frame)
+            findings.append(_bad_rows(problem, name, rows, number))
     if too_heavy:
         findings.append(_too_heavy(problem))
     if too_large:
@@ -231,10 +237,14 @@ def _too_large(problem: CellKeyProblem) -> Finding:
     )
 
 
-def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int]) -> Finding:
+def _ours(problem: CellKeyProblem, name: str) -> str:
+    """The column that an expression reads."""
+    data, block = problem.spec.data, problem.spec.geography.block
+    return {KEY: data.record_key, WEIGHT: str(data.weight), VALUE: str(data.value), BLOCK: block}.get(name, name)
+
+
+def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int], number: int) -> Finding:
     source, data = problem.source, problem.spec.data
-    block = problem.spec.geography.block
-    ours = {KEY: data.record_key, WEIGHT: str(data.weight), VALUE: str(data.value), BLOCK: block}.get(name, name)
     remedy = "correct the records, or the schema if that is wrong"
     if name == KEY:
         allowed = problem.record_keys
@@ -252,4 +262,4 @@ def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int]) -> Finding:
     else:
         attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
-    return bad_record(source, ours, what, expected, rows, remedy=remedy)
+    return bad_record(source, _ours(problem, name), what, expected, rows, number=number, remedy=remedy)

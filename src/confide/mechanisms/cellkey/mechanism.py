@@ -23,6 +23,7 @@ from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb, perturb_cells
@@ -52,6 +53,7 @@ from confide.mechanisms.cellkey.statement import (
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
+from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -59,11 +61,16 @@ from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
+from confide.report.render import render
 
 BYTES_PER_CELL = 60
 MOST_CELLS_FORESEEN = 1 << 27
 """Of so many cells at most the disk must hold all: where areas are many, most of their cells are empty."""
 LABEL = "label/"
+
+
+KEYED = "keyed.parquet"
+"""Where the records of an office are kept with their keys."""
 
 
 class CellKey(Mechanism[CellKeyProblem]):
@@ -179,6 +186,18 @@ class CellKey(Mechanism[CellKeyProblem]):
             {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
         ]
         return Draft(cellkey_spec(SPEC, tables, **values), secrets={ORDER: new_order()})
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+        """Records are given keys in a file beside the spec: without keys there is nothing to check."""
+        from confide.mechanisms.cellkey.cellkey_answers import give_keys
+
+        named = office_values(office, folder, self.name, values)
+        named |= {"records": KEYED, "layout": office.block_layout()}
+        text = render("own_cellkey.toml.j2", **named)
+        records = office.records.source
+        return Draft(
+            text, files=office_files(office), secret=True, prepare=lambda where: give_keys(records, where / KEYED)
+        )
 
     def contents(self, plan: Plan) -> str:
         size = sizes(describe(plan.question))

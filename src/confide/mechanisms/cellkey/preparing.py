@@ -94,7 +94,7 @@ def _frame(loaded: LoadedSpec, spec: CellKeySpec, engine: Engine) -> Frame | Non
         raise SpecError(source)
     levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
     areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
-    return read_frame(engine, source, spec.geography.block, levels, areas)
+    return read_frame(engine, source, spec.geography.block, levels, areas, smallest=spec.geography.smallest)
 
 
 def _noise(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable | MagnitudeNoise:

@@ -19,6 +19,7 @@ from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, facts
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
@@ -31,8 +32,8 @@ from confide.releases.tabular import (
     DATAFLOW,
     FIRST,
     LEVEL,
-    NAMED,
     OBSERVATION,
+    SECOND,
     QueryTable,
     Table,
     check_column_names,
@@ -174,6 +175,7 @@ class CellKeyProblem:
         question: dict[str, Any] = {"record": "person"}
         if self.schema is not None:
             question["schema"] = {"id": self.schema.id, "sha256": self.schema.fingerprint}
+        question |= reading_facts(self.schema, self.records, None if self.frame is None else self.spec.geography.block)
         question |= {
             "attributes": {attribute.name: attribute.title for attribute in self.attributes},
             "ptable": self._noise_facts(),
@@ -188,7 +190,7 @@ class CellKeyProblem:
             return question
         levels = dict.fromkeys(name for table in self.tables for name in table.levels)
         return question | {
-            "layout": NAMED,
+            "layout": SECOND,
             "order": self.order,
             "frame": None if self.frame is None else self.frame.fingerprint,
             "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
@@ -229,10 +231,10 @@ def build_tables(
     return tables, findings
 
 
-def build(part: CellKeyTable, schema: Schema, layout: int = NAMED) -> QueryTable:
+def build(part: CellKeyTable, schema: Schema, layout: int = SECOND) -> QueryTable:
     """The table that a part of a spec, or a request, describes."""
     query = schema.ordered_query(part.variables)
-    if layout == NAMED:
+    if layout == SECOND:
         query = Query(tuple(schema.variable(name) for name in part.variables))
     if query.cells > MOST_CELLS:
         raise too_large(query.cells, MOST_CELLS, area=bool(part.levels))

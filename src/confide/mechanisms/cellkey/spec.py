@@ -181,7 +181,8 @@ class CellKeySpec(Spec):
         if self.output.layout == FIRST:
             yield Problem(("output", "layout"), "layout", "tables with levels have the layout 2", "2", "1")
         geography = self.geography
-        known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas), "block"]
+        known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
+        known.append(geography.smallest)
         for position, table in enumerate(self.tables):
             for level in dict.fromkeys(table.levels):
                 path = ("tables", position, "levels")

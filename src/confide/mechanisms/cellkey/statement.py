@@ -12,49 +12,36 @@ from typing import Any
 
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
+from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
-from confide.releases.folder import stamp_banner
-from confide.releases.tabular import NAMED, Table
+from confide.releases.folder import rehearsal_banner
+from confide.releases.tabular import SECOND, Table
+from confide.report.certificate import messages_of
 from confide.report.render import exact_text, render
 
-IN_WORDS = (
-    "The counts of this release are perturbed by the cell key method: each by at most {D}, always by the same amount "
-    "for the same members. Counts of nobody are published as they are.{hidden}",
-    "No differential privacy is promised, and no budget was spent. The noise is bounded and never changes, so what one "
-    "release gives away stays given away. Counts that occur in many tables can be averaged out; from the largest "
-    "differences the bound can be seen. How likely both are follows from the tables and the noise: confide risk.",
-    "The keys of records, and with them all noise, are secret. Whoever has them has the true counts.",
-)
 
-
-HIDDEN = " What comes out below {threshold:,} is published as zero, however far that is from the count."
-
-
-def in_words(largest_noise: str, threshold: int | None) -> list[str]:
+def in_words(largest_noise: str, threshold: int | None, text: Messages | None = None) -> list[str]:
     """What is promised and what is not."""
-    hidden = "" if threshold is None else HIDDEN.format(threshold=threshold)
-    return [text.format(D=largest_noise, hidden=hidden) for text in IN_WORDS]
+    m = text or messages()
+    first = m.text("cellkey.words_counts", D=largest_noise)
+    if threshold is not None:
+        first += f" {m.text('cellkey.words_threshold', threshold=threshold)}"
+    return [first, m.text("cellkey.words_no_dp"), m.text("cellkey.words_secret")]
 
 
-MAGNITUDE_WORDS = (
-    "The values of this release are perturbed by the cell key method: each in proportion to its largest contributions, "
-    "always by the same amount for the same members. {bound} Zero stays zero.",
-    "No differential privacy is promised, and no budget was spent. The noise never changes, so what one release gives "
-    "away stays given away. Sums that occur in many tables can be averaged out, and somebody who knows a large part of "
-    "a cell knows how much noise the rest has at most.",
-    "The keys of records, and with them all noise, are secret. Whoever has them has the true values.",
-)
-
-
-def magnitude_words(magnitude: Mapping[str, Any]) -> list[str]:
+def magnitude_words(magnitude: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """The same for magnitude tables."""
-    share, small = Fraction(magnitude["largest_share"]), Fraction(magnitude["largest_small"])
+    m = text or messages()
+    share = exact_text(100 * Fraction(magnitude["largest_share"]))
+    small = Fraction(magnitude["largest_small"])
     if magnitude["negative"] or magnitude["contributions"] == "range":
-        bound = "How far a value can be off follows from the contributions, and is not said for all."
+        bound = m.text("magnitude.bound_unknown")
+    elif small:
+        bound = m.text("magnitude.bound_share_small", share=share, small=exact_text(small))
     else:
-        bound = f"No value is off by more than {exact_text(100 * share)} % of itself"
-        bound += f", or by {exact_text(small)} where contributions are small." if small else "."
-    return [text.format(bound=bound) for text in MAGNITUDE_WORDS]
+        bound = m.text("magnitude.bound_share", share=share)
+    first = f"{m.text('magnitude.words_values')} {bound} {m.text('magnitude.words_zero')}"
+    return [first, m.text("magnitude.words_no_dp"), m.text("magnitude.words_secret")]
 
 
 def magnitude_facts(magnitude: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,17 +100,18 @@ LEAST_DECIMAL = 1e-4
 
 def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
-    question = manifest["plan"]["question"]
+    question, text = manifest["plan"]["question"], messages_of(manifest)
     described, ptable = describe(question), question["ptable"]
-    named = question.get("layout") == NAMED
+    named = question.get("layout") == SECOND
     if described.magnitude is not None:
         return _magnitude_statement(manifest, described)
     return render(
         "cellkey.html.j2",
-        title=f"Statement: {manifest['title']}",
-        banner=stamp_banner(manifest),
+        text.language,
+        title=text.text("page.title_statement", title=manifest["title"]),
+        banner=rehearsal_banner(manifest),
         manifest=manifest,
-        words=manifest["privacy"]["in_words"],
+        words=in_words(ptable["D"], question["threshold"], text),
         biased=manifest["noise"]["bias"] > LARGEST_ROUNDING,
         bias=_small(manifest["noise"]["bias"]),
         variance={name: f"{value:.4g}" for name, value in manifest["noise"]["variance"].items()},
@@ -134,7 +122,6 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
         weighted=question["weighted"],
         partial=question["partial"],
         reading=_reading(manifest["privacy"]["single_count"]),
-        not_a_promise=NOT_A_GUARANTEE,
         sizes=sizes(described),
         tables=[*(_row(described, table) for table in described.tables), *map(_given_row, described.given)],
         order=question["order"] if named else None,
@@ -144,14 +131,15 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
 
 
 def _magnitude_statement(manifest: Mapping[str, Any], described: PerturbedTables) -> str:
-    magnitude = described.magnitude
+    magnitude, text = described.magnitude, messages_of(manifest)
     assert magnitude is not None
     return render(
         "cellkey_magnitude.html.j2",
-        title=f"Statement: {manifest['title']}",
-        banner=stamp_banner(manifest),
+        text.language,
+        title=text.text("page.title_statement", title=manifest["title"]),
+        banner=rehearsal_banner(manifest),
         manifest=manifest,
-        words=manifest["privacy"]["in_words"],
+        words=magnitude_words(magnitude, text),
         magnitude=magnitude,
         share=exact_text(100 * Fraction(magnitude["largest_share"])),
         bounded=not magnitude["negative"] and magnitude["contributions"] != "range",

@@ -34,11 +34,13 @@ from confide.releases.published_release import (
     BOUNDED,
     NOISE,
     AreaTables,
+    KnownAreas,
     no_groups,
     not_attacked,
     release_rows,
     release_schema,
     release_title,
+    under_attributes,
 )
 from confide.releases.published_rows import PublishedRows, impossible, marginals_of
 from confide.releases.tabular import Margin, Table, TableRows, projected
@@ -236,7 +238,11 @@ ZEROS = "Nobody stays nobody: where a count is above zero, the records have some
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
 ) -> Published:
     """Tables for all records or by area, each cell with its own noise; what is not listed is published as zero."""
     no_groups(groups, manifest["mechanism"])
@@ -255,14 +261,14 @@ def read_published(
         )
         for table in described.tables
     }
-    columns = {table.name: _attributes(table) for table in described.tables}
+    columns = {table.name: table.attribute_columns for table in described.tables}
     spatial = {said[table.name]: table.levels for table in described.tables if table.levels}
     geography = one_unit()
     left_out: tuple[str, ...] = ()
     if spatial:
-        areas = AreaTables.read(folder, manifest, spatial, question["spine"], columns)
-        geography, left_out = areas.geography, areas.notes
-        for rows_of, level, of_level in areas.marginals(attributes):
+        by_area = AreaTables.read(folder, manifest, spatial, question["spine"], columns, areas)
+        geography, left_out = by_area.geography, by_area.notes
+        for rows_of, level, of_level in by_area.marginals(attributes):
             for marginal, name in zip(of_level, rows_of.queries, strict=True):
                 marginals.setdefault((level, _set_name(name)), replace(marginal, law=law))
     for table in described.tables:
@@ -270,7 +276,7 @@ def read_published(
             left_out = (*left_out, f"The table {table.name} has no areas, and is left out.")
         elif not table.levels:
             rows, of_table = release_rows(folder, manifest, table.name), said[table.name]
-            rows = rows.rename_columns([columns[table.name].get(name, name) for name in rows.column_names])
+            rows = under_attributes(rows, columns[table.name])
             all_margins = marginals_of(of_table, rows, attributes, geography, 0, None)
             for marginal, name in zip(all_margins, of_table.queries, strict=True):
                 # The same people have the same noise in every table.
@@ -278,11 +284,6 @@ def read_published(
     notes = (NOISE, BOUNDED.format(bound.largest), ZEROS, *left_out)
     title = release_title(folder, manifest)
     return Published(attributes, geography, tuple(marginals.values()), impossible(attributes), title, notes)
-
-
-def _attributes(table: Table) -> dict[str, str]:
-    """For each column of a table the attribute that it is of."""
-    return {variable.column: variable.name.split(":")[0] for variable in table.variables}
 
 
 def _set_name(query: str) -> str:

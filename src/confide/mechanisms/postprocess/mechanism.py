@@ -44,13 +44,14 @@ from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
+from confide.messages import Messages, messages
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import STAMP
-from confide.report.certificate import CERTIFICATE
+from confide.report.certificate import CERTIFICATE, messages_of
 from confide.report.render import render
 
 # One level of the descent from measurements that are looked up: nothing is drawn, nothing is true.
@@ -216,16 +217,16 @@ class Postprocess(Mechanism[PostprocessProblem]):
         return read_published(folder, manifest, *choice)
 
 
-def in_words(source: Mapping[str, Any]) -> list[str]:
+def in_words(source: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """What is promised, which is nothing of its own."""
-    whose = f"of the release {source['release']!r}" if "release" in source else "that were published before"
-    return [
-        f"This release was made from noisy measurements {whose}, and from nothing else that is confidential: "
-        "no record was read and no noise was drawn.",
-        "It makes no promise of its own. Whatever is promised of those measurements holds for this release just as "
-        "well, because it is a function of them (post-processing); having both costs no more than having the "
-        "measurements.",
-    ]
+    m = text or messages()
+    named = "release" in source
+    first = (
+        m.text("postprocess.words_release", release=source["release"])
+        if named
+        else m.text("postprocess.words_published")
+    )
+    return [first, m.text("postprocess.words_inherits")]
 
 
 def _measurements(job: Job, level: str) -> Path:
@@ -291,7 +292,7 @@ def _unknown_totals(problem: PostprocessProblem) -> list[Finding]:
             where=problem.place,
             found="no totals",
             expected=f"a total for each unit of {lowest!r}",
-            remedy="give them under [data.totals], or go on: they will not be kept",
+            remedy="give them under [data.totals]; without them, the numbers of records are not kept",
             severity="warning",
         )
     ]
@@ -302,14 +303,15 @@ def _unknown_totals(problem: PostprocessProblem) -> list[Finding]:
 
 def statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
-    stamp = f"{manifest['stamp']}: made from measurements whose noise protects nobody" if "stamp" in manifest else ""
+    text = messages_of(manifest)
     return render(
         "postprocess.html.j2",
-        title=f"Post-processing: {manifest['title']}",
-        banner=stamp,
+        text.language,
+        title=text.text("page.title_postprocess", title=manifest["title"]),
+        banner=text.text("page.stamp_measurements", stamp=manifest["stamp"]) if "stamp" in manifest else "",
         manifest=manifest,
         source=manifest["source"],
-        words=manifest["privacy"]["in_words"],
+        words=in_words(manifest["source"], text),
         strategy=manifest["plan"]["question"]["strategy"],
-        solved=solver_words(manifest["statistics"]["whole"]),
+        solved=solver_words(manifest["statistics"]["whole"], text),
     )

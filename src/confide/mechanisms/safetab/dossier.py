@@ -90,10 +90,10 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
     with_ages = sum(row["groups"] - row["suppressed"] - row["tables"][WORKLOADS[0]]["groups"] for row in large)
     counts, within = (sum(row[name] for row in rows) for name in (COUNTS, WITHIN))
     empty = [row for row in rows if row["true_size"] == LABELS[0] and _could_be_left_out(row)]
-    result = [(_percent(published, groups), f"of {groups:,} groups with anybody in them have a figure")]
+    result = [(_percent(published, groups), f"of {groups:,} groups that are not empty have a figure")]
     if large:
         of_large = sum(row["groups"] for row in large)
-        result.append((_percent(with_ages, of_large), "of groups with 1,000 persons or more have sex by age"))
+        result.append((_percent(with_ages, of_large), "of groups of 1,000 or more persons have sex by age"))
     result.append(
         (_percent(within, counts), "of measured counts are within their noise margin; promised: 95 % or more")
     )
@@ -119,7 +119,7 @@ def curve_points(levels: Sequence[Row]) -> list[dict[str, Any]]:
     points = []
     for (limit, _), parts in curves.items():
         kinds = ", ".join(dict.fromkeys(part["iterations"] for part in parts))
-        name = f"{kinds}: {limit:,} and fewer are left out"
+        name = f"{kinds}: left out at {limit:,} or fewer"
         width = max(1, (2 * limit + 1) // CLASSES_OF_CURVE)
         # Zero is a class of its own: most groups are empty.
         starts = [0, *range(1, 2 * limit + 1, width), 2 * limit + 1]
@@ -154,7 +154,7 @@ def _figures(numbers: Row, curve: list[dict[str, Any]]) -> list[dict[str, str]]:
     by_size = _by_panel(numbers["classes"])
     caption = (
         "What a group gets, by its true size: nothing, a total, or sex by age in 4, 9 or 23 groups. Large groups get "
-        "detail, small ones a total, and below the states the smallest are left out."
+        "detail and small ones a total; below the states, the smallest groups are left out."
     )
     figures.append(
         {
@@ -166,9 +166,9 @@ def _figures(numbers: Row, curve: list[dict[str, Any]]) -> list[dict[str, str]]:
     )
     errors = _errors([row for row in numbers["classes"] if row["error_margin"] is not None])
     caption = (
-        "How far 95 % of the measured counts are off, at most (marks), and the noise margin that the plan promises "
-        "(bars). The error does not grow with the group, so that it weighs less in large ones. The smallest groups "
-        "below the states are shown only if noise took them above the limit. Hollow: over fewer than "
+        "The error that 95 % of the measured counts do not exceed (marks), and the noise margin that the plan "
+        "promises (bars). The error does not grow with the group, so it matters less for large groups. The smallest "
+        "groups below the states are shown only if noise lifted them above the limit. Hollow: over fewer than "
         f"{charts.FEW} counts."
     )
     enough = [row for row in errors if row["counts"] >= charts.VERY_FEW]
@@ -177,8 +177,8 @@ def _figures(numbers: Row, curve: list[dict[str, Any]]) -> list[dict[str, str]]:
     figures.append({"svg": picture.svg(), "caption": caption})
     if curve:
         caption = (
-            "The share of groups that are left out, by their true size, as it came about (marks, with an interval of "
-            "two standard errors) and as theory has it (lines). A mark is over a class of sizes; hollow: over fewer "
+            "The share of groups that are left out, by their true size: in this release (marks, with an interval of "
+            "two standard errors) and in theory (lines). A mark stands for a class of sizes; hollow: over fewer "
             f"than {charts.FEW} groups."
         )
         theory = [{"curve": point["curve"]} | row for point in curve for row in point["line"]]

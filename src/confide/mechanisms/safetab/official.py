@@ -132,7 +132,7 @@ def _number(value: Any, key: str) -> Decimal:
     if number.is_nan():
         raise _wrong("config-number", f"{key} is not a number", "a number")
     if number.is_finite() and (abs(number.adjusted()) > MOST_DIGITS or len(number.as_tuple().digits) > MOST_DIGITS):
-        raise _wrong("config-number", f"{key} is out of all proportion", "a number that somebody could have meant")
+        raise _wrong("config-number", f"{key} is far too large or too small", "a number that somebody could have meant")
     return number
 
 
@@ -144,7 +144,7 @@ def _budget(value: Any, info: ValidationInfo) -> Fraction:
         return INFINITE
     if number > LARGEST_NUMBER:
         expected = f"at most {LARGEST_NUMBER:,}, or Infinity"
-        raise _wrong("config-budget", "a budget this large promises nobody anything", expected)
+        raise _wrong("config-budget", "a budget this large protects nobody", expected)
     return Fraction(number)
 
 

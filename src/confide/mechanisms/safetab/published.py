@@ -44,7 +44,7 @@ from confide.mechanisms.safetab.output.verify import KINDS, Fits, PlannedLevel, 
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.figure_law import AdditiveLaw
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
-from confide.releases.published_release import NOISE, release_title
+from confide.releases.published_release import NOISE, KnownAreas, release_title
 from confide.schema import Query, Schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.
@@ -183,6 +183,7 @@ def read_published(
     manifest: Mapping[str, Any],
     schema: str | Path | None = None,  # noqa: ARG001 the attributes of SafeTab-P are its own
     groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,  # noqa: ARG001 the codes of regions say what lies in what
 ) -> Published:
     """The tables of a release; of some groups alone if their iteration codes are given."""
     facts = manifest["plan"]["question"]
@@ -193,23 +194,23 @@ def read_published(
     copied, copies = _copies(facts["coterminous"], levels)
     noise = GroupNoise.of(planned, _left(planned, tables, facts), copies)
     wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
-    areas = GroupAreas.of(totals.key[wanted], levels)
+    group_areas = GroupAreas.of(totals.key[wanted], levels)
     attributes = _schema()
     marginals = [
         marginal
         for number, table in enumerate(tables)
-        for marginal in _marginals(number, table, areas, noise, attributes)
+        for marginal in _marginals(number, table, group_areas, noise, attributes)
     ]
     notes = [MEMBERSHIPS, NOISE]
     others = [kind for kind in kinds if kind.removeprefix("PR-") not in levels]
     notes += [f"Tables of {', '.join(others)} are left out: these areas do not nest."] if others else []
-    if areas.split:
-        figures = f"The figures of {areas.split:,} groups in large areas are left out"
+    if group_areas.split:
+        figures = f"The figures of {group_areas.split:,} groups in large areas are left out"
         notes.append(f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each.")
     names = {code: " / ".join(sorted(several)) for code, several in totals.names.items()}
     together = NAMES[levels[-1]]
     title = release_title(folder, manifest)
-    return Published(attributes, areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
+    return Published(attributes, group_areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
 
 
 def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:

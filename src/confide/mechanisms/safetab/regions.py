@@ -285,7 +285,7 @@ def _no_block(source: Source, states: Sequence[str]) -> Finding:
         where=Place(file=source.file, column=source.theirs("TABBLKST")),
         found="no row",
         expected="rows with each state of the filter",
-        remedy="leave such states out of the filter, or add their blocks; as it is, nothing is published for them",
+        remedy="leave these states out of the filter, or add their blocks; otherwise nothing is published for them",
         severity="warning",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -104,6 +104,8 @@ class SafeTabOutput(OutputPart):
 
 class SafeTabSpec(Spec):
     """Detailed race and ethnicity groups, adaptively tabulated (SafeTab-P; Haney et al. 2024)."""
+
+    names_smallest: ClassVar[bool] = False
 
     data: SafeTabData
     privacy: OneNumberPrivacy

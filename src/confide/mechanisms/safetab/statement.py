@@ -10,7 +10,7 @@ from confide.mechanisms.safetab.problem import TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
 from confide.privacy import Neighbours, price
 from confide.releases.plan import Plan, Summary, read_plan
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.report.render import exact_text
 
 PROBABILITY = "0.95"
@@ -49,9 +49,8 @@ def passes(plan: Plan) -> list[dict[str, str]]:
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The certificate of a release, with its population group levels."""
     plan = read_plan(manifest["plan"])
-    said = CertificateWords(
-        "noisy counts, at most, that the tables were made from", groups=list(group_levels(plan)), passes=passes(plan)
-    )
+    counts = messages_of(manifest).text("certificate.counts_safetab")
+    said = CertificateWords(counts, groups=list(group_levels(plan)), passes=passes(plan))
     return {CERTIFICATE: certificate(manifest, said)}
 
 

@@ -1,8 +1,19 @@
 """Cell suppression: cells that would disclose are left out, and others with them, so that none can be worked out.
 
-Primary rules say which cells (:mod:`~confide.mechanisms.suppression.problem`), the linear structure what follows
-from what (:mod:`~confide.mechanisms.suppression.structure`), and the attacker's intervals what is left open
-(:mod:`~confide.mechanisms.suppression.attacker`). The mechanism: :mod:`confide.mechanisms.suppression.mechanism`.
+Read it from :mod:`~confide.mechanisms.suppression.mechanism`. What stands where:
+
+===================  ================================================================================================
+the tables           ``spec`` ``variables`` ``programme``: from a spec to tables; ``crossing``: recodes that cross
+their structure      ``structure``: cells and sums; ``divisions`` ``joint`` ``kinds``: that tables count the same people
+from records         ``counting``: figures and who is behind them; ``magnitudes`` ``units``: values, weights, decimals
+tables as input      ``given/``: tables of cells in place of records
+the problem          ``problem``: primary rules, levels, weights; ``contributors``: what each contributor knows;
+                     ``unions``: hidden cells of one sum together
+the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows`` and ``lifting``,
+                     ``optimal`` (with ``modular``)
+the attacker         ``attacker``: the interval of every hidden cell
+the release          ``mechanism`` ``statement`` ``published`` ``verify`` ``evaluate``
+===================  ================================================================================================
 """
 
 from confide.mechanisms.suppression.attacker import Attacker, Intervals

@@ -263,13 +263,13 @@ def _lost(numbers: Row) -> dict[str, str]:
     sections += [("By geolevel", levels)] if len(levels) > 1 else []
     sections += [("By detail", crossings)] if len(crossings) > 1 else []
     sections += [("By table", bars)] if len(bars) > 1 else []
-    large = " Less of the sum is lost than of the cells: those that are hidden are mostly small."
+    large = " The share of the sum is smaller than the share of cells: hidden cells are mostly small."
     large = large if programme["hidden_value_share"] < lost_share(programme) else ""
     only_some = f" Of {len(tables)} tables, the {MOST_TABLES} that lose most." if len(tables) > MOST_TABLES else ""
     return {
-        "svg": shares_chart(sections, ["of cells that are not zero", "of all that they add up to"]).svg(),
-        "caption": "How much of the tables is gone. Left: of all cells that are not zero; right: of what these cells "
-        "add up to. The figure beside a bar is the share that is hidden."
+        "svg": shares_chart(sections, ["of cells that are not zero", "of the sum of these cells"]).svg(),
+        "caption": "How much of the tables is hidden. Left: the share of cells that are not zero; right: the share of "
+        "the sum of these cells. The number beside a bar is the hidden share."
         f"{large}{only_some}",
     }
 
@@ -288,8 +288,8 @@ def _groups(rows: Sequence[Row], titles: Mapping[str, str]) -> dict[str, str]:
             [(title, [Bar(each.name, each.shares[:1]) for each in bars]) for title, bars in sections],
             ["of the group's cells that are not zero"],
         ).svg(),
-        "caption": "Who loses most: for each variable the groups, or areas, that lose the largest share of their "
-        "cells, over all tables that speak of them. In brackets their size, where it is published.",
+        "caption": "Who loses most: for each variable, the groups or areas that lose the largest share of their "
+        "cells, over all tables about them. Their size is in brackets, where it is published.",
     }
 
 
@@ -301,13 +301,14 @@ def _intervals(intervals: Row) -> dict[str, str]:
         else "every primary cell"
     )
     times = primary["width_by_asked"].get("0.5")
-    half = f" Half of the intervals are at least {times:,.1f} times as wide as asked for." if times else ""
-    ends = " An arrow: the interval has no upper end." if any(row["high"] is None for row in drawn) else ""
+    half = f" Half of the intervals are at least {times:,.1f} times as wide as required." if times else ""
+    ends = " An arrow means that the interval has no upper end." if any(row["high"] is None for row in drawn) else ""
     zero = " Cells of zero are not drawn." if intervals["relative"] and len(drawn) < primary["cells"] else ""
     return {
         "svg": intervals_chart(drawn, relative=intervals["relative"]).svg(),
-        "caption": f"How well primary cells are hidden: {some}. A bar is what an attacker who has all tables cannot "
-        f"rule out; it must reach the marks that the rules ask for. The longer, the better hidden.{half}{ends}{zero}",
+        "caption": f"How well primary cells are hidden: {some}. A bar shows the values that an attacker with all "
+        "tables cannot rule out; it must reach the marks that the rules require. Longer bars are better hidden."
+        f"{half}{ends}{zero}",
     }
 
 
@@ -399,10 +400,10 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
     return [
         (f"{100 * programme['hidden_share']:.1f} %", f"of {programme['cells']:,} distinct cells are hidden"),
         (f"{programme['primary']:,}", f"of them are primary; {programme['complementary']:,} protect these"),
-        (f"{100 * programme['hidden_value_share']:.1f} %", "of all that the cells add up to is in hidden ones"),
+        (f"{100 * programme['hidden_value_share']:.1f} %", "of the sum of all cells is in hidden cells"),
         (
             f"{primary['protected']:,} of {primary['cells']:,}",
-            "primary cells have the whole of their protection in the attacker's interval",
+            "primary cells are fully protected against the attacker",
         ),
         *_insider_headline(numbers),
     ]
@@ -412,7 +413,7 @@ def _insider_headline(numbers: Row) -> list[tuple[str, str]]:
     if "insiders" not in numbers:
         return []
     kept = numbers["insiders"]
-    words = "primary cells have it from every contributor too, who knows what it gave"
+    words = "primary cells are also protected against every contributor, who knows what they gave"
     return [(f"{kept['kept_from_contributors']:,} of {kept['cells']:,}", words)] if kept["contributors"] else []
 
 

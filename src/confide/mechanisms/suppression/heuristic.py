@@ -55,6 +55,7 @@ class Protection:
         self.needs = {need.cell: need for need in problem.needs()}
         self.missed: set[int] = set()
         """Cells for which there are movements in fractions, and none in whole numbers was found."""
+        self._totals: dict[int, set[int]] = {}
         self._regions = FlowRegions(problem)
         self._lifting = Lifting(problem)
         # In large tables of magnitudes first what few contributors can rule out, since each of these would need another
@@ -192,10 +193,28 @@ class Protection:
 
     def need_of(self, cell: int, person: int) -> ProtectionNeed:
         """What a cell must be able to do for all that a contributor knows: it cannot fall below what that one gave."""
-        insiders = self.problem.insiders
-        known = self.problem.low[cell] if insiders is None else self.flows.known_by(person).get(cell, -LARGEST)
-        room = int(self.problem.value[cell]) - max(int(self.problem.low[cell]), int(known))
-        return self.needs[cell].within(room)
+        low = int(self.problem.low[cell])
+        known = low if self.problem.insiders is None else max(low, self._known_of(cell, person))
+        return self.needs[cell].within(int(self.problem.value[cell]) - known)
+
+    def _known_of(self, cell: int, person: int) -> int:
+        """What a contributor knows a cell not to be below. Tables as input tell who contributes to single cells; what
+        was given to a part was given to every total of it, and to every union that has it."""
+        own = self.flows.known_by(person)
+        if cell in own:
+            return own[cell]
+        low, inside = self.problem.low, {cell, *self.problem.structure.union_parts(cell).tolist()}
+        more = [
+            floor - int(low[part])
+            for part, floor in own.items()
+            if part in inside or not inside.isdisjoint(self._totals_of(part))
+        ]
+        return int(low[cell]) + max(more, default=-LARGEST)
+
+    def _totals_of(self, part: int) -> set[int]:
+        if part not in self._totals:
+            self._totals[part] = self.problem.structure.totals_of(part)
+        return self._totals[part]
 
     def _tied(self, cell: int, *, without: int | None = None) -> set[int]:
         # Somebody alone in a total knows that its other parts are empty, and nothing about anybody by that.

@@ -43,6 +43,7 @@ from confide.mechanisms.suppression.structure import (
     link,
     minimise,
 )
+from confide.messages import Messages, messages
 
 MOST_JOINT_CELLS = 250_000
 """All joint tables together have at most so many cells; ..."""
@@ -167,21 +168,21 @@ def joint_facts(linked: LinkedTables) -> dict[str, Any] | None:
     }
 
 
-def joint_in_words(facts: Mapping[str, Any] | None) -> list[str]:
+def joint_in_words(facts: Mapping[str, Any] | None, text: Messages | None = None) -> list[str]:
     """The same in sentences."""
-    sentences = []
-    for part in (facts or {}).get("considered", ()):
-        variables = ", ".join(part["variables"])
-        sentences.append(
-            f"That the tables {', '.join(part['tables'])} count the same people, and that no number of people is "
-            f"negative, is taken into account for every combination of {variables} ({part['cells']:,} kinds of people)."
+    m = text or messages()
+    sentences = [
+        m.text(
+            "suppression.joint",
+            tables=", ".join(part["tables"]),
+            variables=", ".join(part["variables"]),
+            cells=part["cells"],
         )
-    sentences += [
-        f"Not taken into account in full: that the tables {', '.join(names)} count the same people. All kinds of "
-        "people that they tell apart are too many; what follows from their sums is taken into account."
-        for names in (facts or {}).get("too_large", ())
+        for part in (facts or {}).get("considered", ())
     ]
-    return sentences
+    return sentences + [
+        m.text("suppression.joint_too_large", tables=", ".join(names)) for names in (facts or {}).get("too_large", ())
+    ]
 
 
 def people_behind(linked: LinkedTables, value: Integers) -> Integers | None:

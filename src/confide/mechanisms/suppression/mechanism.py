@@ -22,12 +22,13 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.argus import write_jj
 from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
-from confide.mechanisms.suppression.given_cells import GivenTruth, check_given, read_given
-from confide.mechanisms.suppression.given_problem import PROBLEM, REASONS, jj_of, pose_given, reasons
-from confide.mechanisms.suppression.given_tables import GivenTablesProblem, prepare_given
+from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
+from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
 from confide.mechanisms.suppression.problem import PatternProblem
 from confide.mechanisms.suppression.programme import (
     SuppressionProblem,
@@ -51,6 +52,7 @@ from confide.mechanisms.suppression.suppress import solve
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -58,6 +60,7 @@ from confide.releases.tabular import publish
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
+from confide.report.render import render
 
 BYTES_PER_CELL = 100
 
@@ -147,6 +150,10 @@ class Suppression(Mechanism[SuppressionProblem]):
             {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["state", "county", "tract"]},
         ]
         return Draft(suppression_spec(SPEC, tables, **values))
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+        text = render("own_suppression.toml.j2", **office_values(office, folder, self.name, values))
+        return Draft(text, files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.suppression.published import read_published

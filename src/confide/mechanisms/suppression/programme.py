@@ -18,6 +18,7 @@ from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
 from confide.inputs.frame import Frame, LevelRule, read_frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.suppression.crossing import of_attribute, of_levels
 from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
@@ -194,6 +195,7 @@ class SuppressionProblem:
                 "tables": [table.as_dict() for table in self.programme.tables],
             }
             | ({} if joint is None else {"joint": joint})
+            | reading_facts(self.schema, self.records, None if self.frame is None else self.spec.geography.block)
         )
 
     def _of_values(self) -> dict[str, Any]:
@@ -296,7 +298,7 @@ def _frame(loaded: LoadedSpec, spec: SuppressionSpec, engine: Engine) -> Frame:
     if isinstance(source, Finding):
         raise SpecError(source)
     levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-    return read_frame(engine, source, spec.geography.block, levels, [])
+    return read_frame(engine, source, spec.geography.block, levels, [], smallest=spec.geography.smallest)
 
 
 def _names(variables: tuple[object, ...]) -> list[str]:

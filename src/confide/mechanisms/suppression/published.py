@@ -19,7 +19,14 @@ from confide.mechanisms.suppression.programme import HierarchicalTable, Suppress
 from confide.mechanisms.suppression.structure import ROOT, Floats, Integers
 from confide.mechanisms.suppression.variables import Variable, strata
 from confide.releases.published import EVERYWHERE, Published, PublishedGeography, PublishedMarginal, one_unit, sparse
-from confide.releases.published_release import no_groups, not_attacked, release_schema, release_title, release_unlike
+from confide.releases.published_release import (
+    KnownAreas,
+    no_groups,
+    not_attacked,
+    release_schema,
+    release_title,
+    release_unlike,
+)
 from confide.releases.published_rows import impossible, nested, query_of, unit_of_code
 from confide.releases.tabular import UnlikePlanError, table_files
 from confide.schema import TOTAL, Attribute, Group, Level, Recode, Schema
@@ -30,7 +37,11 @@ SUPPRESSED = "Figures that were left out are unknown: any record that the others
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
 ) -> Published:
     """Every crossing of one grouping of each variable, or of none. Magnitudes count no persons and are refused.
 
@@ -51,8 +62,8 @@ def read_published(
     attributes = (
         schema_of_tables(programme) if question["schema"] is None else release_schema(question["schema"], schema)
     )
-    areas = next((variable for variable in programme.variables.values() if variable.areas), None)
-    geography = one_unit() if areas is None else _geography(areas)
+    by_area = next((variable for variable in programme.variables.values() if variable.areas), None)
+    geography = one_unit() if by_area is None else _geography(by_area)
     files = {file["path"] for file in manifest["files"]}
     marginals: list[PublishedMarginal] = []
     for table in programme.tables:

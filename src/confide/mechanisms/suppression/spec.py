@@ -119,7 +119,7 @@ class SuppressionSpec(Spec):
 
     def problems(self) -> list[Problem]:
         problems = super().problems() + self._rules() + self._source()
-        known = [*(level.name for level in self.geography.levels), "block"]
+        known = [*(level.name for level in self.geography.levels), self.geography.smallest]
         for position, table in enumerate(self.tables):
             for level in table.levels:
                 if level not in known:
@@ -203,7 +203,10 @@ class SuppressionSpec(Spec):
     def _units(self) -> list[Problem]:
         """What is said of values, and fits neither each other nor decimals."""
         data, problems = self.data, []
-        given = sorted(data.model_fields_set & {"unit", "below_zero", "contributor", "weight", "weight_unit"})
+        of_records = {"below_zero", "contributor", "weight", "weight_unit"}
+        # Of tables as input a unit may be declared: whether they are magnitudes is seen when they are read.
+        of_records |= set() if data.tables is not None else {"unit"}
+        given = sorted(data.model_fields_set & of_records)
         if data.value is None and given:
             what = f"{given[0]} belongs to magnitude tables"
             problems.append(

@@ -7,119 +7,76 @@ from typing import Any
 
 from confide.mechanisms.suppression.joint import joint_in_words
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
-from confide.releases.folder import stamp_banner
+from confide.messages import Messages, messages
+from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import TOTAL_CODE
+from confide.report.certificate import messages_of
 from confide.report.render import render
 
-IN_WORDS = (
-    "Cells of this release that would say too much of few people are left out, and others with them, so that none of "
-    "the former can be worked out from what is published: for each, the figures that it could still have, given all "
-    "published cells of these tables together, span at least the interval that the rules below ask for.",
-    "No differential privacy is promised, and no budget was spent. What is published is published exactly. The "
-    "protection holds against what follows from these tables by adding up, and for somebody who knows nothing else: "
-    "any other table of the same people, published elsewhere, before or later, can undo it.",
-    "Which of the hidden cells are small is not said, and must stay as secret as the records.",
-)
+
+def in_words(text: Messages | None = None) -> list[str]:
+    """What is promised and what is not."""
+    m = text or messages()
+    return [m.text(f"suppression.words_{part}") for part in ("hidden", "no_dp", "secret")]
 
 
-def in_words() -> list[str]:
-    return list(IN_WORDS)
-
-
-def rules_in_words(question: Mapping[str, Any]) -> list[str]:
+def rules_in_words(question: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """The primary rules of a plan, one sentence each."""
-    part = question["suppression"]
-    who = "contributors" if question["value"] else "records"
+    m, part = text or messages(), question["suppression"]
     sentences = []
     if part["threshold"] is not None:
+        key = "suppression.rule_threshold_contributors" if question["value"] else "suppression.rule_threshold"
         least = 0 if part["zeros"] == "primary" else 1
-        sentences.append(f"Cells with {least} to {part['threshold']:,} {who} are primary.")
+        sentences.append(m.text(key, least=least, threshold=part["threshold"]))
     if part["dominance"] is not None:
-        n, k = part["dominance"]["n"], part["dominance"]["k"]
-        of = "the largest contribution is" if n == 1 else f"the {n} largest contributions are"
-        sentences.append(f"Cells are primary where {of} more than {k} % of the whole.")
+        sentences.append(m.counted("suppression.rule_dominance", part["dominance"]["n"], k=part["dominance"]["k"]))
     if part["p"] is not None and part["q"] is None:
-        sentences.append(
-            f"Cells are primary where the largest contribution could be estimated to within {part['p']} %."
-        )
+        sentences.append(m.text("suppression.rule_p", p=part["p"]))
     if part["q"] is not None:
-        sentences.append(
-            f"Cells are primary where the largest contribution could be estimated to within {part['p']} % by somebody "
-            f"who knows all contributions to within {part['q']} % beforehand."
-        )
+        sentences.append(m.text("suppression.rule_pq", p=part["p"], q=part["q"]))
     given = question.get("given", {})
     if given.get("statuses"):
-        sentences.append(
-            "The office has decided of some cells beforehand: they are primary, or exempt from the rules, or never "
-            "hidden, whatever the rules say."
-        )
+        sentences.append(m.text("suppression.rule_given"))
     if given.get("levels"):
-        sentences.append("Cells for which the office asks for a protection level are primary.")
+        sentences.append(m.text("suppression.rule_levels"))
     return sentences
 
 
-def protection_in_words(question: Mapping[str, Any]) -> list[str]:
+def protection_in_words(question: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """How primary cells are protected, one sentence each."""
-    part = question["suppression"]
+    m, part = text or messages(), question["suppression"]
     sentences = []
     if part["threshold"] is not None and not question["value"]:
-        sentences.append(
-            f"The interval of a small count reaches to {part['threshold'] + 1:,} at least, where it would not be small,"
-            f" and is at least {part['threshold']:,} wide."
-        )
+        threshold = part["threshold"]
+        sentences.append(m.text("suppression.protect_count", next=threshold + 1, threshold=threshold))
         if part["lower"]:
-            sentences.append(f"It reaches {part['lower']:,} below the count, as far as zero allows.")
+            sentences.append(m.text("suppression.protect_below", lower=part["lower"]))
     if question["value"]:
-        sentences.append(
-            "The interval of a primary figure reaches so far to both sides that no contribution can be estimated more "
-            "closely than the rule allows."
-        )
+        sentences.append(m.text("suppression.protect_value"))
         if part["threshold"] is not None:
-            sentences.append(f"Figures of few contributors are kept {part['range']} % away, to both sides.")
-        sentences += _of_values(question)
-    zeros = {
-        "published": "Zeros are always published: whoever reads the tables knows that hidden cells are not zero, and "
-        "intervals take that into account.",
-        "secondary": "Zeros may be hidden to protect others.",
-        "primary": "Zeros are hidden as small counts are.",
-    }
-    sentences.append(zeros[part["zeros"]])
+            sentences.append(m.text("suppression.protect_few", range=part["range"]))
+        sentences += _of_values(question, m)
+    sentences.append(m.text(f"suppression.zeros_{part['zeros']}"))
     if question.get("insiders"):
-        sentences.append(
-            "This holds against every contributor as well, who knows what it gave to each cell: none can bound what "
-            "another gave more tightly than the rules allow. Several who put together what they know are not thought "
-            "of."
-        )
+        sentences.append(m.text("suppression.insiders"))
     elif part["singletons"]:
-        sentences.append(
-            "Somebody who knows a hidden cell, being the only one in it, does not know another primary cell by it."
-        )
+        sentences.append(m.text("suppression.singletons"))
     if question.get("unions"):
-        sentences.append(
-            "Hidden cells of one sum whose total is published, whose figures together are known, meet the rules "
-            "together too. Of hidden cells whose sum follows from several sums only, each is protected; whether they "
-            "meet the rules together is not asked."
-        )
-    return sentences + joint_in_words(question.get("joint"))
+        sentences.append(m.text("suppression.unions"))
+    return sentences + joint_in_words(question.get("joint"), m)
 
 
-def _of_values(question: Mapping[str, Any]) -> list[str]:
+def _of_values(question: Mapping[str, Any], m: Messages) -> list[str]:
     """What is declared of values, weights and contributors."""
     sentences = []
     if question.get("contributor"):
-        sentences.append(f"Records with the same {question['contributor']} are those of one contributor.")
+        sentences.append(m.text("suppression.contributor", column=question["contributor"]))
     if question.get("weight"):
-        sentences.append(
-            f"A record counts {question['weight']} times; thresholds are on the number of contributors, without "
-            "weights, and the other rules take a contribution with its weight, as somebody does who knows it."
-        )
+        sentences.append(m.text("suppression.weight", column=question["weight"]))
     if question.get("below_zero"):
-        sentences.append(
-            f"Values can be negative, and everybody is taken to know that none is below -{question['below_zero']}, and "
-            "how many there are in each cell; rules take contributions without their sign."
-        )
+        sentences.append(m.text("suppression.below_zero", least=question["below_zero"]))
     if question.get("unit"):
-        sentences.append(f"All figures are multiples of {question['unit']}.")
+        sentences.append(m.text("suppression.unit", unit=question["unit"]))
     return sentences
 
 
@@ -129,16 +86,17 @@ def _of_values(question: Mapping[str, Any]) -> list[str]:
 
 def suppression_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
-    question = manifest["plan"]["question"]
+    question, text = manifest["plan"]["question"], messages_of(manifest)
     programme = described(question)
     return render(
         "suppression.html.j2",
-        title=f"Statement: {manifest['title']}",
-        banner=stamp_banner(manifest),
+        text.language,
+        title=text.text("page.title_statement", title=manifest["title"]),
+        banner=rehearsal_banner(manifest),
         manifest=manifest,
-        words=manifest["privacy"]["in_words"],
-        rules=manifest["privacy"]["rules"],
-        protection=manifest["privacy"]["protection"],
+        words=in_words(text),
+        rules=rules_in_words(question, text),
+        protection=protection_in_words(question, text),
         part=question["suppression"],
         magnitude=question["value"],
         insiders=question.get("insiders", False),

@@ -238,6 +238,18 @@ class Structure:
         parts: Integers = self._unions.indices[self._unions.indptr[at] : self._unions.indptr[at + 1]].astype(np.int64)
         return parts
 
+    def totals_of(self, cell: int) -> set[int]:
+        """Every cell that another one is a part of, by one sum or by several; unions are none of them."""
+        totals: set[int] = set()
+        waiting = [cell]
+        while waiting:
+            at = waiting.pop()
+            rows = self.by_cell.indices[self.by_cell.indptr[at] : self.by_cell.indptr[at + 1]]
+            above = {int(total) for total in self.total[rows] if total >= 0 and total != at} - totals
+            totals |= above
+            waiting += above
+        return totals
+
     def move_unions(self, moved: Integers) -> None:
         """Lets unions move as their cells do, in place."""
         size = self._unions.shape[1]

@@ -3,7 +3,7 @@
 All tables of a release share one dimension for each variable. A table goes down as far as its own finest grouping;
 groupings in between that it does not list are part of what can be worked out from it, and so of the structure. A
 variable comes from recodes of an attribute or levels of the spine (:mod:`~confide.mechanisms.suppression.crossing`), or
-from the codes of tables as given (:mod:`~confide.mechanisms.suppression.cell_rows`).
+from the codes of tables as given (:mod:`~confide.mechanisms.suppression.given.cell_rows`).
 """
 
 from __future__ import annotations

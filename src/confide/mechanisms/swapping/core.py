@@ -16,9 +16,9 @@ from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Pl
 from confide.geography import Spine, build_spine
 from confide.mechanisms.swapping.people import ADULTS, People, arrange, combined
 from confide.mechanisms.swapping.permutation import kinds_in_blocks, permutation_swap, strata_findings
-from confide.mechanisms.swapping.settings import NOISE, SwapSettings
+from confide.mechanisms.swapping.settings import NO_NOISE, NOISE, SwapSettings
 from confide.mechanisms.swapping.swap import KeptCount, Streams, Swap, choices, kept_in_blocks, random_order, rounded
-from confide.mechanisms.swapping.targeted import targeted_swap
+from confide.mechanisms.swapping.targeted import risk_levels, targeted_swap
 from confide.noise import ReleaseKey, draw_subset
 from confide.schema import NO_GROUP, Attribute, Recode, Schema
 
@@ -140,7 +140,7 @@ def swap_people(
     if twice or any(count.changed for count in counted_again(people, settings, swap, named)):
         raise RunError(
             "swap-broken",
-            "a household moved twice, or a count that is said to stay has changed",
+            "a household moved twice, or a count that is declared unchanged has changed",
             found=CONFIDENTIAL,
             expected="exchanges of households that are alike in what stays",
             remedy="nothing was released; please report it",
@@ -166,6 +166,23 @@ def looked_at(settings: SwapSettings, values: Mapping[str, Integers], age: Integ
     return groups
 
 
+def anybody_can_move(people: People, settings: SwapSettings, values: Mapping[str, Integers]) -> bool:
+    """Whether there are two households that could exchange their places, whatever is drawn.
+
+    Targeted: both alike in a profile, in one unit of ``within``, in two of the finest level of the risk. Enhanced: of
+    one size where the key has no noise, in one unit of the coarsest level that is paired within, in two blocks.
+    """
+    if settings.variant == "targeted":
+        within = [] if settings.within is None else [people.unit_of(settings.within)[people.block_of]]
+        groups = [combined([people.alike(profile, values), *within]) for profile in settings.profiles]
+        area = people.unit_of(risk_levels(people, settings)[-1])[people.block_of]
+    else:
+        unit = people.unit_of(pairing_levels(people, settings)[0])[people.block_of]
+        groups = [combined([people.size, unit]) if settings.key_noise == NO_NOISE else unit]
+        area = people.block_of
+    return any(len(np.unique(combined([group, area]))) > len(np.unique(group)) for group in groups)
+
+
 def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
     """What the settings ask of the geography, and it has not."""
     names = [level.name for level in spine.levels]
@@ -179,7 +196,7 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
         findings.append(_wrong("levels", "the levels are not in their order", listed, "each once, coarsest first"))
     if settings.variant == "enhanced":
         levels = settings.levels or names[:-1][-len(settings.groups) :]
-        if len(levels) != len(settings.groups) or "block" in levels:
+        if len(levels) != len(settings.groups) or names[-1] in levels:
             found, expected = f"{len(levels)} levels", f"{len(settings.groups)} levels above the blocks"
             findings.append(_wrong("levels", "the groups need a level each", found, expected))
     if settings.variant != "enhanced" and settings.within is not None:

@@ -229,14 +229,14 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
     if swap is not None:
         lines += [
             (f"{swap['households_moved']:,}", f"of {swap['households']:,} households moved"),
-            (f"{100 * swap['share_moved']:.2f} %", f"moved; the rate asked for is {swap['rate']}"),
+            (f"{100 * swap['share_moved']:.2f} %", f"moved; the requested rate is {swap['rate']}"),
             *(
                 [(f"{swap['largest_stratum']:,}", "households in the largest stratum")]
                 if "largest_stratum" in swap
                 else [(f"{sum(swap['without_partner'].values()):,}", "found no partner and stayed")]
             ),
         ]
-    return [*lines, (f"{changed:,}", "counts that are said to stay and did not")]
+    return [*lines, (f"{changed:,}", "counts declared unchanged that did change")]
 
 
 def _figures(numbers: Row, levels: list[str]) -> list[dict[str, str]]:
@@ -246,8 +246,8 @@ def _figures(numbers: Row, levels: list[str]) -> list[dict[str, str]]:
     return [
         {
             "svg": charts.chart("swapping-error-by-level", _largest(rows), levels=levels).svg(),
-            "caption": "Mean absolute error as a share of the mean count, by level: the cells of each table. Figures "
-            "without any error, such as those of levels that nobody left, are not drawn.",
+            "caption": "Mean absolute error as a share of the mean count, by level, for the cells of each table. "
+            "Figures without error are not drawn, such as those of levels that nobody left.",
         }
     ]
 

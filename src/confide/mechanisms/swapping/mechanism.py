@@ -24,8 +24,9 @@ import pyarrow.parquet as pq
 from confide.documents import shipped
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet, write_text
-from confide.errors import Finding, RunError
+from confide.errors import Finding, InputError, Place, RunError
 from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import counted_again, looked_at, swap_people
 from confide.mechanisms.swapping.output import (
@@ -48,12 +49,14 @@ from confide.mechanisms.swapping.swap import Swap
 from confide.releases.draft import SPEC, Draft, one_of, unknown_name
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
+from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
+from confide.report.render import render
 
 Integers = npt.NDArray[np.int64]
 BYTES_PER_RECORD_BYTE = 25
@@ -161,6 +164,20 @@ class Swapping(Mechanism[SwappingProblem]):
         text = swapping_spec(SPEC, tables, **{"settings": settings, "method": method} | dict(values))
         return Draft(text, secret=method != "permutation")
 
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+        if office.household is None:
+            raise InputError(
+                "no-household",
+                "no column of the records says who lives together",
+                Place(file=office.records.source.file),
+                f"{len(office.records.columns)} columns, none of which is called like a household",
+                "a column with the same value for all members of a household",
+                "name it: --household COLUMN",
+            )
+        named = office_values(office, folder, self.name, values)
+        named |= {"household": office.household, "age": None, "risk": [each.variable for each in office.attributes]}
+        return Draft(render("own_swapping.toml.j2", **named), files=office_files(office), secret=True)
+
     def contents(self, plan: Plan) -> str:
         size = sizes(plan.question)
         return f"{in_plural(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
@@ -220,8 +237,8 @@ def _nobody(people: People, swap: Swap) -> Finding:
         what="no household was swapped: the tables would be those of the records as they are",
         found=found,
         expected="at least one exchange",
-        remedy="nothing was released; look at in_households, or take a higher rate, fewer variables in profiles, or "
-        "a larger area for within",
+        remedy="nothing was released; run it again under a new name, with a new key; where that does not help, take a "
+        "higher rate, fewer variables in profiles, or a larger area for within",
     )
 
 

@@ -19,6 +19,7 @@ from confide.inputs.frame import BLOCK, AreaRule, Frame, LevelRule, read_frame
 from confide.inputs.records import (
     records_fingerprint,
 )
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.settings import SwapSettings, foreign_to, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec
@@ -100,7 +101,7 @@ class SwappingProblem:
                 for table in self.tables
             ],
             "microdata": self._microdata() if self.spec.output.microdata else None,
-        }
+        } | reading_facts(self.schema, self.records, self.spec.geography.block)
 
     @property
     def _states_loss(self) -> bool:
@@ -147,7 +148,9 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
         areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
         try:
-            frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
+            frame = read_frame(
+                engine, sources["blocks"], spec.geography.block, levels, areas, smallest=spec.geography.smallest
+            )
         except ConfideError as error:
             findings += error.findings
     try:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import identifier, literal
-from confide.errors import Finding
+from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.records import (
     ROWS_NAMED,
@@ -21,7 +21,7 @@ from confide.inputs.records import (
     code_expressions,
     column_expressions,
 )
-from confide.mechanisms.swapping.core import looked_at
+from confide.mechanisms.swapping.core import anybody_can_move, looked_at
 from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.permutation import strata_findings
 from confide.mechanisms.swapping.problem import SwappingProblem, placed_in_spec
@@ -46,12 +46,24 @@ def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
 
 
 def _strata(problem: SwappingProblem, engine: Engine) -> list[Finding]:
-    """Whether the loss of a permutation is stated for strata as large as these, and whether anybody can move at all.
-    Both follow from what stays as it is, and tell nothing else of the records."""
-    if problem.settings.variant != "permutation":
+    """Whether anybody can move at all, and whether the loss of a permutation is stated for strata as large as these.
+    Of a permutation both follow from what stays as it is, and tell nothing else of the records."""
+    people, settings = read_people(problem, engine), problem.settings
+    values = looked_at(settings, *variables_of(problem, people))
+    if settings.variant == "permutation":
+        return strata_findings(people, settings, values)
+    if people.households and anybody_can_move(people, settings, values):
         return []
-    people = read_people(problem, engine)
-    return strata_findings(people, problem.settings, looked_at(problem.settings, *variables_of(problem, people)))
+    return [
+        Finding(
+            "nobody-moves",
+            "no two households could exchange their places, whatever is drawn",
+            Place(path="swapping.profiles" if settings.variant == "targeted" else "swapping.levels"),
+            CONFIDENTIAL,
+            "at least two households that may be partners and live in different areas",
+            "look at in_households, or take fewer variables in profiles, or a larger area",
+        )
+    ]
 
 
 def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:

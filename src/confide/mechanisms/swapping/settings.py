@@ -216,6 +216,9 @@ def _problems(settings: SwapSettings) -> Iterable[Finding]:
             yield _wrong("profiles", "a profile is empty, or there is none", "nothing", '[["size", "adults"]]')
         if not settings.risk:
             yield _wrong("risk", "no variable says who is at risk", "none", "at least one variable")
+        for name in (name for name in settings.risk if name in (SIZE, ADULTS)):
+            what = f"{name!r} says something of a household, and not of a person"
+            yield _wrong("risk", what, name, "variables of the schema; a recode of an attribute that is named so")
     if settings.variant == "permutation" and not 2 <= settings.largest_stratum <= MOST_IN_STRATUM:
         found = str(settings.largest_stratum) if settings.largest_stratum else "nothing"
         expected = "the most households that a stratum may have, from 2 on: the loss is stated for that"

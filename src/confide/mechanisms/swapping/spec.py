@@ -149,7 +149,11 @@ class SwappingSpec(Spec):
             what, found = "the variant stands twice", f"{self.swapping.variant} and {self.swapping.method}"
             problems.append(Problem(("swapping", "method"), "swapping-variant", what, "variant, or method", found))
         problems += self._column_names() if self.output.microdata else []
-        known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
+        known = [
+            self.geography.smallest,
+            *(level.name for level in self.geography.levels),
+            *(a.name for a in self.geography.areas),
+        ]
         for position, table in enumerate(self.tables):
             for place, level in enumerate(table.levels):
                 path: KeyPath = ("tables", position, "levels", place)

@@ -8,20 +8,11 @@ from typing import Any
 
 from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
+from confide.messages import Messages, messages
 from confide.privacy.permutations import exchange_epsilon, exchange_odds
-from confide.releases.folder import stamp_banner
+from confide.releases.folder import rehearsal_banner
+from confide.report.certificate import messages_of
 from confide.report.render import exact_text, fraction_up, render
-
-IN_WORDS = (
-    "Some households of this release have exchanged their places with others before anything was counted. Every figure "
-    "is an exact count of the records after that.",
-    "No differential privacy is promised, and no budget was spent. Whatever a table says of households that were not "
-    "moved is true, and nothing in the release limits what can be worked out from all tables together: reconstruct "
-    "records from them, and see, before you rely on it.",
-    "Which households moved is a secret, and so is the key that decided it. {settings}",
-)
-NOT_STATED = "So are the swap rate and the other settings: whoever knows them knows how far a figure can be trusted."
-STATED = "The swap rate and the other settings are stated below."
 
 
 def privacy_of(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,29 +21,31 @@ def privacy_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"loss": None, **stated, "in_words": in_words(facts)}
 
 
-def in_words(facts: Mapping[str, Any]) -> list[str]:
+def in_words(facts: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """What is promised and what is not."""
+    m = text or messages()
     if "guarantee" in facts:
-        return guarantee_in_words(facts)
-    settings = NOT_STATED if facts["settings"] is None else STATED
-    return [text.format(settings=settings) for text in IN_WORDS]
+        return guarantee_in_words(facts, m)
+    settings = "secret_settings" if facts["settings"] is None else "stated_settings"
+    return [m.text(f"swapping.words_{part}") for part in ("swapped", "no_dp", settings)]
 
 
-def kept_in_words(facts: Mapping[str, Any]) -> list[str]:
+def kept_in_words(facts: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """What stays as it was, from the plan alone."""
-    names = facts["kept_in_blocks"]
-    words = ["The number of households in every block."]
+    m, names = text or messages(), facts["kept_in_blocks"]
+    words = [m.text("swapping.kept_households")]
     if SIZE in names:
-        words.append("The number of people in every block, and so in every area.")
+        words.append(m.text("swapping.kept_people"))
     if ADULTS in names:
-        age = facts["adult_age"]
-        words.append(f"The number of people of {age} or more in every block, and so in every area.")
-    words += [f"The counts by {name} in every block." for name in names if name not in (SIZE, ADULTS)]
+        words.append(m.text("swapping.kept_adults", age=facts["adult_age"]))
+    words += [m.text("swapping.kept_counts", name=name) for name in names if name not in (SIZE, ADULTS)]
     if facts["exact_levels"]:
-        levels = " and ".join(facts["exact_levels"])
-        without = f" without {', '.join(facts['carried'])}" if facts["carried"] else ""
-        words.append(f"Every figure{without} on the level {levels}: no household left its unit.")
-    words.append("Who lives together: no household was parted, added or left out.")
+        levels, carried = m.listed(facts["exact_levels"]), ", ".join(facts["carried"])
+        if carried:
+            words.append(m.text("swapping.kept_levels_carried", levels=levels, carried=carried))
+        else:
+            words.append(m.text("swapping.kept_levels", levels=levels))
+    words.append(m.text("swapping.kept_members"))
     return words
 
 
@@ -96,108 +89,85 @@ def epsilon_text(facts: Mapping[str, Any]) -> str:
     return fraction_up(Fraction(facts["guarantee"]["epsilon"]), 4)
 
 
-def stratum_words(facts: Mapping[str, Any]) -> str:
+def stratum_words(facts: Mapping[str, Any], text: Messages | None = None) -> str:
     """What the households of a stratum have in common."""
-    settings = facts["settings"]
-    names = {SIZE: "size", ADULTS: f"number of people of {settings['adult_age']} or more"}
-    alike = [names.get(name, f"numbers of members by {name}") for name in settings["match"]]
-    same = "the same " + " and ".join(alike) if alike else "any size and kind"
-    place = f" in one {settings['within']}" if settings["within"] else " in the whole territory"
-    return f"households of {same}{place}"
+    m, settings = text or messages(), facts["settings"]
+    names = {SIZE: m.text("swapping.size"), ADULTS: m.text("swapping.adults", age=settings["adult_age"])}
+    alike = [names.get(name) or m.text("swapping.members_by", name=name) for name in settings["match"]]
+    households = m.text("swapping.stratum_alike", alike=m.listed(alike)) if alike else m.text("swapping.stratum_any")
+    if settings["within"]:
+        return m.text("swapping.stratum_district", households=households, district=settings["within"])
+    return m.text("swapping.stratum_territory", households=households)
 
 
-def invariants(facts: Mapping[str, Any]) -> list[str]:
+def invariants(facts: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """What the swap leaves as it is and the loss is subject to, in words."""
-    settings = facts["settings"]
-    place = "block, with " + " and ".join(settings["carry"]) if settings["carry"] else "block"
-    around = f"of every {settings['within']}" if settings["within"] else "of the whole territory"
-    alike = " by what their stratum has in common" if settings["match"] else ""
-    rest = f", but for {' and '.join(settings['carry'])}," if settings["carry"] else ""
-    return [
-        f"The number of households{alike}, in every {place}.",
-        f"The households {around}, whole, with everything that is recorded of their members{rest} and without their "
-        "block: how many there are of each kind, however rare.",
-        "Everybody who lives in no household, with all that is recorded of them, in their block.",
-    ]
+    m, settings = text or messages(), facts["settings"]
+    carried = {"carried": m.listed(settings["carry"])} if settings["carry"] else {}
+    ending = "_carried" if carried else ""
+    place = m.text(f"swapping.invariant_place{ending}", **carried)
+    households = "swapping.invariant_households_alike" if settings["match"] else "swapping.invariant_households"
+    if settings["within"]:
+        kinds = m.text(f"swapping.invariant_kinds_district{ending}", district=settings["within"], **carried)
+    else:
+        kinds = m.text(f"swapping.invariant_kinds_territory{ending}", **carried)
+    return [m.text(households, place=place), kinds, m.text("swapping.invariant_others")]
 
 
-def guarantee_in_words(facts: Mapping[str, Any]) -> list[str]:
+def guarantee_in_words(facts: Mapping[str, Any], text: Messages | None = None) -> list[str]:
     """What is promised and what is not, in sentences that need no formula."""
-    settings, epsilon = facts["settings"], epsilon_text(facts)
-    around = f"its {settings['within']}" if settings["within"] else "the territory"
+    m, settings = text or messages(), facts["settings"]
+    rate, largest = exact_text(Fraction(settings["rate"])), settings["largest_stratum"]
+    not_promised = m.text("swapping.loss_not_territory")
+    if settings["within"]:
+        not_promised = m.text("swapping.loss_not_district", district=settings["within"])
     return [
-        f"In every stratum ({stratum_words(facts)}), each household was selected with a probability of "
-        f"{exact_text(Fraction(settings['rate']))}, and the places of the selected were exchanged at random, so that "
-        "none of them kept its own. Every figure is an exact count of the records after that.",
-        f"Subject to the invariants listed below, this is pure differential privacy with epsilon = {epsilon} for one "
-        "exchange of places. It protects where a household lives, among the places of its stratum: if two households "
-        "of one stratum had lived in each other's place, no release would have been more than e^epsilon times likelier "
-        "or less likely than it was, whatever else somebody knows. The loss holds for strata of up to "
-        f"{settings['largest_stratum']:,} households; none is larger.",
-        "It promises nothing about the invariants themselves: they are the true figures, published as they are, and "
-        "whatever follows from them is known for certain. A household that is alone in its stratum is seen where it "
-        f"lives; and that there is a household of some rare kind in {around} is seen, too.",
-        "It is no promise for a person who takes part or not, or who gives another answer: that would change an "
-        "invariant. Its epsilon cannot be compared with that of a release that keeps less, and no ledger is charged, "
-        "because no account of a data set could hold it. Every further permutation of the same records with the same "
-        "strata adds its own epsilon; with another release of the same people that keeps, or publishes, other figures "
-        "exactly, something is promised only for exchanges that leave the figures of both as they are, and for those "
-        "the losses add up.",
-        "The settings are no secret, and need not be one. Which households were selected is a secret, and so is the "
-        "key that decided it.",
+        m.text("swapping.loss_how", stratum=stratum_words(facts, m), rate=rate),
+        m.text("swapping.loss_what", epsilon=epsilon_text(facts), largest=largest),
+        not_promised,
+        m.text("swapping.loss_not_person"),
+        m.text("swapping.loss_secret"),
     ]
 
 
 def no_budget(facts: Mapping[str, Any]) -> str:
     """What a terminal says of the price."""
-    return (
-        f"No budget is spent: epsilon = {epsilon_text(facts)} for an exchange of two places holds subject to the "
-        "invariants of the statement, and no ledger adds up such losses."
-    )
+    return messages().text("swapping.no_budget", epsilon=epsilon_text(facts))
 
 
 # The statement that stands in for a certificate where households were swapped: it certifies no loss, and says what
 # stays as it was and what does not. Made from the manifest alone.
 
 
-VARIANTS = {
-    "targeted": "Households that stand out where they live were more likely to be taken; each changed places with a "
-    "household that is alike in what is listed as kept.",
-    "enhanced": "All households were as likely to be taken; each changed places with one of the same or nearly the "
-    "same size.",
-    "permutation": "All households were as likely to be selected; the places of the selected of a stratum were "
-    "permuted, each way in which none keeps its own being as likely.",
-}
-CHANGED = {
-    (): "No count of people is kept in a block, not even their number: partners may differ in size.",
-    (SIZE,): "How many of the people of a block are adults, and all else about them, may have changed.",
-    (SIZE, ADULTS): "What the people of a block are like, apart from being adults or not, may have changed.",
-}
-OTHER = "All that is not listed as kept may have changed in any area smaller than that."
+CHANGED = {(): "changed_size", (SIZE,): "changed_adults", (SIZE, ADULTS): "changed_rest"}
+"""What may have changed, by what is kept in every block."""
 
 
 def swapping_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
-    question = manifest["plan"]["question"]
+    question, text = manifest["plan"]["question"], messages_of(manifest)
     facts = question["swapping"]
+    changed = CHANGED.get(tuple(facts["kept_in_blocks"]), "changed_other")
+    chosen = text.text("page.stamp_swap", stamp=manifest["stamp"]) if "stamp" in manifest else ""
     return render(
         "swapping.html.j2",
-        title=f"Statement: {manifest['title']}",
-        banner=stamp_banner(manifest, "made with a chosen key; whoever knows it knows who moved"),
+        text.language,
+        title=text.text("page.title_statement", title=manifest["title"]),
+        banner=rehearsal_banner(manifest) or chosen,
         manifest=manifest,
-        words=manifest["privacy"]["in_words"],
-        variant=VARIANTS[facts["variant"]],
-        kept=kept_in_words(facts),
-        changed=CHANGED.get(tuple(facts["kept_in_blocks"]), OTHER),
+        words=in_words(facts, text),
+        variant=text.text(f"swapping.variant_{facts['variant']}"),
+        kept=kept_in_words(facts, text),
+        changed=text.text(f"swapping.{changed}"),
         exact=facts["exact_levels"],
         carried=facts["carried"],
         epsilon=epsilon_text(facts) if "guarantee" in facts else None,
-        invariants=invariants(facts) if "guarantee" in facts else [],
+        invariants=invariants(facts, text) if "guarantee" in facts else [],
         in_households=question["in_households"],
-        settings=_settings(facts["settings"]) if facts["settings"] else [],
+        settings=_settings(facts["settings"], text) if facts["settings"] else [],
         tables=[_row(question, table) for table in question["tables"]],
         microdata=question["microdata"],
-        figures=_figures(question),
+        figures=_figures(question, text),
     )
 
 
@@ -209,21 +179,24 @@ def sizes(question: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _figures(question: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _figures(question: Mapping[str, Any], m: Messages) -> list[tuple[str, str]]:
     facts, size = question["swapping"], sizes(question)
     settings = facts["settings"]
-    rate = ("secret", "the swap rate: the office does not publish it")
+    rate = (m.text("swapping.figure_secret"), m.text("swapping.figure_secret_rate"))
     if settings:
-        rate = (f"{100 * float(Fraction(settings['rate'])):g} %", "of households to be moved: the swap rate")
+        rate = (m.number(f"{100 * float(Fraction(settings['rate'])):g} %"), m.text("swapping.figure_rate"))
     kept = len(facts["kept_in_blocks"])
     if "guarantee" in facts:
         probability = exact_text(Fraction(settings["rate"]))
-        rate = (epsilon_text(facts), f"epsilon, subject to the invariants; selected with probability {probability}")
+        rate = (m.number(epsilon_text(facts)), m.text("swapping.figure_epsilon", probability=probability))
     return [
         rate,
-        (str(kept) if kept else "none", "counts of people kept in every block"),
-        (f"{size['tables']:,}", "table of exact counts" if size["tables"] == 1 else "tables of exact counts"),
-        ("yes" if question["microdata"] else "no", "swapped records published"),
+        (str(kept) if kept else m.text("swapping.figure_none"), m.text("swapping.figure_kept")),
+        (m.number(size["tables"]), m.counted("swapping.figure_tables", size["tables"])),
+        (
+            m.text("swapping.figure_yes" if question["microdata"] else "swapping.figure_no"),
+            m.text("swapping.figure_records"),
+        ),
     ]
 
 
@@ -248,32 +221,47 @@ def _row(question: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str, str]]:
     """The settings in words, where they are stated."""
+    rate = m.number(exact_text(Fraction(settings["rate"])))
+    within = (m.text("swapping.setting_within"), settings.get("within") or m.text("swapping.setting_territory"))
     if settings["variant"] == "permutation":
+        alike, largest = ", ".join(settings["match"]), settings["largest_stratum"]
         return [
-            ("Probability to be selected", exact_text(Fraction(settings["rate"]))),
-            ("A stratum has in common", ", ".join(settings["match"]) or "nothing"),
-            ("Nobody leaves", settings["within"] or "the whole territory"),
-            ("Households in a stratum", f"at most {settings['largest_stratum']:,}"),
+            (m.text("swapping.setting_probability"), rate),
+            (m.text("swapping.setting_stratum"), alike or m.text("swapping.setting_nothing")),
+            within,
+            (m.text("swapping.setting_largest"), m.text("swapping.setting_largest_value", number=largest)),
         ]
-    shown = [("Swap rate", exact_text(Fraction(settings["rate"])))]
+    shown = [(m.text("swapping.setting_rate"), rate)]
     if settings["variant"] == "targeted":
-        profiles = "; then ".join(", ".join(profile) for profile in settings["profiles"])
-        k = settings["k_anonymity"]
+        profiles = [", ".join(profile) for profile in settings["profiles"]]
+        partners = profiles[0] if profiles else ""
+        for profile in profiles[1:]:
+            partners = m.text("swapping.setting_then", first=partners, last=profile)
+        k, near = settings["k_anonymity"], "near_first" if settings["near"] else "anywhere"
+        must = m.text("swapping.setting_must_value", k=k) if k > 1 else m.text("swapping.setting_must_nobody")
         shown += [
-            ("Risk", "people alike in " + ", ".join(settings["risk"])),
-            ("Must be swapped", f"who shares these with fewer than {k} people" if k > 1 else "nobody as such"),
-            ("Partners have in common", profiles),
-            ("Partners are looked for", "near by first" if settings["near"] else "anywhere"),
-            ("Nobody leaves", settings["within"] or "the whole territory"),
+            (m.text("swapping.setting_risk"), m.text("swapping.setting_risk_value", names=", ".join(settings["risk"]))),
+            (m.text("swapping.setting_must"), must),
+            (m.text("swapping.setting_partners"), partners),
+            (m.text("swapping.setting_near"), m.text(f"swapping.setting_{near}")),
+            within,
         ]
     else:
-        noise = zip(NOISE, settings["key_noise"], strict=True)
-        key = ", ".join(f"{value:+d} with {exact_text(Fraction(p))}" if value else f"0 with {exact_text(Fraction(p))}"
-                        for value, p in noise)  # fmt: skip
-        groups = ", ".join(exact_text(Fraction(p)) for p in settings["groups"])
-        shown += [("Added to the size in the key", key), ("Kept, or mixed one, two … levels up", groups)]
+        noise = [
+            m.text(
+                "swapping.setting_key_value",
+                value=f"{value:+d}" if value else "0",
+                probability=exact_text(Fraction(probability)),
+            )
+            for value, probability in zip(NOISE, settings["key_noise"], strict=True)
+        ]
+        groups = [m.number(exact_text(Fraction(part))) for part in settings["groups"]]
+        shown += [
+            (m.text("swapping.setting_key_noise"), ", ".join(noise)),
+            (m.text("swapping.setting_groups"), ", ".join(groups)),
+        ]
     if settings["levels"]:
-        shown.append(("Levels", ", ".join(settings["levels"])))
+        shown.append((m.text("swapping.setting_levels"), ", ".join(settings["levels"])))
     return shown

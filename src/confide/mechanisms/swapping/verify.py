@@ -32,6 +32,7 @@ from confide.releases.published_release import (
     PROTECTED,
     RECORDS,
     AreaTables,
+    KnownAreas,
     no_groups,
     release_file,
     release_schema,
@@ -243,7 +244,11 @@ def _sums(key: Integers, count: Integers) -> dict[int, int]:
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
 ) -> Published:
     """The records of a release that has them, otherwise its tables."""
     no_groups(groups, manifest["mechanism"])
@@ -257,7 +262,7 @@ def read_published(
         for table in question["tables"]
     }
     spine = manifest["plan"].get("spine") or list(question["levels"])
-    tables = AreaTables.read(folder, manifest, listed, spine)
+    tables = AreaTables.read(folder, manifest, listed, spine, areas=areas)
     marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
     notes, title = (PROTECTED, *tables.notes), release_title(folder, manifest)
     return Published(attributes, tables.geography, marginals, impossible(attributes), title, notes)

@@ -212,11 +212,11 @@ def _figures(
     return [
         {
             "svg": charts.chart("tables-error-by-size", by_size, levels=levels, sizes=order).svg(),
-            "caption": "Error by the true size of the count. It does not grow with the count.",
+            "caption": "Error by the true count. It does not grow with the count.",
         },
         {
             "svg": charts.chart("tables-relative-error-by-size", by_size, levels=levels, sizes=order).svg(),
-            "caption": "The same error as a percentage of the count: small for large counts, large for small ones.",
+            "caption": "The same error as a percentage of the true count: small for large counts, large for small.",
         },
         {
             "svg": shares.svg(),

@@ -28,6 +28,7 @@ from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, LevelRule, read_frame
 from confide.inputs.made_up import RecordForm
+from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import (
     blocks_apart,
     blocks_table,
@@ -38,18 +39,30 @@ from confide.inputs.records import (
     twins_of,
 )
 from confide.mechanisms.tables import verify as verification
-from confide.mechanisms.tables.programme import MeasuredTable, NoisyTable, TablesProblem, build_tables, plan_programme
+from confide.mechanisms.tables.programme import (
+    MeasuredTable,
+    NoisyTable,
+    TablesProblem,
+    build_tables,
+    levels_of,
+    plan_programme,
+)
+from confide.mechanisms.tables.readers import MeasuredNoise, codebook
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.privacy import Neighbours
+from confide.releases.companions import Codebook
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
+from confide.releases.office_draft import BUDGET, office_files, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.report.dossier import Evaluated, Evaluating
 from confide.report.render import render
 from confide.schema import Query, Schema
@@ -135,11 +148,20 @@ class Tables(Mechanism[TablesProblem]):
             schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
         except ConfideError as error:
             findings += error.findings
-        levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-        areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
+        geography = spec.geography
+        levels = [LevelRule(level.name, level.digits, level.column, level.names) for level in geography.levels]
+        areas = [AreaRule(area.name, area.column, area.none, area.within, area.names) for area in geography.areas]
         if "blocks" in sources:
             try:
-                frame = read_frame(engine, sources["blocks"], spec.geography.block, levels, areas)
+                frame = read_frame(
+                    engine,
+                    sources["blocks"],
+                    geography.block,
+                    levels,
+                    areas,
+                    geography.block_names,
+                    geography.smallest,
+                )
                 spine = frame.spine
             except ConfideError as error:
                 findings += error.findings
@@ -183,7 +205,8 @@ class Tables(Mechanism[TablesProblem]):
                 for level in table.levels:
                     into = counts_file(job.workspace, table, level)
                     if not into.exists():
-                        job.engine.write(_roll_up(table, level), into, counts=detailed, frame=frame)
+                        is_block = level.name == problem.spine.blocks.name
+                        job.engine.write(_roll_up(table, level, is_block=is_block), into, counts=detailed, frame=frame)
                     advance(1)
 
     def measure(self, problem: TablesProblem, job: Job, noise: NoiseSource | None) -> None:
@@ -208,8 +231,8 @@ class Tables(Mechanism[TablesProblem]):
                     )
 
     def publish(self, problem: TablesProblem, job: Job, release: ReleaseWriter) -> None:
-        steps = sum(len(table.parts(level)) for table in problem.tables for level in table.levels)
-        with job.progress.stage("Writing tables", steps) as advance:
+        output, names = problem.spec.output, problem.area_names
+        with job.progress.stage("Writing tables", len(problem.tables)) as advance:
             for table in problem.tables:
                 layout = NoisyTable(problem, job.plan, table)
 
@@ -218,12 +241,26 @@ class Tables(Mechanism[TablesProblem]):
                         for first in table.parts(level):
                             counts = read_measured(job.workspace, table, level, first)
                             yield layout.batch(level, first, counts)
-                            advance(1)
 
-                release.table(table.name, layout.schema, batches(), problem.spec.output.formats, table.title)
+                if output.layout == FIRST:
+                    release.table(table.name, layout.schema, batches(), output.formats, table.title)
+                else:
+                    columns = CodedColumns.of(table.layout)
+                    coded = CodedTable(table.name, table.title, columns, layout.figures, batches)
+                    coded.publish(release, output.formats, names, output.agency)
+                advance(1)
+            if output.layout == SECOND:
+                publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {CERTIFICATE: certificate(manifest, CertificateWords("published counts, every one with noise"))}
+        counts = messages_of(manifest).text("certificate.counts_tables")
+        return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
+        return MeasuredNoise.of(manifest)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
@@ -232,6 +269,10 @@ class Tables(Mechanism[TablesProblem]):
         no_product(self.name, product)
         named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
         return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(named["budget"]))
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+        text = render("own_tables.toml.j2", **office_values(office, folder, self.name, values))
+        return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.tables.verify import read_published
@@ -314,9 +355,9 @@ def _measure_part(
     return MeasurePart(table.query.shape, level.units, table.units_per_part, tuple(margins))
 
 
-def _roll_up(table: MeasuredTable, level: Geolevel) -> str:
+def _roll_up(table: MeasuredTable, level: Geolevel, *, is_block: bool) -> str:
     """The block counts added up to the units of a level. A part is known by its first unit."""
-    unit = "frame.block" if level.name == "block" else f'frame."unit_{level.name}"'
+    unit = "frame.block" if is_block else f'frame."unit_{level.name}"'
     part = f"{unit} - {unit} % {table.units_per_part}"
     return (
         f"SELECT {part} AS part, {unit} AS unit, counts.cell AS cell, CAST(sum(counts.n) AS BIGINT) AS n "

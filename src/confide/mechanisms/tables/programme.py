@@ -10,7 +10,7 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,22 +26,31 @@ from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.tables.spec import NoiseChoice, TablePart, TablesSpec
+from confide.noise import ReleaseNoise
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import (
     AREA,
     COUNT,
     LEVEL,
+    SDMX,
+    SECOND,
+    AreaNames,
+    CodedColumns,
     Margin,
     QueryTable,
     RowsInOrder,
     Table,
+    UnlikePlanError,
+    check_area_codes,
     check_column_names,
     figure_column,
     incomplete_recode,
     placed,
     plain_schema,
+    read_observations,
     too_large,
 )
 from confide.schema import Attribute, Query, Schema, query_name
@@ -52,7 +61,7 @@ PART_CELLS = 1 << 19
 MOST_CELLS = 10_000_000
 """More cells in one area than this are a mistake: somebody crossed what should not be crossed."""
 
-NOISE_MARGIN = "noise_margin"
+NOISE_MARGIN, VARIANCE = "noise_margin", "variance"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +74,16 @@ class MeasuredTable:
     margins: tuple[Query, ...]
     levels: tuple[Geolevel, ...]
     weight: Fraction
+    version: int = SECOND
+    """Of the layout of its rows."""
+    named: bool = False
+    """Whether areas have names."""
 
     @cached_property
     def layout(self) -> Table:
         """How its rows are laid out; columns are described by the titles of attributes."""
         levels = tuple(level.name for level in self.levels)
-        plain = QueryTable(self.name, self.title, self.query, self.margins, levels).layout
+        plain = QueryTable(self.name, self.title, self.query, self.margins, levels, self.version, self.named).layout
         titles = {recode.name: recode.attribute.title for recode in self.query.variables}
         named = {variable: replace(variable, title=titles[variable.name]) for variable in plain.variables}
         margins = tuple(Margin(tuple(named[variable] for variable in margin.variables)) for margin in plain.margins)
@@ -111,6 +124,16 @@ class TablesProblem:
         used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
         return [attribute for attribute in self.schema.attributes if attribute.name in used]
 
+    @cached_property
+    def area_names(self) -> AreaNames | None:
+        """The names of the areas of all tables, where the frame has any."""
+        if not self.spec.geography.has_names:
+            return None
+        names = self.frame.names
+        return AreaNames(
+            {level.name: (level.codes, names.get(level.name, ("",) * level.units)) for level in levels_of(self.tables)}
+        )
+
     def query_key(self, table: MeasuredTable, margin: Query) -> str:
         """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,
         the noise and the value; independent, each table has its own."""
@@ -127,7 +150,7 @@ def build_tables(
         try:
             query = _query(part, schema)
             if spine is not None:
-                tables.append(_build(part, query, spine))
+                tables.append(_build(part, query, spine, spec))
         except ConfideError as error:
             findings += placed(error, loaded.place("tables", position, "variables"))
     return tables, findings
@@ -142,19 +165,26 @@ def _query(part: TablePart, schema: Schema) -> Query:
     return query
 
 
-def _build(part: TablePart, query: Query, spine: Spine) -> MeasuredTable:
+def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> MeasuredTable:
     margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
     rows = sum(margin.cells for margin in margins)
     if rows > MOST_CELLS:
         raise too_large(rows, MOST_CELLS, area=True, margins=True)
-    return MeasuredTable(
+    table = MeasuredTable(
         part.name,
         part.title or part.name,
         query,
         margins if part.margins == "all" else (query,),
         tuple(spine.level(name) for name in part.levels),
         part.weight,
+        spec.output.layout,
+        spec.geography.has_names,
     )
+    if table.version == SECOND:
+        CodedColumns.of(table.layout).check((COUNT, NOISE_MARGIN, VARIANCE))
+    if SDMX in spec.output.formats:
+        check_area_codes(code for level in table.levels for code in level.codes)
+    return table
 
 
 def plan_programme(programme: TablesProblem) -> Plan:
@@ -183,7 +213,7 @@ def plan_programme(programme: TablesProblem) -> Plan:
         )
     spine = tuple(level.name for level in programme.spine.levels)
     neighbours, definition = choice.neighbours, choice.definition
-    question, free = _question(programme), ("noise_margin",)
+    question, free = _question(programme), ("noise_margin", "area_names", "companions")
     plan = Plan("tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, free=free)
     choice.check(plan.loss)
     return plan
@@ -191,8 +221,8 @@ def plan_programme(programme: TablesProblem) -> Plan:
 
 def _question(programme: TablesProblem) -> dict[str, object]:
     """What decides the output besides the measurements: all of it public."""
-    data = programme.spec.data
-    return {
+    data, output = programme.spec.data, programme.spec.output
+    question: dict[str, object] = {
         "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
         "frame": programme.frame.fingerprint,
         "layout": {
@@ -201,37 +231,46 @@ def _question(programme: TablesProblem) -> dict[str, object]:
             "block_columns": data.block_columns,
             "delimiter": data.delimiter,
         },
-        "levels": {level.name: level.units for level in _levels(programme.tables)},
+        "levels": {level.name: level.units for level in levels_of(programme.tables)},
         "attributes": {attribute.name: attribute.title for attribute in programme.attributes},
         "tables": [
             table.layout.as_dict({margin.name: programme.query_key(table, margin) for margin in table.margins})
             for table in programme.tables
         ],
-        "noise_margin": None if programme.spec.output.noise_margin is None else str(programme.spec.output.noise_margin),
-    }
+        "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
+    } | reading_facts(programme.schema, programme.records, programme.spec.geography.block)
+    if output.layout == SECOND:
+        names = programme.area_names
+        question |= {"area_names": None if names is None else names.fingerprint, "companions": output.explained}
+    return question
 
 
-def _levels(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
+def levels_of(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
+    """The levels and areas that some table is published for, each once."""
     return list({level.name: level for table in tables for level in table.levels}.values())
 
 
-# Rows of a release: every count with its noise margin.
+# Rows of a release: every count with its noise margin and its variance.
 class NoisyTable:
-    """The columns of one table: geography, variables, count, noise margin.
+    """The columns of one table: geography, variables, count, noise margin; in the second layout the variance too.
 
     Every area has the same rows in the same order, margins first: the labels of one area are made once and repeated.
     """
 
     def __init__(self, programme: TablesProblem, plan: Plan, table: MeasuredTable):
         self._table = table
-        self._margin_level = programme.spec.output.noise_margin
         self._places = [places.astype(np.int32) for places in table.layout.unit_places]
-        self._margins = {level.name: _noise_margins(programme, plan, table, level) for level in table.levels}
-        figures = [figure_column(COUNT, "count with noise; may be negative")]
-        if self._margin_level is not None:
-            words = f"the noise is at most this far from zero with probability {self._margin_level}"
-            figures.append(figure_column(NOISE_MARGIN, words))
-        self.schema = plain_schema(table.layout, *figures)
+        self.figures = figure_columns(programme.spec.output.noise_margin, table.version)
+        laws = {
+            (level.name, margin.name): plan.measure(level.name, programme.query_key(table, query)).law
+            for level in table.levels
+            for margin, query in zip(table.layout.margins, table.margins, strict=True)
+        }
+        self._beside = {
+            level.name: figures_beside(table.layout, level.name, laws, programme.spec.output.noise_margin)
+            for level in table.levels
+        }
+        self.schema = plain_schema(table.layout, *self.figures)
 
     def batch(self, level: Geolevel, first: int, counts: np.ndarray[Any, Any]) -> pa.RecordBatch:
         """The rows of the units from ``first`` on."""
@@ -248,21 +287,36 @@ class NoisyTable:
             ),
             pa.array(counts, pa.int64()),
         ]
-        if self._margin_level is not None:
-            columns.append(pa.array(np.tile(self._margins[level.name], units), pa.int64()))
+        beside = self._beside[level.name]
+        columns += [pa.array(np.tile(beside[field.name], units)) for field in self.figures[1:]]
         plain = [column.cast(self.schema.field(i).type) for i, column in enumerate(columns)]
         return pa.RecordBatch.from_arrays(plain, schema=self.schema)
 
 
-def _noise_margins(programme: TablesProblem, plan: Plan, table: MeasuredTable, level: Geolevel) -> np.ndarray[Any, Any]:
-    probability = programme.spec.output.noise_margin
-    if probability is None:
-        return np.empty(0, np.int64)
-    margins = [
-        plan.measure(level.name, programme.query_key(table, margin)).law.noise_margin(probability)
-        for margin in table.margins
-    ]
-    return np.repeat(np.array(margins, np.int64), [margin.cells for margin in table.margins])
+def figure_columns(probability: Fraction | str | None, version: int) -> tuple[pa.Field, ...]:
+    """The columns of figures; ``probability`` is that of the noise margin, if there is one."""
+    figures = [figure_column(COUNT, "count with noise; may be negative")]
+    if probability is not None:
+        words = f"the noise is at most this far from zero with probability {probability}"
+        figures.append(figure_column(NOISE_MARGIN, words))
+    if version == SECOND:
+        words = "the variance of the noise; of a sum of counts that were measured one by one, the sum of theirs"
+        figures.append(figure_column(VARIANCE, words, pa.float64()))
+    return tuple(figures)
+
+
+def figures_beside(
+    table: Table, level: str, laws: Mapping[tuple[str, str], ReleaseNoise], probability: Fraction | str | None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """What stands beside the counts of an area: for each of its rows the noise margin and the variance of its law."""
+    cells = [margin.cells for margin in table.margins]
+    of_margin = [laws[level, margin.name] for margin in table.margins]
+    beside = {VARIANCE: np.repeat([law.variance() for law in of_margin], cells)}
+    if probability is not None:
+        beside[NOISE_MARGIN] = np.repeat(
+            np.array([law.noise_margin(probability) for law in of_margin], np.int64), cells
+        )
+    return beside
 
 
 # Released tables, read again from their files a run of rows at a time, whatever their size.
@@ -274,11 +328,24 @@ _BATCH_ROWS = 1 << 17
 
 
 class NoisyRows:
-    """The rows of a released table in order. Text columns come as text, counts as 64-bit integers."""
+    """The rows of a released table in order, with labels. Text columns come as text, counts as 64-bit integers."""
 
-    def __init__(self, path: Path):
-        self.path = path
-        self.names, batches = _open(path)
+    def __init__(self, path: Path, table: Table, format_: str, probability: str | None):
+        self._columns = CodedColumns.of(table) if table.version == SECOND else None
+        if format_ == SDMX:
+            assert self._columns is not None
+            types = {field.name: field.type for field in figure_columns(probability, table.version)}
+            rows = read_observations(path, table.name, self._columns, types)
+            self.names, batches, self._columns = rows.column_names, iter([rows]), None
+        else:
+            self.names, batches = _open(path)
+            if self._columns is not None:
+                unnamed = [name for name in self._columns.names if name not in self.names]
+                if unnamed:
+                    raise UnlikePlanError(f"the column {unnamed[0]} is missing")
+                self.names = [*self._columns.keys, *self.names[len(self._columns.names) :]]
+        if self._columns is not None:
+            batches = map(self._columns.labelled, batches)
         self._rows = RowsInOrder(batches, pa.table({name: [] for name in self.names}))
 
     def take(self, rows: int) -> pa.Table:
@@ -296,7 +363,8 @@ def _open(path: Path) -> tuple[list[str], Iterator[pa.Table]]:
 
 def _open_csv(path: Path) -> tuple[list[str], Iterator[pa.Table]]:
     header: list[str] = pyarrow.csv.open_csv(path).schema.names
-    types: dict[str, Any] = {name: pa.int64() if name in WHOLE_NUMBERS else pa.string() for name in header}
+    figures = dict.fromkeys(WHOLE_NUMBERS, pa.int64()) | {VARIANCE: pa.float64()}
+    types: dict[str, Any] = {name: figures.get(name, pa.string()) for name in header}
     reader = pyarrow.csv.open_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),

@@ -38,7 +38,17 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
-from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import (
+    DataPart,
+    ExactNumber,
+    FilePath,
+    Name,
+    Part,
+    PrivacyPart,
+    Problem,
+    Spec,
+    TabularOutput,
+)
 
 
 class TablePart(Part):
@@ -139,10 +149,18 @@ class TablesSpec(Spec):
 
     tables: list[TablePart] = Field(min_length=1, description="The tables of the programme.")
     programme: ProgrammePart = ProgrammePart()
+    output: TabularOutput = TabularOutput()
 
     def problems(self) -> list[Problem]:
         problems = super().problems() + self.noise.problems(self.privacy.definition)
-        known = ["block", *(level.name for level in self.geography.levels), *(a.name for a in self.geography.areas)]
+        if self.output.layout == 1 and "sdmx-csv" in self.output.formats:
+            what, expected = "tables have SDMX-CSV in the second layout", "layout = 2, or other formats"
+            problems.append(Problem(("output", "formats"), "layout", what, expected, "sdmx-csv and layout = 1"))
+        known = [
+            self.geography.smallest,
+            *(level.name for level in self.geography.levels),
+            *(a.name for a in self.geography.areas),
+        ]
         for position, table in enumerate(self.tables):
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))

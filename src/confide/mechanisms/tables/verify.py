@@ -12,15 +12,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.mechanisms.tables.programme import NOISE_MARGIN, NoisyRows
+from confide.mechanisms.tables.programme import NOISE_MARGIN, VARIANCE, NoisyRows, figures_beside
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
 from confide.releases.figure_law import AdditiveLaw
 from confide.releases.mechanism import Check
 from confide.releases.plan import read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
-from confide.releases.published_release import BOUNDED, NOISE, AreaTables, no_groups, release_schema, release_title
+from confide.releases.published_release import (
+    BOUNDED,
+    NOISE,
+    AreaTables,
+    KnownAreas,
+    no_groups,
+    release_schema,
+    release_title,
+)
 from confide.releases.published_rows import PublishedRows, impossible
-from confide.releases.tabular import Table, labels_tell_apart, table_files
+from confide.releases.tabular import (
+    SECOND,
+    Table,
+    UnlikePlanError,
+    labels_tell_apart,
+    second_layout,
+    table_files,
+)
 
 FALSE_ALARM = 1e-6
 """The probability, at most, with which a margin that has its noise is taken for one that has too little."""
@@ -81,33 +96,33 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table: whole, in order, whole numbers, the same in every format, and as noisy as promised."""
     plan = manifest["plan"]
     laws = {(m["level"], m["query"]): distribution_from_dict(m["law"]) for m in plan["measures"]}
-    units = plan["question"]["levels"]
-    for values in plan["question"]["tables"]:
+    question = plan["question"]
+    units, probability = question["levels"], question["noise_margin"]
+    files = {file["path"] for file in manifest["files"]}
+    for values in question["tables"]:
         table = Table.read(values)
-        paths = table_files(table.name, [file["path"] for file in manifest["files"]])
+        paths = table_files(table.name, files)
         if not paths:
             yield Check(f"{table.name}: there", False, "no file of this table is in the release")
             continue
-        noise = {(level, name): laws[level, key] for level in table.levels for name, key in values["margins"].items()}
-        promised = _promised_margins(table, noise, plan["question"]["noise_margin"])
-        scan = _pass(table, noise, units, [NoisyRows(folder / path) for path in paths.values()], promised)
+        measured = Table.measurements(values)
+        noise = {(level, name): laws[level, key] for level in table.levels for name, key in measured.items()}
+        promised = {level: figures_beside(table, level, noise, probability) for level in table.levels}
+        try:
+            rows = [NoisyRows(folder / path, table, format_, probability) for format_, path in paths.items()]
+            scan = _pass(table, noise, units, rows, promised)
+        except UnlikePlanError as error:
+            yield Check(f"{table.name}: columns and labels", False, str(error))
+            continue
         yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
         yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
         yield labels_tell_apart(table)
         yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
         if scan.disagreement and scan.problem is None:
             yield _noise_check(table.name, scan)
-
-
-def _promised_margins(table: Table, laws: Laws, probability: str | None) -> dict[str, np.ndarray[Any, Any]]:
-    """By level, the noise margin that the law of each cell of an area implies; none where the plan publishes none."""
-    if probability is None:
-        return {}
-    cells = [margin.cells for margin in table.margins]
-    return {
-        level: np.repeat([laws[level, margin.name].noise_margin(probability) for margin in table.margins], cells)
-        for level in table.levels
-    }
+    if "companions" in question:
+        names = [values["name"] for values in question["tables"]]
+        yield from second_layout(folder, names, files, units, question["area_names"])
 
 
 def _pass(
@@ -115,7 +130,7 @@ def _pass(
     laws: Laws,
     units: dict[str, int],
     files: Sequence[NoisyRows],
-    promised: Mapping[str, np.ndarray[Any, Any]],
+    promised: Mapping[str, Mapping[str, np.ndarray[Any, Any]]],
 ) -> TablePass:
     scan = TablePass()
     first, *others = files
@@ -131,18 +146,28 @@ def _pass(
             scan.same = scan.same and all(rows.equals(copy) for copy in copies)
             scan.integers = scan.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
             scan.problem = _out_of_order(table, level, chunk, rows, scan)
-            if scan.problem is None and (level in promised) != (NOISE_MARGIN in rows.column_names):
-                scan.problem = "the column of noise margins is there, or missing, against the plan"
-            if scan.problem is None and level in promised:
-                margins = rows.column(NOISE_MARGIN).to_numpy().reshape(chunk, table.cells)
-                if (margins != promised[level]).any():
-                    scan.problem = f"level {level}: noise margins are not those of the plan"
+            if scan.problem is None:
+                scan.problem = _beside(level, rows, chunk, promised[level], table.version)
             if scan.problem is None and scan.integers:
                 counts = rows.column("count").to_numpy().reshape(chunk, table.cells)
                 _add_noise_check(table, level, laws, counts, scan)
     if scan.problem is None and any(file.take(1).num_rows for file in files):
         scan.problem = "there are more rows than the plan has"
     return scan
+
+
+def _beside(
+    level: str, rows: pa.Table, units: int, promised: Mapping[str, np.ndarray[Any, Any]], version: int
+) -> str | None:
+    """The noise margins, and in the second layout the variances, are those of the laws in the plan."""
+    expected = [name for name in (NOISE_MARGIN, *((VARIANCE,) if version == SECOND else ())) if name in promised]
+    if expected != [name for name in (NOISE_MARGIN, VARIANCE) if name in rows.column_names]:
+        return "a column of noise margins or variances is there, or missing, against the plan"
+    for name in expected:
+        figures = rows.column(name).to_numpy().reshape(units, len(promised[name]))
+        if (figures != promised[name]).any():
+            return f"level {level}: {name.replace('_', ' ')}s are not those of the plan"
+    return None
 
 
 def _are_integers(counts: pa.ChunkedArray) -> bool:
@@ -223,7 +248,11 @@ def _noise_check(name: str, scan: TablePass) -> Check:
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
 ) -> Published:
     """The tables of a release; ``schema`` is the file of a schema that does not ship."""
     no_groups(groups, manifest["mechanism"])
@@ -235,8 +264,9 @@ def read_published(
         PublishedRows(table["name"], tuple(table["margins"]), Fraction(1), file=table["name"]): table["levels"]
         for table in question["tables"]
     }
-    margins = {table["name"]: list(table["margins"].values()) for table in question["tables"]}
-    tables = AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"])
+    margins = {table["name"]: list(Table.measurements(table).values()) for table in question["tables"]}
+    columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
+    tables = AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns, areas)
     marginals: dict[tuple[str, str], PublishedMarginal] = {}
     for table, level, of_queries in tables.marginals(attributes):
         for marginal, query in zip(of_queries, margins[table.name], strict=True):

@@ -38,6 +38,7 @@ from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, N
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
+from confide.messages import Messages, messages
 from confide.releases.mechanism import Check, Job
 from confide.releases.workspace import Workspace
 
@@ -446,8 +447,9 @@ def solver_check(statistics: Mapping[str, Any]) -> Check:
     )
 
 
-def solver_words(overall: Mapping[str, Any]) -> str:
-    """One line on the proofs of optimality."""
+def solver_words(overall: Mapping[str, Any], text: Messages | None = None) -> str:
+    """One line on the proofs of optimality, in English unless other messages are given."""
+    m = text or messages()
     solved, inexact, gap = (
         problems(overall),
         overall["least_squares"][SolveOutcome.INEXACT.value],
@@ -455,9 +457,9 @@ def solver_words(overall: Mapping[str, Any]) -> str:
     )
     gap_text = "" if gap is None else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")
     if not inexact:
-        return f"all {solved:,} problems proved to be within {gap_text} of the optimum"
-    proved = "for some nothing is proved" if gap is None else f"the largest gap is at most {gap_text} of the objective"
-    return f"{inexact:,} of {solved:,} problems not proved optimal; {proved}"
+        return m.text("certificate.solved_all", number=solved, gap=gap_text)
+    proved = m.text("certificate.solved_no_gap" if gap is None else "certificate.solved_gap", gap=gap_text)
+    return m.text("certificate.solved_some", inexact=inexact, number=solved, proved=proved)
 
 
 def problems(overall: Mapping[str, Any]) -> int:

@@ -146,6 +146,17 @@ class Page:
         ranked = sorted(pairs, key=lambda key: (order[key[0]], preferred.get(self.kinds[key[1]], 2)))
         return [pairs[key] for key in ranked]
 
+    @property
+    def has_made(self) -> bool:
+        """Whether the spine has units of its own making."""
+        return "made" in self.kinds.values()
+
+    @property
+    def redistricting(self) -> bool:
+        """Whether these are the persons of the redistricting data of the United States, whose settings were tuned."""
+        attributes = {name.partition(":")[0] for query in self._queries for name in query.split("*")}
+        return {"hhgq", "cenrace"} <= attributes
+
     def reaches_aim(self, row: Row) -> bool:
         """Whether a share of largest groups reaches the aim of 2020."""
         share = mean_of(row["share_within"])
@@ -338,23 +349,23 @@ def _figures(page: Page) -> list[dict[str, str]]:
     figures = []
     if any(row["realised"] or row["noise"] for row in beside):
         caption = (
-            f"The error of the {page.key_label}, realised and from the noise alone. Logarithmic scale; what is "
-            "exact is not on it."
+            f"The error of the {page.key_label}: in the release, and from the noise alone. The scale is "
+            "logarithmic; exact figures are not shown."
         )
         height = max(120, 30 * len(beside))
         picture = charts.chart("topdown-beside-noise", beside, noun=page.noun, height=height)
         figures.append({"svg": picture.svg(), "caption": caption})
     if any(row["realised"] and row["noise"] for row in every):
         caption = (
-            "Every characteristic, one mark for each geography. On the line, the error is what linear estimates "
-            "from the same measurements would have; below it, what the release gains from knowing that no "
-            "count is negative."
+            "Every characteristic, with one mark for each geography. On the line, the error equals that of "
+            "linear estimates from the same measurements; below the line, the release gains from knowing that "
+            "no count is negative."
         )
         figures.append({"svg": _realised_and_noise(every, labels, page.noun).svg(), "caption": caption})
     if by_size:
         caption = (
-            f"Bias by the true size of the count: {page.bias_label}. A count of zero can only go "
-            f"up, and what it takes is missing from counts that are not zero. Over {charts.FEW} counts or more."
+            f"Bias of the {page.bias_label}, by the true count. A count of zero can only go "
+            f"up, and what it gains is missing from larger counts. Over {charts.FEW} counts or more."
         )
         picture = charts.chart("topdown-bias", by_size, geographies=labels, sizes=sizes, noun=page.noun)
         figures.append({"svg": picture.svg(), "caption": caption})

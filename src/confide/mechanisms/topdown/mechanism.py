@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_apart, records_fingerprint, twins_of
 from confide.mechanisms.topdown import statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
@@ -41,6 +43,7 @@ from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts,
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
+from confide.mechanisms.topdown.office_strategy import strategy_files
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
@@ -53,11 +56,13 @@ from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
+from confide.releases.office_draft import BUDGET, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
+from confide.report.render import render
 
 BYTES_PER_BLOCK = 20_000
 """A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
@@ -155,6 +160,16 @@ class TopDown(Mechanism[TopDownProblem]):
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS), root="state")
         return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
+
+    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+        named = office_values(office, folder, self.name, values) | {"schema": False, "smallest": "block"}
+        named["level_names"] = [*named["level_names"][:-1], "block"]
+        return Draft(
+            render("own_topdown.toml.j2", **named),
+            Fraction(BUDGET),
+            files=strategy_files(office, named),
+            secret=True,
+        )
 
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"

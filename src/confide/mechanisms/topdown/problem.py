@@ -21,6 +21,7 @@ from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
+from confide.inputs.spelled import reading_facts
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level, check_sizes
 from confide.mechanisms.topdown.off_spine import (
@@ -177,7 +178,7 @@ def facts_of(problem: TopDownProblem) -> dict[str, Any]:
             "counted": [part.model_dump() for part in problem.spec.data.counted],
             "presence": problem.spec.data.presence,
         },
-    }
+    } | reading_facts(strategy.schema, problem.records, problem.spec.geography.block)
 
 
 def _stated(bound: FrameBound) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from confide.engines.protocol import cell_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions
+from confide.inputs.spelled import column_text
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, Side, StructuralZero, invariant_level
 from confide.mechanisms.topdown.output.publish import units_table
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.mechanism import Job
+from confide.releases.plan import in_plural
 from confide.schema import DETAILED
 
 # Records that come counted: one row for each block, a column for each kind of record.
@@ -79,7 +81,7 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
 
 
 def _block(source: Source, spec: TopDownSpec) -> str:
-    return f"CAST({identifier(source.theirs(spec.geography.block))} AS VARCHAR)"
+    return column_text(source, spec.geography.block)
 
 
 def _whole(engine: Engine, source: Source, name: str) -> str:
@@ -166,7 +168,7 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
         where=Place(file=problem.records.file, row=rows[0]),
         found=CONFIDENTIAL,
         expected="records that keep the constraints of the strategy",
-        remedy="correct the records or the block table; left as they are, such records count as others in the estimate",
+        remedy="correct the records or the block table; otherwise the estimate counts such records as others",
         severity="warning",
     )
 
@@ -176,7 +178,8 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
 # Limits come from the frame, block by block, and add up; an invariant number of records comes from the records. They
 # can be kept together if
 #
-# * in every block the least count of each group is at most the largest;
+# * in every block the least count of each group is at most the largest, which is zero where structural zeros leave
+#   nobody in the group;
 # * in every component with a known total (``invariant_totals``) that total lies between the sums.
 #
 # A parent keeps the sums of its children's limits, so below it there is always a solution; with totals known below the
@@ -188,10 +191,17 @@ Integers = NDArray[np.int64]
 
 def clashes_in_blocks(problem: TopDownProblem) -> Iterator[Finding]:
     """Limits that no table of some block can keep. The frame is public, so its rows are named."""
+    constraints = problem.strategy.constraints
     for name, (least, largest) in problem.limits(problem.spine.levels[-1]).items():
         wrong = np.flatnonzero((least > largest).any(axis=1))
         if len(wrong):
-            yield _finding_feasible(problem, wrong, problem.strategy.constraints.named(name))
+            asked = "a count that must be larger than it may be"
+            yield _finding_feasible(problem, wrong, constraints.named(name), asked)
+        forbidden = np.flatnonzero((least[:, problem.impossible(name)] > 0).any(axis=1))
+        if len(forbidden):
+            zeros = ", ".join(repr(zero.name) for zero in constraints.zeros)
+            asked = f"records of a kind that structural zeros forbid: {zeros}"
+            yield _finding_feasible(problem, forbidden, constraints.named(name), asked)
 
 
 def clashes_with_totals(problem: TopDownProblem, totals: Integers) -> Iterator[Finding]:
@@ -221,14 +231,14 @@ def clashes_with_totals(problem: TopDownProblem, totals: Integers) -> Iterator[F
             )
 
 
-def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str) -> Finding:
+def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str, asked: str) -> Finding:
     rows = np.sort(problem.spine.rows[blocks]) + 1
     row_list = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
     return Finding(
         code="constraints-clash",
-        what=f"{names} cannot be kept in {len(blocks):,} blocks (the first such rows: {row_list})",
+        what=f"{names} cannot be kept in {in_plural(len(blocks), 'block')} (the first such rows: {row_list})",
         where=Place(file=problem.blocks_file, row=int(rows[0])),
-        found="a count that must be larger than it may be",
+        found=asked,
         expected="constraints that some table keeps",
         remedy="correct the block table, or drop or loosen one of the constraints",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -94,6 +94,8 @@ class TopDownOutput(OutputPart):
 
 class TopDownSpec(Spec):
     """Consistent, whole, non-negative records from noisy measurements along a spine (Abowd et al. 2022)."""
+
+    names_smallest: ClassVar[bool] = False
 
     data: TopDownData
     geography: TopDownGeography = TopDownGeography()

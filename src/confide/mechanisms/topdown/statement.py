@@ -1,15 +1,15 @@
 """What the invariants of a TopDown release do to its promise, worked out from its plan alone.
 
 The plan's constraints become sentences of the language of :mod:`confide.privacy.invariants`: published answers are
-counts,
-bounds of the frame are bounds, structural zeros are combinations that no record has. What that language cannot say, or
-the plan does not tell, is named and not guessed. Derivation: ``docs/proofs/invariants.md``.
+counts, bounds of the frame are bounds, structural zeros are combinations that no record has. What that language cannot
+say, or the plan does not tell, is named and not guessed. Derivation: ``docs/proofs/invariants.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.topdown.descent import problems, solver_words
+from confide.messages import Messages, messages
 from confide.privacy import ZCDP, PureDP
 from confide.privacy.invariants import (
     Answer,
@@ -37,7 +38,7 @@ from confide.privacy.invariants import (
 from confide.privacy.invariants.group_statements import DELTA, GroupConcentration
 from confide.privacy.statements import factor, rounded_up
 from confide.releases.plan import Plan, read_plan
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate
+from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 
 _MOST_CELLS = 64
 """A published query with more cells than this is not taken apart."""
@@ -54,54 +55,57 @@ class InvariantTranslation:
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The certificate of a release, with its invariants and how its estimates were made."""
     plan, epsilon = read_plan(manifest["plan"]), manifest["privacy"].get("epsilon_at_delta")
+    text = messages_of(manifest)
     said = CertificateWords(
-        "noisy counts, at most, that the records were estimated from",
-        invariants=invariants(plan),
-        invariants_note=invariants_note(plan),
-        effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA),
-        estimates=_estimates(manifest["statistics"]),
+        text.text("certificate.counts_topdown"),
+        invariants=invariants(plan, text),
+        invariants_note=invariants_note(plan, text),
+        effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA, text),
+        estimates=_estimates(manifest["statistics"], text),
     )
     return {CERTIFICATE: certificate(manifest, said)}
 
 
-def _estimates(statistics: Mapping[str, Any]) -> dict[str, Any] | None:
+def _estimates(statistics: Mapping[str, Any], text: Messages) -> dict[str, Any] | None:
     """How the estimates were made: in all, and the least-squares problems by level; none where nothing was made."""
     if not statistics:
         return None
     in_all, by_level = statistics["whole"], statistics["levels"]
     return {
-        "words": solver_words(in_all),
+        "words": solver_words(in_all, text),
         "inexact": in_all["least_squares"]["inexact"],
         "problems": {name: problems(part) for name, part in by_level.items()},
         "not_proved": {name: part["least_squares"]["inexact"] for name, part in by_level.items()},
     }
 
 
-def effective_privacy(plan: Plan, delta: Exact = DELTA) -> list[str]:
+def effective_privacy(plan: Plan, delta: Exact = DELTA, text: Messages | None = None) -> list[str]:
     """What the promise is worth together with the invariants, in sentences; empty where there are no constraints."""
+    m = text or messages()
     constraints = _constraints(plan)
     if not any(constraints.get(kind) for kind in ("invariants", "bounds")):
         return []
     if not isinstance(plan.loss, PureDP | ZCDP):
-        return ["What the invariants do to a promise of this kind has not been worked out."]
-    translated = translate(plan)
+        return [m.text("topdown.not_worked_out_kind")]
+    translated = translate(plan, m)
     try:
         answers, groups = single_record(translated.invariants), record_groups(translated.invariants)
     except ParameterError:
-        return ["What these invariants do to the promise has not been worked out: they tell too many records apart."]
-    record = str(plan.question.get("record", "record"))
+        return [m.text("topdown.not_worked_out_many")]
+    record = m.unit(str(plan.question.get("record", "record")))
+    words = _BoundWords(plan, exact(delta, "delta"), m)
     return [
-        *_one_record(plan, answers, delta, record),
-        *_exceptions(plan, answers, groups, delta),
-        *_groups(plan, answers, groups, delta, record),
-        *_left_out(translated),
-        "What the invariants give away by themselves is not limited by these numbers (Ashmead et al. 2019).",
+        *_one_record(words, answers, record),
+        *_exceptions(words, answers, groups),
+        *_groups(words, answers, groups, record),
+        *_left_out(translated, m),
+        m.text("topdown.by_themselves"),
     ]
 
 
-def translate(plan: Plan) -> InvariantTranslation:
+def translate(plan: Plan, text: Messages | None = None) -> InvariantTranslation:
     """The constraints of a plan in the language of invariants."""
-    said = _Translator(plan)
+    said = _Translator(plan, text or messages())
     counts = tuple(said.counts())
     bounds = tuple(said.bounds())
     never = tuple(said.never())
@@ -120,8 +124,8 @@ def _constraints(plan: Plan) -> Mapping[str, Any]:
 class _Translator:
     """Reads the constraints of a plan one after the other, and keeps the names of what it cannot express."""
 
-    def __init__(self, plan: Plan):
-        self._plan = plan
+    def __init__(self, plan: Plan, text: Messages):
+        self._plan, self._text = plan, text
         self._constraints = _constraints(plan)
         self._titles: Mapping[str, str] = plan.question.get("attributes", {})
         self._sizes = {name: size for name in self._titles if (size := self._size(name)) is not None}
@@ -186,7 +190,7 @@ class _Translator:
                 if item is None or group is None or where is None:
                     self.left_out.append(bound["name"])
                     continue
-                yield _bound(item, group["column"], where, self._plan.spine[-1])
+                yield _bound(item, group["column"], where, self._plan.spine[-1], self._text)
 
     def never(self) -> Iterator[Never]:
         for zero in self._constraints.get("zeros", ()):
@@ -208,13 +212,15 @@ class _Translator:
         yield from (f"#{number}" for number in range(len(self._codes[name]), self._sizes.get(name, 2)))
 
 
-def _bound(item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[str]], block: str) -> InvariantBound:
+def _bound(
+    item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[str]], block: str, m: Messages
+) -> InvariantBound:
     names = [group["column"] for group in item["groups"]]
     columns = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
     per_unit = int(item["per_unit"])
     lower = item["side"] == "lower"
-    side = "at least" if lower else "at most"
-    says = f"{item['name']}: {side} {per_unit:,} for each of {columns}"
+    side = "topdown.says_least" if lower else "topdown.says_most"
+    says = m.text(side, name=item["name"], number=per_unit, columns=columns)
     return InvariantBound(
         item["name"],
         block,
@@ -222,94 +228,112 @@ def _bound(item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[s
         column,
         at_least=per_unit if lower else 0,
         at_most=None if lower else per_unit,
-        when_least=f"its group in the {block} has no more records than the frame asks for ({says})",
-        when_full=f"the group in the {block} has as many records as the frame allows ({says})",
+        when_least=m.text("topdown.when_least", block=block, says=says),
+        when_full=m.text("topdown.when_full", block=block, says=says),
     )
 
 
-def _one_record(plan: Plan, answers: Mapping[str, Answer], delta: Exact, record: str) -> Iterator[str]:
-    free = [a.title for a in answers.values() if a.status is Status.FREE]
-    limited = [a for a in answers.values() if a.status in (Status.COARSE, Status.DATA)]
-    changed = [*free, *(f"{a.title}{_inside(a)}" for a in limited)]
-    if changed:
-        yield (
-            f"Had one {record}'s record said something else and all invariants been the same, what anybody believes"
-            f" about it would differ by {_bound_words(plan, 1, delta)}. This holds for {_listed(changed)}."
-        )
+@dataclass(frozen=True)
+class _BoundWords:
+    """Says what changing some records of a plan amounts to."""
+
+    plan: Plan
+    delta: Fraction
+    m: Messages
+
+    def bound(self, records: int) -> str:
+        """By how much beliefs about so many records differ, at most."""
+        if isinstance(self.plan.loss, PureDP):
+            return self.m.text("topdown.bound_pure", factor=factor(2 * records * self.plan.loss.epsilon))
+        assert isinstance(self.plan.loss, ZCDP)
+        worst, _ = group_concentration(records, self.plan.loss.rho, self.delta)
+        return self.m.text("topdown.bound_zcdp", factor=factor(worst.log_factor), loss=self.loss(worst))
+
+    def loss(self, part: GroupConcentration) -> str:
+        return self.m.text("topdown.loss", rho=rounded_up(part.rho), epsilon=rounded_up(part.epsilon, 2))
+
+    def exchange(self, within: str) -> str:
+        """What it costs that two records exchange places inside of one unit."""
+        return self.loss(GroupConcentration(2, exchange_rho(self.plan, within), self.delta))
+
+    def title(self, answer: Answer) -> str:
+        """An attribute or a level, with what a record cannot leave in it."""
+        if not answer.cells or "#" in "".join(answer.cells):
+            return answer.title
+        # "the same state" is the core's own phrase; other cells are labels of the office.
+        cells = [
+            self.m.text("topdown.the_same", level=cell.removeprefix(SAME)) if cell.startswith(SAME) else cell
+            for cell in answer.cells
+        ]
+        return self.m.text("topdown.inside", title=answer.title, cells="; ".join(cells))
 
 
-def _exceptions(
-    plan: Plan, answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], delta: Exact
-) -> Iterator[str]:
+SAME = "the same "
+
+
+def _one_record(words: _BoundWords, answers: Mapping[str, Answer], record: str) -> Iterator[str]:
+    """What holds for one record that differs, and for which of its attributes it holds whatever the data."""
+    able = [answer for answer in answers.values() if answer.status is not Status.FIXED]
+    always = [words.title(answer) for answer in able if not answer.exceptions]
+    if able:
+        yield words.m.text("topdown.one_record", record=record, bound=words.bound(1))
+    if always:
+        yield words.m.text("topdown.holds_for", titles=words.m.listed(always))
+
+
+def _exceptions(words: _BoundWords, answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup]) -> Iterator[str]:
     """Where a bound leaves a record no other value by itself, and how many records together have one."""
     stuck: dict[tuple[str, ...], list[str]] = {}
     for answer in answers.values():
         for when in dict.fromkeys(item.when for item in answer.exceptions):
-            stuck.setdefault(when, []).append(answer.title)
+            stuck.setdefault(when, []).append(words.title(answer))
     sizes = dict(groups[Mode.REFILL].exceptions)
     for when, titles in stuck.items():
         size = sizes[when]
-        yield (
-            f"Not always for {_listed(titles)}. Where {' and '.join(when)}, a record may have no other value by itself;"
-            f" {size} together have, at {_bound_words(plan, size, delta)}."
+        yield words.m.text(
+            "topdown.holds_except",
+            titles=words.m.listed(titles),
+            when=words.m.listed(when),
+            size=size,
+            bound=words.bound(size),
         )
 
 
 def _groups(
-    plan: Plan, answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], delta: Exact, record: str
+    words: _BoundWords, answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], record: str
 ) -> Iterator[str]:
     fixed = [answer.title for answer in answers.values() if answer.status is Status.FIXED]
     all_open, one_open = groups[Mode.REFILL], groups[Mode.PAIRWISE]
     if fixed:
-        yield (
-            f"{_listed(fixed)} of a {record}'s record follows from the invariants and all other records. It is hidden "
-            f"only together with other records: {all_open.size} that are replaced together leave it open, which changes"
-            f" beliefs by {_bound_words(plan, all_open.size, delta)}."
+        yield words.m.text(
+            "topdown.fixed",
+            titles=words.m.listed(fixed),
+            record=record,
+            size=all_open.size,
+            bound=words.bound(all_open.size),
         )
         if one_open.size < all_open.size:
-            words = _bound_words(plan, one_open.size, delta)
-            yield f"For one alternative at a time {one_open.size} records are enough: {words}."
-        yield from _exchange(plan, answers, delta)
+            yield words.m.text("topdown.pairwise", size=one_open.size, bound=words.bound(one_open.size))
+        yield from _exchange(words, answers)
 
 
-def _exchange(plan: Plan, answers: Mapping[str, Answer], delta: Exact) -> Iterator[str]:
+def _exchange(words: _BoundWords, answers: Mapping[str, Answer]) -> Iterator[str]:
     """What two records cost that exchange places, where a geolevel is what is fixed."""
-    level = next((name for name in plan.spine if name in answers and answers[name].status is Status.FIXED), None)
-    if level is None or not isinstance(plan.loss, ZCDP):
+    spine = words.plan.spine
+    level = next((name for name in spine if name in answers and answers[name].status is Status.FIXED), None)
+    if level is None or not isinstance(words.plan.loss, ZCDP):
         return
-    anywhere = GroupConcentration(2, exchange_rho(plan, plan.spine[0]), exact(delta, "delta"))
-    text = f"If two records only exchange their places, the release tells it at {_loss_words(anywhere)} at most"
-    parent = plan.spine[plan.spine.index(level) - 1]
-    if parent != plan.spine[0]:
-        near = GroupConcentration(2, exchange_rho(plan, parent), exact(delta, "delta"))
-        text += f", and inside of one {parent.replace('_', ' ')} at {_loss_words(near)}"
-    yield f"{text}."
+    anywhere, parent = words.exchange(spine[0]), spine[spine.index(level) - 1]
+    if parent == spine[0]:
+        yield words.m.text("topdown.exchange", loss=anywhere)
+    else:
+        near = words.exchange(parent)
+        yield words.m.text("topdown.exchange_near", loss=anywhere, parent=parent.replace("_", " "), near=near)
 
 
-def _left_out(translated: InvariantTranslation) -> Iterator[str]:
+def _left_out(translated: InvariantTranslation, m: Messages) -> Iterator[str]:
     if translated.left_out:
-        names = ", ".join(translated.left_out)
-        yield f"Not taken into account, as the plan does not say enough: {names}. What that changes is not known."
-
-
-def _bound_words(plan: Plan, records: int, delta: Exact) -> str:
-    if isinstance(plan.loss, PureDP):
-        return f"a factor of at most {factor(2 * records * plan.loss.epsilon)}"
-    assert isinstance(plan.loss, ZCDP)
-    worst, _ = group_concentration(records, plan.loss.rho, delta)
-    return f"a factor of at most {factor(worst.log_factor)}, but for a probability of 2 delta ({_loss_words(worst)})"
-
-
-def _loss_words(part: GroupConcentration) -> str:
-    return f"rho = {rounded_up(part.rho)}, epsilon = {rounded_up(part.epsilon, 2)}"
-
-
-def _inside(answer: Answer) -> str:
-    return f" (inside: {'; '.join(answer.cells)})" if answer.cells and "#" not in "".join(answer.cells) else ""
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+        yield m.text("topdown.left_out", names=", ".join(translated.left_out))
 
 
 # What a release publishes without noise, in words, from its plan alone.
@@ -320,37 +344,29 @@ def _listed(words: list[str]) -> str:
 # certainty.
 
 
-def invariants(plan: Plan) -> list[str]:
+def invariants(plan: Plan, text: Messages | None = None) -> list[str]:
     """One line for each invariant of the plan; empty where nothing is published without noise."""
-    lines = (_line(invariant) for invariant in _stated(plan))
+    m = text or messages()
+    lines = (_line(invariant, m) for invariant in _stated(plan))
     return [line[0].upper() + line[1:] for line in lines]
 
 
-def invariants_note(plan: Plan) -> str:
+def invariants_note(plan: Plan, text: Messages | None = None) -> str:
     """What the invariants mean for the promise; empty where there are none."""
-    stated = _stated(plan)
+    m, stated = text or messages(), _stated(plan)
     if not stated:
         return ""
-    sentences = ["The promise compares data sets that agree in what is published without noise."]
+    sentences = [m.text("topdown.note_agree")]
     if any(invariant["frame"] for invariant in stated):
-        sentences.append(
-            "Figures of the frame are public knowledge: they were known before a record was read, and are not the "
-            "records' own."
-        )
+        sentences.append(m.text("topdown.note_frame"))
     for invariant in stated:
         if invariant["frame"]:
             continue
         level = _words(invariant["level"])
         if invariant["level"] == plan.spine[0] and invariant["query"] == "total":
-            sentences.append(
-                f"The number of records in the {level} stays the same when one record is changed, so it tells nothing "
-                "that the promise covers."
-            )
+            sentences.append(m.text("topdown.note_root", level=level))
         else:
-            sentences.append(
-                f"The {_asked(invariant['query'])} in every {level} is the records' own: which {level} a record is "
-                "in is not hidden from someone who knows all the others."
-            )
+            sentences.append(m.text("topdown.note_records", what=_asked(invariant, m), level=level))
     return " ".join(sentences)
 
 
@@ -359,17 +375,21 @@ def _stated(plan: Plan) -> list[Mapping[str, Any]]:
     return stated
 
 
-def _line(invariant: Mapping[str, Any]) -> str:
+def _line(invariant: Mapping[str, Any], m: Messages) -> str:
     name, level = _words(invariant["name"]), _words(invariant["level"])
     columns = ", ".join(invariant["frame"])
     if invariant["query"] is None:
-        return f"{name} by {level}: the frame's {columns}"
-    sentence = f"{name}: the {_asked(invariant['query'])} in every {level}"
-    return f"{sentence}, which the frame tells ({columns})" if columns else sentence
+        return m.text("topdown.line_frame", name=name, level=level, columns=columns)
+    if columns:
+        return m.text("topdown.line_both", name=name, what=_asked(invariant, m), columns=columns)
+    return m.text("topdown.line_records", name=name, what=_asked(invariant, m))
 
 
-def _asked(query: str) -> str:
-    return "number of records" if query == "total" else f"answer to the query {query}"
+def _asked(invariant: Mapping[str, Any], m: Messages) -> str:
+    level, query = _words(invariant["level"]), invariant["query"]
+    if query == "total":
+        return m.text("topdown.count_of_records", level=level)
+    return m.text("topdown.answer_to_query", query=query, level=level)
 
 
 def _words(name: str) -> str:

@@ -319,10 +319,12 @@ def _infeasible(what: str, settings: PTableSettings, expected: str, remedy: str)
 def _remedy(row: DesignedRow) -> str:
     ways = ["lower V"]
     if row.problem is not None and row.problem.tied:
-        ways.append("lift the monotonicity of this row")
+        ways.append("do not require this row to be monotone")
     if row.problem is not None and row.problem.stay:
         ways.append("ask for a smaller pstay")
-    return ", ".join([*ways, "or ask for V as an equality"]) + "; or know that this count has less noise"
+    return "usually harmless: this count has less noise than asked for; to change this, " + ", ".join(
+        [*ways, "or ask for V as an equality"]
+    )
 
 
 def _text(value: Fraction) -> str:

@@ -166,7 +166,7 @@ def _twice(record: RunRecord, first: Path) -> Finding:
         "two folders are the same run",
         found=f"run {record.run_id!r} is also in {first}",
         expected="one folder for each run",
-        remedy="keep the folder in which the run goes on, and put the other away",
+        remedy="keep the folder in which the run continues, and move the other one away",
     )
 
 

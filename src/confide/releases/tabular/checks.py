@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
 from confide.errors import Place, ReleaseError
+from confide.releases.folder import COMPANIONS
 from confide.releases.mechanism import Check
-from confide.releases.tabular.table import SDMX, Table, UnlikePlanError
+from confide.releases.tabular.coded import AREA_NAME, AreaNames, cells_alone
+from confide.releases.tabular.publishing import AREAS, CELLS
+from confide.releases.tabular.rows import SDMX, RowsInOrder
+from confide.releases.tabular.table import AREA, LEVEL, Table, UnlikePlanError
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
 R = TypeVar("R")
@@ -28,8 +36,10 @@ def table_files(name: str, files: Iterable[str]) -> dict[str, str]:
 
 def no_other_files(names: Iterable[str], files: Collection[str], also: Iterable[str] = ()) -> Check:
     """Every file is a table of the plan, the statement, or named in ``also``."""
-    planned = {path for name in names for path in table_files(name, files).values()} | {STATEMENT, STAMP_FILE, *also}
-    others = sorted(set(files) - planned)
+    listed = list(names)
+    planned = {path for name in listed for path in table_files(name, files).values()} | {STATEMENT, STAMP_FILE, *also}
+    stems = {f"{CELLS}/{name}" for name in listed} | {AREAS}
+    others = sorted(path for path in set(files) - planned - COMPANIONS if path.split(".")[0] not in stems)
     return Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or the statement")
 
 
@@ -93,6 +103,126 @@ def same_formats(name: str, contents: Mapping[str, R], equal: Callable[[R, R], b
     first, *others = contents.values()
     same = all(equal(first, other) for other in others)
     return Check(f"{name}: the same in every format", same, ", ".join(contents))
+
+
+# What the second layout has besides: a file of the cells alone for each table, and one of all areas.
+
+
+ROWS_AT_ONCE = 1 << 17
+
+
+def text_batches(path: Path) -> RowsInOrder:
+    """The rows of a file, Parquet or CSV, with every column as text: enough to see whether two files say the same."""
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        plain = pa.schema([pa.field(name, pa.string()) for name in names])
+        batches = (pa.table(batch).replace_schema_metadata(None) for batch in file.iter_batches(ROWS_AT_ONCE))
+        return RowsInOrder((_as_text(batch, plain) for batch in batches), plain.empty_table())
+    names = pyarrow.csv.open_csv(path).schema.names
+    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    plain = pa.schema([pa.field(name, pa.string()) for name in names])
+    return RowsInOrder(
+        (pa.table(batch) for batch in pyarrow.csv.open_csv(path, convert_options=options)), plain.empty_table()
+    )
+
+
+def _as_text(batch: pa.Table, plain: pa.Schema) -> pa.Table:
+    columns = [
+        column.cast(pa.string()) if not pa.types.is_floating(column.type) else _float_texts(column)
+        for column in batch.columns
+    ]
+    return pa.table(columns, schema=plain)
+
+
+def _float_texts(column: pa.ChunkedArray) -> pa.Array:
+    return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+
+
+def second_layout(
+    folder: Path, names: Sequence[str], files: Collection[str], levels: Mapping[str, int], fingerprint: str | None
+) -> Iterator[Check]:
+    """What is asked of the files that only the second layout has.
+
+    Args:
+        folder: The release.
+        names: The tables.
+        files: The files that the manifest lists.
+        levels: The levels of the tables, with their numbers of areas.
+        fingerprint: That of the names of areas in the plan; None where areas have no names.
+    """
+    for name in names:
+        yield cells_check(folder, name, files)
+    if levels:
+        yield from areas_check(folder, names, files, levels, fingerprint)
+
+
+def cells_check(folder: Path, name: str, files: Collection[str]) -> Check:
+    """The file of cells alone has just the rows of the table that are cells, in every format that the table has."""
+    tables = {format_: path for format_, path in table_files(name, files).items() if format_ != SDMX}
+    problem = ""
+    rows = 0
+    for format_, path in tables.items():
+        own = CELLS + path.removeprefix("tables")
+        if own not in files:
+            problem = problem or f"{own} is missing"
+            continue
+        source, cells = text_batches(folder / path), text_batches(folder / own)
+        while not problem and (part := source.take(ROWS_AT_ONCE)).num_rows:
+            wanted = cells_alone(part)
+            rows += wanted.num_rows
+            if not cells.take(wanted.num_rows).equals(wanted):
+                problem = f"{format_}: other rows than the cells of the table"
+        if not problem and cells.take(1).num_rows:
+            problem = f"{format_}: more rows than the table has cells"
+    return Check(f"{name}: cells alone", not problem, problem or f"{rows // max(1, len(tables)):,} cells")
+
+
+def areas_check(
+    folder: Path, names: Sequence[str], files: Collection[str], levels: Mapping[str, int], fingerprint: str | None
+) -> Iterator[Check]:
+    """Every area of the plan is listed once, with the name that the plan is bound to; tables have no other."""
+    path = next((path for path in files if path.split(".")[0] == AREAS), None)
+    if path is None:
+        yield Check("areas", False, "the file of areas is missing")
+        return
+    rows = text_batches(folder / path).take(1 << 40)
+    expected = [LEVEL, AREA, *((AREA_NAME,) if fingerprint is not None else ())]
+    if rows.column_names != expected:
+        yield Check("areas", False, "other columns than " + ", ".join(expected))
+        return
+    by_level: dict[str, list[tuple[str, str]]] = {level: [] for level in levels}
+    columns = [rows.column(name).to_pylist() for name in expected]
+    for level, area, *name in zip(*columns, strict=True):
+        by_level.setdefault(level, []).append((area, name[0] if name else ""))
+    wrong = [
+        level
+        for level, areas in by_level.items()
+        if len(areas) != levels.get(level) or [area for area, _ in areas] != sorted({area for area, _ in areas})
+    ]
+    detail = ", ".join(wrong) or ", ".join(f"{level}: {number:,}" for level, number in levels.items())
+    yield Check("areas: each once, in order", not wrong, detail)
+    if fingerprint is not None:
+        listed = {level: tuple(zip(*areas, strict=True)) for level, areas in by_level.items() if areas}
+        same = AreaNames({level: (codes, texts) for level, (codes, texts) in listed.items()}).fingerprint == fingerprint
+        yield Check("areas: the names that the plan is bound to", same, fingerprint)
+    known = set(zip(*columns, strict=True))
+    others = [name for name in names if _areas_of(folder, name, files, expected) - known]
+    yield Check("areas: those of the tables", not others, ", ".join(others) or "tables have these areas and no other")
+
+
+def _areas_of(folder: Path, name: str, files: Collection[str], columns: Sequence[str]) -> set[tuple[str, ...]]:
+    """The areas that a table has, with their names: distinct rows of these columns."""
+    distinct: set[tuple[str, ...]] = set()
+    for format_, path in table_files(name, files).items():
+        if format_ == SDMX:
+            continue
+        source = text_batches(folder / path)
+        while (part := source.take(ROWS_AT_ONCE)).num_rows:
+            if LEVEL in part.column_names:
+                rows = part.select(columns).group_by(list(columns)).aggregate([])
+                distinct |= set(zip(*(rows.column(each).to_pylist() for each in columns), strict=True))
+    return distinct
 
 
 def released_file(release: Path, name: str, formats: Sequence[str]) -> tuple[Path, str]:

@@ -58,7 +58,7 @@ def bounded_rho(value: Exact, name: str) -> Fraction:
     if SMALLEST_RHO <= rho <= LARGEST_RHO:
         return rho
     expected = f"a number from {float(SMALLEST_RHO):g} to {float(LARGEST_RHO):g}"
-    raise _out_of_range(f"{name} is out of all proportion", f"{float(rho):g}", expected)
+    raise _out_of_range(f"{name} is far too large or too small", f"{float(rho):g}", expected)
 
 
 def released_counts(value: ArrayLike) -> IntArray:

@@ -109,7 +109,7 @@ def _accounted(spec: str | Path) -> tuple[LoadedSpec, Mechanism[Any]]:
             found=f"the mechanism {mechanism.name}",
             expected="a mechanism that promises differential privacy and spends a budget: "
             + ", ".join(name for name, mechanism in MECHANISMS.items() if mechanism.accounted),
-            remedy="judge its releases by what an attacker gets out of them: confide attack, confide risk, confide "
+            remedy="judge its releases by what an attacker can learn from them: confide attack, confide risk, confide "
             "audit suppression"
             if mechanism.has_truth
             else "audit the spec of the run that measured: what is made of published measurements loses nothing more",

@@ -149,12 +149,14 @@ def least_protected(
     worst = rho.max(axis=1)[level.kind]
     order = np.argsort(-worst, kind="stable")[:most].tolist()
     ids, records = spine.ids(level.level.name), published.in_units(level)
+    codes = None if spine.split is not None else spine.official_codes(level.level.name)
     parent = level.level.parent
     siblings = np.bincount(parent)[parent] - 1 if len(parent) else np.zeros(level.level.units, np.int64)
     return [
         {
             "level": level.level.name,
             "unit": str(ids[unit]),
+            "code": None if codes is None else str(codes[unit]),
             "cell": effective.core_label(int(rho[level.kind[unit]].argmax())),
             "rho": float(worst[unit]) if np.isfinite(worst[unit]) else None,
             "siblings": int(siblings[unit]),

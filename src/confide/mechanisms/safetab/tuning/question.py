@@ -177,8 +177,8 @@ _WHAT = {
     "unknown-region-type": "there is no such region type",
     "unknown-iteration-level": "there is no such iteration level",
     "neither-budget-nor-target": "a level has neither a budget nor a target",
-    "budget-out-of-range": "the budget is out of all proportion",
-    "target-out-of-range": "the target margin is out of all proportion",
+    "budget-out-of-range": "the budget is far too large or too small",
+    "target-out-of-range": "the target margin is far too large or too small",
     "level-twice": "a level is given twice",
 }
 

@@ -30,6 +30,7 @@ from confide.releases.published_release import (
     RECORDS as RECORDS_FILES,
 )
 from confide.releases.published_release import (
+    KnownAreas,
     no_groups,
     not_attacked,
     release_file,
@@ -178,7 +179,11 @@ def by_code(spine: Spine, name: str) -> Geolevel:
 
 
 def read_published(
-    folder: Path, manifest: Mapping[str, Any], schema: str | Path | None = None, groups: Sequence[str] = ()
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
 ) -> Published:
     """The records of a release; ``postprocess`` writes the same files."""
     no_groups(groups, manifest["mechanism"])

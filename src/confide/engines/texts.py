@@ -1,0 +1,264 @@
+"""Texts that offices have, made into the one text that engines read: a CSV in UTF-8.
+
+A CSV in another encoding, and a sheet of a workbook, are written again in the scratch folder, which is private; every
+value stays text. Whatever cannot be read so is told in one finding that names the key of the spec to set: a wrong
+delimiter or encoding otherwise shows as many missing columns.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from confide.engines.groups import private_folder, whole_file
+from confide.engines.protocol import UTF_8, Source
+from confide.engines.workbooks import workbook_rows
+from confide.errors import Finding, InputError, Place
+
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+"""What stands between values, with its name in the plural; commas last, since they stand in texts and numbers too."""
+
+_LONGEST_LINE = 1 << 20
+_CHUNK = 1 << 20
+_LINES_ABOVE = 10
+"""So many lines of titles may stand above the names of columns to be noticed as such."""
+_KINDS = {
+    b"PK\x03\x04": ("an Excel workbook or another zip archive", "give the file its own ending, .xlsx"),
+    b"\xd0\xcf\x11\xe0": ("a workbook in Excel's old format", "save it as .xlsx, or as CSV in UTF-8"),
+    b"PAR1": ("a Parquet file", "give the file its own ending, .parquet"),
+    b"\x1f\x8b": ("a compressed file", "unpack it"),
+}
+"""How files begin that are no text, and what to do with them."""
+
+
+def as_csv(source: Source, folder: Path, known: dict[tuple[object, ...], Path]) -> Source:
+    """The same rows as a CSV in UTF-8, written to ``folder`` once and again when the file has changed.
+
+    Args:
+        source: A CSV in any encoding, or a sheet; a Parquet file and a CSV in UTF-8 are given back as they are.
+        folder: A private folder.
+        known: What was written before, by file and layout.
+
+    Returns:
+        A source that keeps the name of the file for messages.
+    """
+    if source.format == "parquet" or (source.format == "csv" and is_utf_8(source.encoding)):
+        return source
+    status = source.path.stat()
+    key = source.path, source.encoding, source.sheet, status.st_size, status.st_mtime_ns
+    if key not in known:
+        into = private_folder(folder) / f"text-{len(known)}.csv"
+        with whole_file(into) as temporary:
+            if source.format == "xlsx":
+                with temporary.open("w", encoding=UTF_8, newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(workbook_rows(source))
+            else:
+                _recode(source, temporary)
+        known[key] = into
+    delimiter = "," if source.format == "xlsx" else source.delimiter
+    quoted = source.quoted or source.format == "xlsx"
+    return replace(
+        source, path=known[key], format="csv", encoding=UTF_8, delimiter=delimiter, quoted=quoted, name=source.file
+    )
+
+
+def is_utf_8(encoding: str) -> bool:
+    """Whether this is a name of UTF-8, with its mark or without."""
+    return codecs.lookup(encoding).name in {"utf-8", "utf-8-sig"}
+
+
+def _recode(source: Source, into: Path) -> None:
+    bad = False
+    with source.path.open(encoding=source.encoding, newline="") as text, into.open("wb") as file:
+        try:
+            while chunk := text.read(_CHUNK):
+                file.write(chunk.encode())
+        except UnicodeError:
+            bad = True
+    if bad:  # after the error is gone, which holds bytes of the records
+        raise InputError(_bad_encoding(source, guess_encoding(source.path)))
+
+
+def guess_encoding(path: Path) -> str:
+    """The encoding of a text, as far as bytes tell it: UTF-8, UTF-16, or what Windows wrote in Western Europe.
+
+    Bytes that are no UTF-8 are taken for Windows-1252, which has all letters of Latin-1; of the encodings of one byte
+    none can be told from the others by a program, so whoever reads the guess has to look at the letters.
+    """
+    with path.open("rb") as file:
+        start = file.read(1 << 16)
+    for mark, name in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", UTF_8)):
+        if start.startswith(mark):
+            return name
+    nothing = [start[0::2].count(0), start[1::2].count(0)]
+    if max(nothing) > len(start) // 8:
+        return "utf-16-be" if nothing[0] > nothing[1] else "utf-16-le"
+    if decodes(path, UTF_8):
+        return UTF_8
+    return "windows-1252" if decodes(path, "windows-1252") else "latin-1"
+
+
+def decodes(path: Path, encoding: str) -> bool:
+    """Whether all of a file is text in an encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with path.open("rb") as file:
+            for chunk in iter(lambda: file.read(_CHUNK), b""):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+    except UnicodeError:
+        return False
+    return True
+
+
+def encoding_findings(sources: Iterator[Source]) -> Iterator[Finding]:
+    """A finding for each file that is not in the encoding it was read in."""
+    for source in sources:
+        if source.format == "csv" and is_utf_8(source.encoding):
+            guess = guess_encoding(source.path)
+            if guess != UTF_8:
+                yield _bad_encoding(source, guess)
+
+
+def _bad_encoding(source: Source, guess: str) -> Finding:
+    instead = "another" if guess == source.encoding else guess
+    return Finding(
+        code="encoding",
+        what=f"the file is not text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
+        where=Place(file=source.file),
+        found="bytes that are none of it" + ("" if instead == "another" else f", and that {guess} could be"),
+        expected=f"text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
+        remedy=f'say how the file was written: [data] encoding = "{guess}", of the block table '
+        "alone block_encoding; or save it in UTF-8"
+        if instead != "another"
+        else "save the file in UTF-8",
+    )
+
+
+def column_names(line: str, delimiter: str, *, quoted: bool = True) -> list[str]:
+    """The values of the first line of a CSV. Raises :class:`csv.Error` for what is no line."""
+    if not quoted:
+        return line.split(delimiter)
+    return next(csv.reader([line], delimiter=delimiter, strict=True), [])
+
+
+def other_delimiter(line: str, delimiter: str) -> str | None:
+    """The character that parts the values of a line in which ``delimiter`` parts nothing, if there is one.
+
+    >>> other_delimiter("sex;age;mun", ",")
+    ';'
+    """
+    counts = {each: line.count(each) for each in DELIMITERS if each != delimiter}
+    most = max(counts, key=lambda each: counts[each])
+    return most if counts[most] else None
+
+
+def csv_header(source: Source) -> list[str]:
+    """The column names in the first line of a CSV."""
+    try:
+        with source.path.open("rb") as file:
+            start = file.read(_LONGEST_LINE)
+        other = next((of for mark, of in _KINDS.items() if start.startswith(mark)), None)
+        if other is not None:
+            raise _bad_header(source, "the file is no text", other[0], "a CSV", other[1])
+        if b"\0" in start[:1000]:
+            raise InputError(_bad_encoding(source, guess_encoding(source.path)))
+        first = re.split(rb"[\r\n]", start, maxsplit=1)[0].decode("utf-8-sig")
+        names = column_names(first, source.delimiter, quoted=source.quoted)
+    except UnicodeDecodeError:
+        guess = guess_encoding(source.path)
+        problem = None
+    except csv.Error:
+        problem = "the first line is no line of a CSV", "a line that cannot be taken apart", "a CSV in UTF-8"
+    except OSError as error:
+        problem = "the file cannot be read", error.strerror or type(error).__name__, "a file that may be read"
+    else:
+        instead = other_delimiter(first, source.delimiter) if len(names) == 1 else None
+        if instead is not None:
+            raise InputError(wrong_delimiter(source, instead))
+        if not any(names):
+            problem = "the file is empty", "no column names", "a first line with the column names"
+            if first or start.strip():
+                problem = "the first line has no column names", "an empty line", problem[2]
+        elif "" in names:
+            problem = "a column has no name", f"column {names.index('') + 1} without a name", "a name for every column"
+        elif len({name.lower() for name in names}) < len(names):
+            problem = "a column name stands twice in the first line", "names that are alike", "names that differ"
+        else:
+            return names
+    # The first line of a CSV without names is a record: nothing of it is shown, and no context holds it.
+    if problem is None:
+        raise InputError(_bad_encoding(source, guess))
+    raise _bad_header(source, *problem)
+
+
+def misread_header(source: Source, wanted: Collection[str], present: Collection[str]) -> Finding | None:
+    """One finding in place of a missing column each, where the first line was read in a wrong way, or is none of names.
+
+    Args:
+        source: A file that lacks some columns.
+        wanted: What the file should call them, those that are there with them.
+        present: What it calls its columns, as it was read.
+    """
+    if source.format != "csv" or not wanted:
+        return None
+    with source.path.open(encoding=source.encoding, errors="replace") as file:
+        lines = [file.readline(_LONGEST_LINE).strip("\ufeff\r\n") for _ in range(_LINES_ABOVE + 1)]
+    line = lines[0]
+    below = [at for at, text in enumerate(lines[1:], start=2) if _has_names(text, source.delimiter, wanted)]
+    if below:
+        return Finding(
+            code="csv-header",
+            what=f"the names of the columns are not in the first line, but in line {below[0]}",
+            where=Place(file=source.file, line=below[0]),
+            found=f"{below[0] - 1} lines above the names, such as a title",
+            expected="the names of the columns in the first line",
+            remedy="remove the lines above the names",
+        )
+    for delimiter in DELIMITERS:
+        if delimiter != source.delimiter and _has_names(line, delimiter, wanted):
+            return wrong_delimiter(source, delimiter)
+    if not any(name in present for name in wanted) and any(re.fullmatch(r"[\d.,+-]+", name) for name in present):
+        return Finding(
+            code="csv-header",
+            what="the first line has values in place of the names of columns",
+            where=Place(file=source.file, line=1),
+            found=f"{len(present):,} columns, some of which are called by a number",
+            expected="a first line with the names of the columns: " + ", ".join(wanted),
+            remedy="put a line with the names of the columns above the first record",
+        )
+    return None
+
+
+def _has_names(line: str, delimiter: str, wanted: Collection[str]) -> bool:
+    names = [name.strip('"') for name in line.split(delimiter)]
+    return all(name in names for name in wanted)
+
+
+def wrong_delimiter(source: Source, instead: str) -> Finding:
+    """The finding for a file whose values are parted by another character than the spec says."""
+    written = "\\t" if instead == "\t" else instead
+    return Finding(
+        code="wrong-delimiter",
+        what=f"the values of the file are parted by {DELIMITERS[instead]}",
+        where=Place(file=source.file, line=1),
+        found=f"a first line with {DELIMITERS[instead]}, which is one single column if read by {source.delimiter!r}",
+        expected=f"values parted by {source.delimiter!r}, as the spec says",
+        remedy=f'say so in the spec: [data] delimiter = "{written}"; of the block table alone, block_delimiter',
+    )
+
+
+def _bad_header(
+    source: Source,
+    what: str,
+    found: str,
+    expected: str,
+    remedy: str = "give each column a name of its own in the first line: no title above it, no merged cells",
+) -> InputError:
+    return InputError(
+        "csv-header", what, where=Place(file=source.file, line=1), found=found, expected=expected, remedy=remedy
+    )

@@ -1,0 +1,158 @@
+"""An office's files together: records and areas, with the schema, the geography and the tables that would fit them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from confide.engines import LocalEngine
+from confide.errors import InputError, Place
+from confide.inputs.proposals.column_proposal import ColumnProposal, free_name, propose_column
+from confide.inputs.proposals.file_look import FileLook, layout_keys, look_at_file, without_accents
+from confide.inputs.proposals.place_proposal import PlacesProposal, propose_places
+
+MOST_CELLS = 5_000
+"""So many cells a histogram may have that is estimated for every place; attributes beyond are left out of it."""
+MOST_TABLE_CELLS = 400
+_HOUSEHOLD = re.compile(
+    r"(house|hh|hushall|hushåll|haushalt|menage|ménage|hogar|famil|dwelling)[ _-]?(hold)?[ _-]?(id|no|nr|num|number)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class OfficeFiles:
+    """What a spec and a schema can be written from."""
+
+    records: FileLook
+    areas: FileLook | None
+    columns: tuple[ColumnProposal, ...]
+    places: PlacesProposal | None
+    household: str | None = None
+
+    @property
+    def attributes(self) -> list[ColumnProposal]:
+        """The columns that the schema has."""
+        return [column for column in self.columns if not column.left_out]
+
+    @property
+    def left_out(self) -> list[ColumnProposal]:
+        """The columns that it has not."""
+        return [column for column in self.columns if column.left_out]
+
+    @property
+    def few_attributes(self) -> list[ColumnProposal]:
+        """Attributes whose crossed levels are few enough to be estimated in every place, the smallest first kept."""
+        kept: list[ColumnProposal] = []
+        for attribute in sorted(self.attributes, key=lambda each: each.size):
+            if prod(each.size for each in (*kept, attribute)) <= MOST_CELLS:
+                kept.append(attribute)
+        return [attribute for attribute in self.attributes if attribute in kept]
+
+    @property
+    def tables(self) -> list[tuple[str, list[str]]]:
+        """Names and variables of tables: the first two attributes crossed, and each of the others by itself."""
+        attributes = self.attributes
+        crossed = [attribute for attribute in attributes if attribute.size <= MOST_TABLE_CELLS][:2]
+        groups = [crossed] if len(crossed) == 2 else [[each] for each in crossed]
+        groups += [[attribute] for attribute in attributes if attribute not in crossed]
+        return [(table_name([each.name for each in group]), [each.variable for each in group]) for group in groups]
+
+    def renamed(self) -> dict[str, str]:
+        """Our name of a column = theirs, where a name of theirs cannot be one of an attribute."""
+        return {free_name(each.name): each.name for each in self.attributes if free_name(each.name) != each.name}
+
+    def block_layout(self) -> dict[str, str]:
+        """Keys of ``[data]`` on how the file of areas is read, where the records are a Parquet file of ours."""
+        if self.areas is None or self.places is None or self.places.table is not None:
+            return {}
+        return layout_keys(self.areas, "block_")
+
+    def layout(self) -> dict[str, str]:
+        """Keys of ``[data]`` on how both files are read."""
+        keys = layout_keys(self.records)
+        if self.areas is None or self.places is None or self.places.table is not None:
+            other = {"block_delimiter": ",", "block_encoding": "utf-8"}
+            return keys | {key: value for key, value in other.items() if key.removeprefix("block_") in keys}
+        source = self.areas.source
+        if source.format == "csv":
+            if source.delimiter != keys.get("delimiter", ","):
+                keys["block_delimiter"] = source.delimiter
+            if source.encoding != keys.get("encoding", "utf-8"):
+                keys["block_encoding"] = source.encoding
+        if source.sheet is not None:
+            keys["block_sheet"] = source.sheet
+        return keys
+
+
+def table_name(names: list[str]) -> str:
+    """The name of a table, which is also that of a file."""
+    text = re.sub(r"[^a-z0-9]+", "-", without_accents("-by-".join(names).lower())).strip("-")
+    return text[:60].strip("-") or "table"
+
+
+def propose_schema(
+    records: FileLook, engine: LocalEngine, without: Mapping[str, str] | None = None
+) -> list[ColumnProposal]:
+    """A proposal for every column; those ``without`` are left out for the reason given."""
+    reasons = without or {}
+    return [
+        ColumnProposal(name, left_out=reasons[name])
+        if name in reasons
+        else propose_column(name, records.values(engine, name))
+        for name in records.columns
+    ]
+
+
+def propose_office(
+    records: Path,
+    areas: Path | None,
+    engine: LocalEngine,
+    *,
+    merged: Mapping[str, str] | None = None,
+    household: str | None = None,
+) -> OfficeFiles:
+    """Looks at an office's files, and proposes all that a release needs to be told.
+
+    Args:
+        records: One row for each person.
+        areas: One row for each of the smallest places, or a code list in which each names the one above; without it,
+            the schema alone is proposed.
+        engine: Reads both.
+        merged: Old codes of places, and the code that each has now.
+        household: The column that says who lives together; by default one that is called so.
+
+    Returns:
+        The proposal.
+    """
+    look = look_at_file(records, engine)
+    if household is not None and household not in look.columns:
+        raise InputError(
+            "missing-column",
+            "the records have no such column",
+            Place(file=look.source.file, column=household),
+            f"{len(look.columns)} columns of other names",
+            "the column that says who lives together",
+            "correct --household",
+        )
+    household = household or next((name for name in look.columns if _HOUSEHOLD.fullmatch(name)), None)
+    without = {} if household is None else {household: "it says who lives together"}
+    if areas is None:
+        return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)
+    area_look = look_at_file(areas, engine)
+    places = propose_places(look, area_look, engine, merged)
+    without |= dict.fromkeys(places.left_out, "it follows from the place") | {places.block: "it is the place"}
+    columns = tuple(propose_schema(look, engine, without))
+    if all(column.left_out for column in columns):
+        raise InputError(
+            "no-attributes",
+            "no column of the records could be an attribute",
+            Place(file=look.source.file),
+            "; ".join(f"{column.name}: {column.left_out}" for column in columns),
+            "at least one column of categories or of whole numbers",
+            "give a file with such a column, or write the schema yourself: docs/concepts/schema.md",
+        )
+    return OfficeFiles(look, area_look, columns, places, household)

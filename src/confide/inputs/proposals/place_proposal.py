@@ -1,0 +1,244 @@
+"""A file of areas, and the geography that would fit it: the smallest places, the levels above, codes that merged.
+
+The file has one row for each of the smallest places and columns for those around it; or it is a code list in which each
+row names the one above it, of any depth, which is laid out in columns first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confide.engines import LocalEngine
+from confide.errors import InputError, ParameterError, Place
+from confide.inputs.proposals.file_look import FileLook, without_accents
+
+ENOUGH = 0.5
+"""At least this share of the records' codes must be in the file of areas."""
+RECORDS_A_PLACE = 5
+"""With fewer records to a place, a column that follows from it may do so by chance."""
+MOST_AREAS = 0.5
+"""A partition has at most this share of areas to places; otherwise a column is a name or a number."""
+
+
+@dataclass(frozen=True)
+class PlacesProposal:
+    """What a spec could say of geography.
+
+    Attributes:
+        block: The column of the records with the code of the smallest place.
+        block_column: The same in the file of areas.
+        levels: Names and columns of the levels above, root first; the root takes in everything and has no column.
+        areas: Columns of partitions that do not nest.
+        aliases: Codes that only records have, by the code they merged into.
+        unknown: How many codes of the records the file lacks, with no place to go.
+        table: The block table as CSV, where it had to be laid out anew.
+        left_out: Columns of the records that follow from the place.
+    """
+
+    block: str
+    block_column: str
+    smallest: str
+    levels: tuple[tuple[str, str | None], ...]
+    areas: tuple[str, ...] = ()
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: int = 0
+    table: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def propose_places(
+    records: FileLook, areas: FileLook, engine: LocalEngine, merged: Mapping[str, str] | None = None
+) -> PlacesProposal:
+    """The geography that a file of areas gives to records.
+
+    Args:
+        records: The records.
+        areas: The file of areas.
+        engine: Reads both.
+        merged: Old codes that records have, and the code that each has now.
+
+    Returns:
+        A proposal.
+
+    Raises:
+        InputError: if no column of the records has codes of the file of areas.
+    """
+    rows = _rows(areas, engine)
+    table = None
+    parent = _parent_column(rows)
+    if parent is not None:
+        rows = _laid_out(rows, *parent)
+        table = _csv(rows)
+    key, block, codes = _joined(records, rows, areas, engine)
+    known = set(rows[key])
+    old = _old_codes(rows, key, codes - known) | dict(merged or {})
+    wrong = {code for code in old.values() if code not in known}
+    if wrong:
+        what, expected = "an area that others merged into is not in the file of areas", "a code of the file of areas"
+        raise ParameterError(
+            "merged", what, Place(file=areas.source.file), ", ".join(sorted(wrong)), expected, "correct --merged"
+        )
+    aliases: dict[str, tuple[str, ...]] = {}
+    for before, now in sorted(old.items()):
+        if before not in known:
+            aliases[now] = (*aliases.get(now, ()), before)
+    levels, partitions = _levels(rows, key)
+    names = {column: _level_name(column, position) for position, column in enumerate(levels)}
+    return PlacesProposal(
+        block,
+        key,
+        _level_name(key, len(levels)),
+        (("country", None), *((names[column], column) for column in levels)),
+        tuple(partitions),
+        aliases,
+        len(codes - known - set(old) - {""}),
+        table,
+        tuple(_following(records, block, engine, set(rows))),
+    )
+
+
+def _rows(areas: FileLook, engine: LocalEngine) -> dict[str, list[str]]:
+    from confide.engines.protocol import identifier
+    from confide.inputs.spelled import trimmed
+
+    texts = [
+        f"coalesce({trimmed(f'CAST({identifier(name)} AS VARCHAR)')}, '') AS c{at}"
+        for at, name in enumerate(areas.columns)
+    ]
+    table = engine.sql(f"SELECT {', '.join(texts)} FROM rows", rows=areas.source).reveal("areas are public knowledge")
+    return {name: table.column(f"c{at}").to_pylist() for at, name in enumerate(areas.columns)}
+
+
+def _unique(values: Sequence[str]) -> bool:
+    return all(values) and len(set(values)) == len(values)
+
+
+def _parent_column(rows: Mapping[str, list[str]]) -> tuple[str, str] | None:
+    """The column of codes and that of the code above, if each row names another row of the same file."""
+    for code, codes in rows.items():
+        known = set(codes)
+        for above, values in rows.items():
+            named = {value for value in values if value}
+            itself = sum(value == own for value, own in zip(values, codes, strict=True))
+            if above != code and _unique(codes) and named and named < known and itself <= 1 and len(named) > 1:
+                return code, above
+    return None
+
+
+def _laid_out(rows: Mapping[str, list[str]], code: str, above: str) -> dict[str, list[str]]:
+    """One row for each code that is above no other, with those around it in columns; a short line repeats its last."""
+    parent = {own: up for own, up in zip(rows[code], rows[above], strict=True) if up and up != own}
+    leaves = [own for own in rows[code] if own not in set(parent.values())]
+    lines = []
+    for leaf in leaves:
+        line = [leaf]
+        while line[0] in parent and len(line) <= len(parent):
+            line.insert(0, parent[line[0]])
+        lines.append(line)
+    depth = max(len(line) for line in lines)
+    full = [line + [line[-1]] * (depth - len(line)) for line in lines]
+    columns = {f"level_{at + 1}": [line[at] for line in full] for at in range(depth - 1)}
+    return {code: [line[-1] for line in lines], **columns}
+
+
+def _csv(rows: Mapping[str, list[str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows)
+    writer.writerows(zip(*rows.values(), strict=True))
+    return text.getvalue()
+
+
+def _joined(
+    records: FileLook, rows: Mapping[str, list[str]], areas: FileLook, engine: LocalEngine
+) -> tuple[str, str, set[str]]:
+    """The column of areas, and that of records, whose codes are the same; and the codes of the records."""
+    keys = {name: set(values) for name, values in rows.items() if _unique(values)}
+    values = {column: records.values(engine, column) for column in records.columns}
+    best: tuple[str, str, set[str]] | None = None
+    for key, known in keys.items():  # the first that fits: codes stand before names
+        fits = {}
+        for column, counts in values.items():
+            answered = sum(count for value, count in counts.items() if value)
+            shared = sum(count for value, count in counts.items() if value in known)
+            fits[column] = (shared / answered if answered else 0.0, column.lower() == key.lower())
+        column = max(fits, key=lambda each: fits[each])
+        if fits[column][0] >= ENOUGH:
+            best = key, column, set(values[column])
+            break
+    if best is None:
+        raise InputError(
+            "no-common-codes",
+            "no column of the records has the codes of a column of the file of areas",
+            Place(file=areas.source.file),
+            f"{len(keys)} columns in which every row has another value",
+            "one column with the code of every place, as the records have it, with its leading zeros",
+            "give the file of areas with the codes of the records; write codes as text, with their leading zeros",
+        )
+    return best
+
+
+def _old_codes(rows: Mapping[str, list[str]], key: str, missing: set[str]) -> dict[str, str]:
+    """Codes of records that another column of the areas has, such as that of codes before a merger."""
+    old: dict[str, str] = {}
+    for name, values in rows.items():
+        for own, value in zip(rows[key], values, strict=True) if name != key else ():
+            for text in (value.strip() for value in re.split(r"[,;|+ ]+", value)):
+                if text and text in missing:
+                    old[text] = own
+    return old
+
+
+def _determines(finer: Sequence[str], coarser: Sequence[str]) -> bool:
+    of: dict[str, str] = {}
+    return all(of.setdefault(own, up) == up for own, up in zip(finer, coarser, strict=True))
+
+
+def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[str]]:
+    """The columns that nest, coarsest first, and those that divide the places otherwise.
+
+    Of columns that divide alike, which are codes and their names, the shorter texts are the codes.
+    """
+    places = len(rows[key])
+    complete = [name for name, values in rows.items() if name != key and all(values) and 1 < len(set(values)) < places]
+    complete.sort(key=lambda name: (len(set(rows[name])), sum(map(len, rows[name]))))
+    levels: list[str] = []
+    others: list[str] = []
+    for name in complete:
+        values = rows[name]
+        if any(_determines(values, rows[level]) and _determines(rows[level], values) for level in (*levels, *others)):
+            continue
+        if all(_determines(values, rows[level]) for level in levels):
+            levels.append(name)
+        elif len(set(values)) <= MOST_AREAS * places:
+            others.append(name)
+    return levels, others
+
+
+def _level_name(column: str, position: int) -> str:
+    """A name of a level: small letters, digits and underscores."""
+    plain = re.sub(r"[^a-z0-9_]+", "_", without_accents(column.lower())).strip("_")[:31]
+    if not plain or not plain[0].isalpha() or plain in ("country", "block", "frame", "histogram", "all"):
+        return f"level_{position + 1}"
+    return plain
+
+
+def _following(records: FileLook, block: str, engine: LocalEngine, names: set[str]) -> list[str]:
+    """Columns of the records that say again where the place lies, or what it is called."""
+    following = []
+    lower = {name.lower() for name in names}
+    for column in records.columns:
+        if column == block:
+            continue
+        if column.lower() in lower:
+            following.append(column)
+            continue
+        pairs = records.pairs(engine, block, column)
+        places, values = {a for a, _ in pairs}, {b for _, b in pairs}
+        if len(pairs) == len(places) and len(values) > 1 and len(places) > 2:
+            following.append(column)
+    return following

@@ -1,0 +1,445 @@
+"""The figures of given tables and what stands beside them, cell by cell, and the problem that they pose. Confidential.
+
+Totals that are missing are computed, totals that are there must add up. What the office has decided goes before the
+rules: a cell that is ``u`` (unsafe) is primary whatever they say, one that is ``s`` (safe, a waiver) or ``z``
+(protected) is not, and the latter is never hidden. A required level makes a cell primary too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place
+from confide.inputs.argus import read_apriori
+from confide.mechanisms.suppression.counting import Truth, primary_levels
+from confide.mechanisms.suppression.given.cell_rows import CellCodes, repeated
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
+from confide.mechanisms.suppression.joint import people_behind
+from confide.mechanisms.suppression.problem import Contributions, Levels
+from confide.mechanisms.suppression.programme import HierarchicalTable
+from confide.mechanisms.suppression.structure import Flags, Floats, Integers
+from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
+
+UNSAFE, SAFE, PROTECTED = "u", "s", "z"
+WAIVER = "waiver"
+STATUSES = {
+    "": "",
+    "u": UNSAFE,
+    "unsafe": UNSAFE,
+    "primary": UNSAFE,
+    "s": SAFE,
+    "safe": SAFE,
+    WAIVER: SAFE,
+    "z": PROTECTED,
+    "p": PROTECTED,
+    "protected": PROTECTED,
+}
+"""What statuses are commonly called, in lower case."""
+
+LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
+ROWS_NAMED = 5
+LARGEST = 1 << 40
+"""Larger figures would leave 64 bits when all cells of a table are added."""
+Texts = npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTruth(Truth):
+    """What the tables say of every distinct cell, with what was decided beforehand."""
+
+    status: Texts = field(repr=False, default_factory=lambda: np.zeros(0, "<U1"))
+    cost: Floats = field(repr=False, default_factory=lambda: np.zeros(0))
+    """No number where none is given."""
+    levels: Levels = field(repr=False, default_factory=lambda: Levels.none(0))
+
+
+@dataclass(eq=False)
+class _Cells:
+    """The columns of one table, over the cells of its layout; ``known`` where a row has the cell."""
+
+    known: Flags
+    row: Integers
+    """The row of a cell, -1 where it has none."""
+    value: Integers
+    number: Integers
+    largest: Integers
+    status: Texts
+    cost: Floats
+    levels: dict[str, Integers]
+    blanket: Flags
+    """Where a cell is called safe in a column that says something of every cell: that may be no decision."""
+
+
+def check_given(problem: GivenTablesProblem) -> list[Finding]:
+    """Every problem of the tables."""
+    try:
+        read_given(problem)
+    except InputError as error:
+        return list(error.findings)
+    return []
+
+
+def read_given(problem: GivenTablesProblem) -> GivenTruth:
+    """The figures of every cell of the linked structure. Raises with findings, which name rows and no figures."""
+    top = _tops(problem)
+    findings: list[Finding] = []
+    read: list[_Cells] = []
+    for rows, table in zip(problem.rows, problem.programme.tables, strict=True):
+        try:
+            cells = _read_cells(rows, table, top, problem.spec.data.unit, contributors=problem.magnitude)
+            _apriori(problem, rows, table, cells)
+            _complete(rows, table, cells)
+            read.append(cells)
+        except InputError as error:
+            findings += error.findings
+    if findings:
+        raise InputError(findings)
+    truth = _together(problem, read)
+    findings = _doubtful_waivers(problem, read, truth)
+    if findings:
+        raise InputError(findings)
+    return truth
+
+
+def _tops(problem: GivenTablesProblem) -> int:
+    """How many of the largest contributions the rules need; raises where a table does not have them."""
+    part = problem.spec.suppression
+    needed = max(2 if part.p is not None else 0, part.dominance.n if part.dominance is not None else 0)
+    findings = []
+    for rows in problem.rows:
+        place = Place(file=rows.path.name)
+        if len(rows.text.largest) < needed:
+            what, expected = "a rule needs the largest contributions of each cell", f"{needed} columns, largest first"
+            remedy = 'name them: [[tables]] largest = ["top1", "top2"]'
+            found = f"{len(rows.text.largest)} columns"
+            findings.append(Finding("no-contributions", what, place, found, expected, remedy))
+        if problem.magnitude and rows.text.contributors is None and (part.threshold is not None or part.singletons):
+            what = "magnitudes need the number of contributors of each cell"
+            expected = "a column of numbers, for the threshold and for those who are alone in a cell"
+            remedy = 'name it: [[tables]] contributors = "..."; or give no threshold, and singletons = false'
+            findings.append(Finding("no-contributors", what, place, "no such column", expected, remedy))
+    if findings:
+        raise InputError(findings)
+    return max(2, needed)
+
+
+def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, unit: Fraction, *, contributors: bool) -> _Cells:
+    layout, text = table.layout, rows.text
+    at, twice = rows.places(layout)
+    if twice is not None:
+        raise repeated(rows, twice)
+    cells = layout.cells
+
+    def laid(column: Integers | Floats | Texts, empty: float | str) -> npt.NDArray[np.generic]:
+        over = np.full(cells, empty, column.dtype)
+        over[at] = column
+        return over
+
+    known = np.zeros(cells, np.bool_)
+    known[at] = True
+    row = np.full(cells, -1, np.int64)
+    row[at] = np.arange(rows.rows)
+    value = np.asarray(laid(_whole_numbers(rows, text.value, unit, empty=None), 0), np.int64)
+    number = value.copy()
+    if contributors:
+        column = np.zeros(rows.rows, np.int64)
+        if text.contributors is not None:
+            column = _whole_numbers(rows, text.contributors, empty=None)
+        number = np.asarray(laid(column, 0), np.int64)
+    largest = np.zeros((cells, max(top, len(text.largest))), np.int64)
+    for place, name in enumerate(text.largest):
+        largest[at, place] = _whole_numbers(rows, name, unit, empty=0)
+    _check_largest(rows, text.largest, at, value, largest)
+    status = np.asarray(laid(_statuses(rows), ""), "<U1")
+    cost = np.asarray(laid(_costs(rows), np.nan), np.float64)
+    levels = {
+        kind: np.asarray(laid(_whole_numbers(rows, name, unit, empty=0, up=True), 0), np.int64)
+        if name is not None
+        else np.zeros(cells, np.int64)
+        for kind, name in ((LOWER, text.lower), (UPPER, text.upper), (SLIDING, text.sliding))
+    }
+    blanket = np.zeros(cells, np.bool_)
+    blanket[at] = _blanket(rows)
+    return _Cells(known, row, value, number, -np.sort(-largest, axis=1), status, cost, levels, blanket)
+
+
+def _whole_numbers(
+    rows: CellCodes, column: str, unit: Fraction = Fraction(1), *, empty: int | None, up: bool = False
+) -> Integers:
+    """A column of numbers of at least zero, as whole numbers of the unit; ``empty`` where nothing stands, refused if
+    that is None. With ``up`` a part of a unit is rounded up to one."""
+    numbers = np.zeros(rows.rows, np.int64)
+    wrong: list[int] = []
+    digits = 0
+    for row, text in enumerate(rows.columns[column]):
+        if not text and empty is not None:
+            numbers[row] = empty
+            continue
+        try:
+            number = int(text) if text.isascii() and text.isdigit() else Fraction(_decimal(text))
+            number = number if unit == 1 else Fraction(number) / unit
+            if not 0 <= number <= LARGEST or (number.denominator != 1 and not up):
+                digits = max(digits, digits_of(Fraction(number) * unit) or 0)
+                raise ValueError
+            numbers[row] = ceil(number)
+        except (ValueError, OverflowError, InvalidOperation):
+            wrong.append(row)
+    if wrong:
+        finer, remedy = f"1/{10**digits}", "correct it, and take a larger unit for larger figures"
+        if 0 < digits <= MOST_DIGITS:
+            remedy = f'declare the unit of decimals: --unit {finer}, or unit = "{finer}" in [data]'
+        raise InputError(
+            Finding(
+                "bad-figure",
+                f"this is no whole number {'' if unit == 1 else f'of {unit} '}that could be protected",
+                Place(file=rows.path.name, row=row + 1, column=column),
+                CONFIDENTIAL,
+                f"a number from 0 to {LARGEST:,} units, without separators of thousands; figures below zero are "
+                "protected from records alone",
+                remedy,
+            )
+            for row in wrong[:ROWS_NAMED]
+        )
+    return numbers
+
+
+def _decimal(text: str) -> Decimal:
+    """A number of few digits; anything else is none."""
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or not -2 * MOST_DIGITS <= exponent <= MOST_DIGITS:
+        raise ValueError
+    return number
+
+
+def _check_largest(rows: CellCodes, names: Sequence[str], at: Integers, value: Integers, largest: Integers) -> None:
+    if not names:
+        return
+    wrong = np.flatnonzero(largest[at].sum(axis=1) > value[at])
+    if len(wrong):
+        what, expected = "the largest contributions are more than the whole", "contributions to the figure of the cell"
+        place = Place(file=rows.path.name, row=int(wrong[0]) + 1, column=names[0])
+        raise InputError("bad-contributions", what, place, CONFIDENTIAL, expected, "correct the row, or the columns")
+
+
+def _statuses(rows: CellCodes) -> Texts:
+    statuses = np.zeros(rows.rows, "<U1")
+    if rows.text.decided is None:
+        return statuses
+    own = {text.lower(): meaning for text, meaning in rows.text.statuses.items()}
+    known: dict[str, str] = {**STATUSES, **own}
+    for row, text in enumerate(rows.columns[rows.text.decided]):
+        if text.lower() not in known:
+            place = Place(file=rows.path.name, row=row + 1, column=rows.text.decided)
+            what, expected = "a status is none that is known", "u (unsafe), s (safe) or z (protected), or nothing"
+            remedy = 'say what it means: [[tables]] statuses = { "..." = "s" }; or name another column in decided'
+            raise InputError("bad-status", what, place, CONFIDENTIAL, expected, remedy)
+        statuses[row] = known[text.lower()]
+    return statuses
+
+
+def _blanket(rows: CellCodes) -> Flags:
+    """The rows that a column of statuses calls safe, if it has a status in every row: there, safe may say no more than
+    that nothing was found so far, and not that somebody waived the rules. A ``waiver`` is one in any case."""
+    texts = rows.columns[rows.text.decided] if rows.text.decided is not None else []
+    if not texts or not all(texts):
+        return np.zeros(rows.rows, np.bool_)
+    waived = [text.lower() == WAIVER for text in texts]
+    return np.asarray((_statuses(rows) == SAFE) & ~np.array(waived, np.bool_), np.bool_)
+
+
+def _doubtful_waivers(problem: GivenTablesProblem, read: Sequence[_Cells], truth: GivenTruth) -> list[Finding]:
+    """Cells that a rule calls sensitive and a column of statuses safe, though it has a status for every cell."""
+    by_rule = primary_levels(problem, truth).primary
+    findings = []
+    for rows, cells, numbers in zip(problem.rows, read, problem.programme.linked.numbers, strict=True):
+        doubtful = np.flatnonzero(cells.blanket & by_rule[numbers])
+        if len(doubtful):
+            place = Place(file=rows.path.name, row=int(cells.row[doubtful[0]]) + 1, column=rows.text.decided)
+            what = "a rule calls cells sensitive that the statuses call safe, and every cell has a status"
+            expected = "no rule beside a full column of statuses; or statuses of the exceptions alone"
+            remedy = (
+                "leave the rule out if the statuses decide; leave the status of other cells empty, or write waiver, if "
+                'they are waivers; write [[tables]] statuses = { s = "" } if safe is no decision'
+            )
+            findings.append(Finding("doubtful-waiver", what, place, CONFIDENTIAL, expected, remedy))
+    return findings
+
+
+def _costs(rows: CellCodes) -> Floats:
+    costs = np.full(rows.rows, np.nan)
+    if rows.text.cost is None:
+        return costs
+    for row, text in enumerate(rows.columns[rows.text.cost]):
+        if not text:
+            continue
+        try:
+            costs[row] = float(text)
+        except ValueError:
+            costs[row] = -1.0
+        if not 0 <= costs[row] <= LARGEST:
+            place = Place(file=rows.path.name, row=row + 1, column=rows.text.cost)
+            what, expected = "a cost cannot be read", f"a number from 0 to {LARGEST:,}, or nothing"
+            raise InputError("bad-cost", what, place, CONFIDENTIAL, expected, "correct it")
+    return costs
+
+
+def _apriori(problem: GivenTablesProblem, rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:
+    """What a file of tau-ARGUS says of single cells goes before the columns of the table."""
+    if rows.text.apriori is None:
+        return
+    path = problem.given.beside(rows.text.apriori)
+    number = [{code: at for at, code in enumerate(dimension.codes)} for dimension in table.layout.dimensions]
+    for line in read_apriori(path, len(rows.variables), rows.text.apriori_delimiter):
+        codes = [
+            (variable.total if code == "" else code) for variable, code in zip(table.variables, line.codes, strict=True)
+        ]
+        unknown = next((code for code, known in zip(codes, number, strict=True) if code not in known), None)
+        if unknown is not None:
+            place = Place(file=path.name, line=line.line)
+            what, expected = "a code is none of the table", "codes as the table has them"
+            raise InputError("unknown-code", what, place, repr(unknown), expected, "correct the line")
+        places = tuple(known[code] for code, known in zip(codes, number, strict=True))
+        cell = int(np.ravel_multi_index(places, table.layout.shape))
+        if line.what == "c":
+            cells.cost[cell] = float(line.numbers[0])
+            continue
+        if line.what in (UNSAFE, SAFE, PROTECTED):
+            cells.status[cell] = line.what
+            cells.blanket[cell] = False
+        for kind, text in zip((LOWER, UPPER), line.numbers, strict=False):
+            cells.levels[kind][cell] = ceil(Fraction(text) / problem.spec.data.unit)
+
+
+def _complete(rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:
+    """Totals that are missing, from their parts; what is then missing is zero, or refused."""
+    shape, dimensions = table.layout.shape, table.layout.dimensions
+    leaf = np.ones(table.layout.cells, np.bool_)
+    for axis, dimension in enumerate(dimensions):
+        divided = np.zeros(dimension.size, np.bool_)
+        divided[[code for _, code, _ in dimension.divisions]] = True
+        leaf &= ~divided[table.layout.places[:, axis]]
+    missing = leaf & ~cells.known
+    if missing.any() and rows.text.missing == "zero":
+        cells.known |= missing
+    elif missing.any():
+        hidden = rows.text.missing == "hidden"
+        raise InputError(
+            "missing-cells",
+            "what nobody knows cannot be protected" if hidden else "cells of the table are not in the file",
+            Place(file=rows.path.name),
+            f"{int(missing.sum()):,} of {int(leaf.sum()):,} cells without parts",
+            "a row for every combination of codes",
+            'write missing = "zero" in [[tables]] if they are zero',
+        )
+    known, value, number = (array.reshape(shape) for array in (cells.known, cells.value, cells.number))
+    largest = cells.largest.reshape(*shape, -1)
+    for axis, dimension in enumerate(dimensions):
+        along = [np.moveaxis(array, axis, 0) for array in (known, value, number, largest)]
+        for _, code, parts in sorted(dimension.divisions, key=lambda division: -division[1]):
+            at = list(parts)
+            fill = ~along[0][code] & along[0][at].all(axis=0)
+            if not fill.any():
+                continue
+            for array in along[1:3]:
+                array[code][fill] = array[at].sum(axis=0)[fill]
+            tops = np.concatenate([along[3][part] for part in at], axis=-1)
+            along[3][code][fill] = -np.sort(-tops, axis=-1)[..., : largest.shape[-1]][fill]
+            along[0][code] |= fill
+    if not cells.known.all():
+        what, expected = "totals are missing that cannot be computed", "all parts of a total, or the total"
+        found = f"{int((~cells.known).sum()):,} cells"
+        raise InputError("missing-cells", what, Place(file=rows.path.name), found, expected, "add the rows")
+
+
+def _together(problem: GivenTablesProblem, read: Sequence[_Cells]) -> GivenTruth:
+    """One set of figures for all tables: they must agree, and add up."""
+    linked = problem.programme.linked
+    size = linked.structure.cells
+    top = max(cells.largest.shape[1] for cells in read)
+    value, number = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    largest, cost = np.zeros((size, top), np.int64), np.full(size, np.nan)
+    status = np.zeros(size, "<U1")
+    levels = {kind: np.zeros(size, np.int64) for kind in (LOWER, UPPER, SLIDING)}
+    seen = np.zeros(size, np.bool_)
+    findings: list[Finding] = []
+    for rows, cells, numbers in zip(problem.rows, read, linked.numbers, strict=True):
+        apart = seen[numbers] & ((value[numbers] != cells.value) | (number[numbers] != cells.number))
+        clash = seen[numbers] & (status[numbers] != "") & (cells.status != "") & (status[numbers] != cells.status)
+        for wrong, what in ((apart, "a cell has another figure"), (clash, "a cell has another status")):
+            if wrong.any():
+                place = _place(rows, cells, np.flatnonzero(wrong))
+                remedy = "correct the tables, or give variables that differ different names"
+                text = f"{what} than in a table before"
+                findings.append(Finding("tables-disagree", text, place, CONFIDENTIAL, "one for one cell", remedy))
+        value[numbers], number[numbers], seen[numbers] = cells.value, cells.number, True
+        largest[numbers, : cells.largest.shape[1]] = cells.largest
+        status[numbers] = np.where(cells.status != "", cells.status, status[numbers])
+        cost[numbers] = np.where(np.isnan(cells.cost), cost[numbers], cells.cost)
+        for kind, of_all in levels.items():
+            of_all[numbers] = np.maximum(of_all[numbers], cells.levels[kind])
+    findings += [] if findings else _sums(problem, read, value)
+    if findings:
+        raise InputError(findings)
+    _add_people(problem, value)
+    contributions = Contributions(number, largest) if problem.magnitude else None
+    if contributions is None:
+        number = value
+    given = Levels(levels[LOWER] + levels[UPPER] + levels[SLIDING] > 0, levels[LOWER], levels[UPPER], levels[SLIDING])
+    who = np.zeros(size, np.int64)
+    return GivenTruth(value, number, who, contributions, status=status, cost=cost, levels=given)
+
+
+def _sums(problem: GivenTablesProblem, read: Sequence[_Cells], value: Integers) -> list[Finding]:
+    """Totals that their parts do not add up to, by row."""
+    structure = problem.programme.linked.structure.plain
+    off = np.flatnonzero(np.asarray(structure.matrix.astype(np.int64) @ value))
+    findings = []
+    names = list(dict.fromkeys(name for rows in problem.rows for name in rows.variables))
+    for row in off[:ROWS_NAMED].tolist():
+        total = int(structure.total[row])
+        for rows, cells, numbers in zip(problem.rows, read, problem.programme.linked.numbers, strict=True):
+            here = np.flatnonzero(numbers == total)
+            if len(here):
+                more = f" ({len(off):,} such sums)" if len(off) > 1 else ""
+                what = f"parts do not add up to their total over {names[structure.axis[row]]}{more}"
+                expected = "parts that add up to their total"
+                remedy = "correct the table, or its hierarchies in the description"
+                place = _place(rows, cells, here)
+                findings.append(Finding("does-not-add-up", what, place, CONFIDENTIAL, expected, remedy))
+                break
+    return findings
+
+
+def _add_people(problem: GivenTablesProblem, value: Integers) -> None:
+    """Figures for the kinds of people behind the tables, in place: some that the tables are margins of."""
+    linked = problem.programme.linked
+    if not linked.joint:
+        return
+    try:
+        people = people_behind(linked, value)
+    except ConfideError as error:
+        raise InputError(error.findings) from None
+    if people is None:
+        raise InputError(
+            "no-whole-people",
+            "no whole numbers were found of which all these tables are margins",
+            Place(file=problem.rows[0].path.name),
+            CONFIDENTIAL,
+            "tables of the same records",
+            "check that all tables count the same; protect them from the records, or in smaller sets",
+        )
+    value[linked.own_cells :] = people
+
+
+def _place(rows: CellCodes, cells: _Cells, at: Integers) -> Place:
+    """The first row of some cells; the file, where they were computed."""
+    given = cells.row[at][cells.row[at] >= 0]
+    return Place(file=rows.path.name, row=int(given[0]) + 1 if len(given) else None, column=rows.text.value)

@@ -1,0 +1,156 @@
+"""The problem that given tables pose: primary cells with their levels, costs, and what is left of it for the curator.
+
+What the office has decided goes before the rules. Beside the release, the confidential zone gets a list of all cells
+with the reason why each is primary, and the problem with its pattern in the exchange format of solvers (.jj): cells are
+numbered as in the linked structure, unsafe ones are ``u`` with their levels, those that are hidden for others ``m``,
+those that are never hidden ``z``; figures are numbers of the declared unit. The format wants an upper bound for each
+figure: it is far above all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+
+from confide.inputs.argus import JJCell, JJProblem, JJSum
+from confide.mechanisms.suppression.counting import primary_levels
+from confide.mechanisms.suppression.given.cells import PROTECTED, SAFE, UNSAFE, GivenTruth
+from confide.mechanisms.suppression.given.contributors import with_given_contributors
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
+from confide.mechanisms.suppression.problem import MOST, Levels, PatternProblem
+from confide.mechanisms.suppression.structure import Flags
+from confide.mechanisms.suppression.suppress import pose
+from confide.mechanisms.suppression.units import published_figures
+
+
+def given_levels(problem: GivenTablesProblem, truth: GivenTruth) -> Levels:
+    """The cells that are primary, by the rules and by what was decided, with their protection levels."""
+    by_rule = primary_levels(problem, truth)
+    waived = (truth.status == SAFE) | (truth.status == PROTECTED)
+    asked = truth.levels.primary
+    decided = truth.status == UNSAFE
+    percent = problem.spec.suppression.range
+    away = np.array([max(1, ceil(percent / MOST * int(x))) for x in truth.value], np.int64)
+    bare = decided & ~asked & ~by_rule.primary
+    own = Levels(
+        decided | asked,
+        np.where(bare, np.minimum(away, truth.value), truth.levels.lower),
+        np.where(bare, away, truth.levels.upper),
+        truth.levels.sliding,
+    )
+    levels = by_rule.also(own)
+    return Levels(
+        levels.primary & ~waived,
+        *(np.where(waived, 0, level) for level in (levels.lower, levels.upper, levels.sliding)),
+    )
+
+
+def pose_given(problem: GivenTablesProblem, truth: GivenTruth) -> PatternProblem:
+    """Primary cells, what is never hidden, and what it costs to hide others."""
+    part, programme = problem.spec.suppression, problem.programme
+    single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
+    keep = programme.kept(part.keep) | (truth.status == PROTECTED)
+    levels = given_levels(problem, truth)
+    posed = pose(
+        programme.linked,
+        truth.value,
+        levels,
+        zeros=part.zeros,
+        weight=part.weights,
+        single=single,
+        keep=keep & ~levels.primary,
+        inhabited=truth.number > 0,
+    )
+    posed = replace(posed, weight=np.where(np.isnan(truth.cost), posed.weight, truth.cost))
+    return posed if truth.contributions is None else with_given_contributors(problem, truth.contributions, posed)
+
+
+REASONS = "cells.parquet"
+"""The file of the confidential zone that says which cells are primary, and why."""
+
+
+def reasons(problem: GivenTablesProblem, truth: GivenTruth, posed: PatternProblem, suppressed: Flags) -> pa.Table:
+    """Every listed cell of every table with its figure, whether and why it is primary, its levels, and whether it is
+    hidden. Confidential: for the curator alone."""
+    by_rule = primary_levels(problem, truth).primary
+    words = {SAFE: "safe by decision", PROTECTED: "protected by decision", UNSAFE: "unsafe by decision"}
+    why = np.array(
+        [
+            words[status] if status else "a rule" if rule else "a required level" if level else ""
+            for status, rule, level in zip(truth.status.tolist(), by_rule, truth.levels.primary, strict=True)
+        ]
+    )
+    programme, unit = problem.programme, problem.spec.data.unit
+    parts = []
+    for table, numbers in zip(programme.tables, programme.linked.numbers, strict=True):
+        labels, cells = table.lines
+        at = numbers[cells]
+        levels = posed.levels.taken(at)
+        named = [
+            ", ".join(f"{name} = {label}" for name, label in zip(table.columns, each, strict=True)) for each in labels
+        ]
+        parts.append(
+            pa.table(
+                {
+                    "table": pa.array([table.name] * len(at)),
+                    "cell": pa.array(named),
+                    "figure": published_figures(truth.value[at], unit),
+                    "primary": pa.array(levels.primary),
+                    "why": pa.array(why[at].tolist()),
+                    "lower": published_figures(levels.lower, unit),
+                    "upper": published_figures(levels.upper, unit),
+                    "sliding": published_figures(levels.sliding, unit),
+                    "cost": pa.array(posed.weight[at]),
+                    "hidden": pa.array(suppressed[at]),
+                }
+            )
+        )
+    return pa.concat_tables(parts)
+
+
+PROBLEM = "problem.jj"
+"""The file of the confidential zone."""
+FAR = 10
+
+
+def jj_of(problem: PatternProblem, suppressed: Flags) -> JJProblem:
+    """A problem with a pattern.
+
+    Args:
+        problem: Figures, levels and costs of all distinct cells.
+        suppressed: Which of them are hidden.
+
+    Returns:
+        Cells and sums, for :func:`confide.inputs.argus.write_jj`.
+    """
+    levels = problem.levels
+    far = Decimal(FAR * (int(problem.value.max(initial=0)) + int(levels.upper.max(initial=0)) + 1))
+    status = np.where(problem.keep, "z", "s")
+    status = np.where(suppressed, "m", status)
+    status = np.where(levels.primary, "u", status)
+    zero = Decimal(0)
+    columns = (problem.value, problem.weight, status, problem.low, levels.lower, levels.upper, levels.sliding)
+    cells = tuple(
+        JJCell(number, Decimal(value), Decimal(repr(cost)), kind, Decimal(low), far, *map(Decimal, levels_of))
+        for number, (value, cost, kind, low, *levels_of) in enumerate(zip(*(c.tolist() for c in columns), strict=True))
+    )
+    matrix = problem.structure.matrix
+    sums = tuple(
+        JJSum(
+            zero,
+            tuple(
+                (int(cell), int(times))
+                for cell, times in zip(
+                    matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]],
+                    matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]],
+                    strict=True,
+                )
+            ),
+        )
+        for row in range(problem.structure.rows)
+    )
+    return JJProblem(cells, sums)

@@ -1,0 +1,228 @@
+"""Tables of cells that an office has, in place of records: what the spec, the description and the codes say of them.
+
+A table lists cells by their codes, with a figure and perhaps with contributors, largest contributions, statuses that
+were decided beforehand, costs and required levels. Every table comes out with all margins: totals that are missing are
+computed. The codes that tables list are taken for public: they are what the release lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confide.documents import NAME_PATTERN
+from confide.engines import Source
+from confide.errors import ConfideError, Finding, InputError, Place, SpecError
+from confide.inputs.records import records_fingerprint
+from confide.mechanisms.suppression.given.assumed import assumed, read_plain
+from confide.mechanisms.suppression.given.cell_rows import CellCodes, read_codes, unused, variables_of
+from confide.mechanisms.suppression.given.description import TableInput, TableText, describe
+from confide.mechanisms.suppression.programme import (
+    COLUMNS,
+    MOST_CELLS,
+    HierarchicalTable,
+    SuppressionProblem,
+    SuppressionProgramme,
+    margins_unknown,
+)
+from confide.mechanisms.suppression.spec import SuppressionSpec
+from confide.mechanisms.suppression.structure import ROOT
+from confide.mechanisms.suppression.variables import Variable, VariableGrouping
+from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import AREA, LEVEL
+from confide.schema import Schema
+from confide.schema.schema import check_labels, check_name
+
+OWN_COLUMNS = {name.lower() for name in COLUMNS} - {AREA, LEVEL}
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTablesProblem(SuppressionProblem):
+    """Tables of cells that are to be protected, but for their figures."""
+
+    given: TableInput = field(repr=False)
+    rows: tuple[CellCodes, ...] = field(repr=False)
+
+    @property
+    def magnitude(self) -> bool:
+        """Whether the figures are sums of contributions and no counts: contributors, or contributions, stand beside
+        them, or a rule asks for some."""
+        return _are_magnitudes(self.spec, self.rows)
+
+    @property
+    def value(self) -> str | None:
+        return self.rows[0].text.value if self.magnitude else None
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the tables, their description, and everything that belongs to it."""
+        files = [records_fingerprint(path) for path in self.given.files]
+        return hashlib.sha256("confide/tables/v1 ".join(files).encode("ascii")).hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        """What the plan says of the question: no figure, status, cost or level of any cell."""
+        facts = super().facts()
+        texts = [table.text for table in self.rows]
+        beside = {
+            "statuses": any(text.decided or text.apriori for text in texts),
+            "costs": any(text.cost or text.apriori for text in texts),
+            "levels": any(text.lower or text.upper or text.sliding or text.apriori for text in texts),
+        }
+        names = {name: name for name in self.programme.variables}
+        return {**facts, "schema": None, "attributes": names, "given": beside}
+
+
+def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
+    """What the spec, the description and the codes of its tables say. Raises with all findings."""
+    spec = loaded.spec
+    assert isinstance(spec, SuppressionSpec)
+    assert spec.data.tables is not None
+    path = loaded.resolve(spec.data.tables)
+    if not path.exists():
+        remedy = "correct the path; it is relative to the folder of the spec"
+        place = loaded.place("data", "tables")
+        raise SpecError("no-such-file", "there is no such file", place, spec.data.tables, "a description", remedy)
+    given = describe_given(path, spec.data.delimiter)
+    rows = tuple(read_given_codes(given, text) for text in given.description.tables)
+    findings = _names(given, rows) + unused(given, rows, computed=True)
+    for name, text in given.description.variables.items():
+        lacking = [table for table in rows if name not in table.variables]
+        if not text.adds_up and lacking:
+            what = f"a table lacks the variable {name!r}, along which nothing adds up: whose figures are these?"
+            place = Place(file=lacking[0].path.name, column=name)
+            remedy = "add the variable, or protect the tables one by one"
+            findings.append(Finding("nothing-added-up", what, place, "no such column", "the variable", remedy))
+    if findings:
+        raise InputError(findings)
+    _require_rule(loaded, spec, rows)
+    variables = {name: _whole(variable) for name, variable in variables_of(given, rows).items()}
+    for name, variable in variables.items():
+        try:
+            check_labels([*variable.tree.codes[1:]], f"the variable {name!r}")
+        except ConfideError as error:
+            raise InputError(error.findings) from None
+    tables = tuple(
+        HierarchicalTable(
+            table.name,
+            table.text.title or table.name,
+            tuple(variables[name] for name in table.variables),
+            tuple((table.name,) for _ in table.variables),
+        )
+        for table in rows
+    )
+    cells = sum(prod(table.layout.shape) for table in tables)
+    if cells > MOST_CELLS:
+        what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
+        remedy = "leave out variables or codes, or split the release"
+        raise SpecError("table-too-large", what, loaded.place("data", "tables"), f"{cells:,} cells", expected, remedy)
+    findings = margins_unknown(loaded, spec, [set(table.variables) for table in rows])
+    if findings:
+        raise SpecError(findings)
+    _require_magnitudes(loaded, spec, rows)
+    nobody = Schema("given", "tables of cells", (), ())
+    source = Source(rows[0].path, "csv")
+    return GivenTablesProblem(spec, nobody, source, None, SuppressionProgramme(variables, tables), given, rows)
+
+
+def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
+    """Refuses tables of which nothing could be primary: neither a rule nor anything beside the figures says so."""
+    part = spec.suppression
+    beside = [(t.text.decided, t.text.apriori, t.text.lower, t.text.upper, t.text.sliding) for t in rows]
+    if part.threshold is None and part.dominance is None and part.p is None and not any(map(any, beside)):
+        what, expected = "no primary rule is given", "threshold, dominance or p, or statuses or levels of cells"
+        remedy = "give a rule: --rule threshold=3, or threshold = 3 in [suppression]"
+        raise SpecError("no-rule", what, loaded.place("suppression"), "none of them", expected, remedy)
+
+
+def _require_magnitudes(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
+    """Refuses a unit of counts: whether a count with decimals is small is asked of those who contribute to it."""
+    if spec.data.unit != 1 and not _are_magnitudes(spec, rows):
+        what, expected = "a unit belongs to magnitudes, and these are counts", "a column of contributors beside them"
+        remedy = "name it, [[tables]] contributors, as for weighted counts; or leave the unit out"
+        raise SpecError("magnitude-rule", what, loaded.place("data", "unit"), str(spec.data.unit), expected, remedy)
+
+
+def _are_magnitudes(spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> bool:
+    beside = any(table.text.contributors or table.text.largest for table in rows)
+    return beside or spec.suppression.p is not None or spec.suppression.dominance is not None
+
+
+def describe_given(
+    path: Path,
+    delimiter: str = ",",
+    value: str | None = None,
+    totals: Mapping[str, str] | None = None,
+    hierarchies: Collection[str] = (),
+) -> TableInput:
+    """The description of tables that are to be protected; a single file without one is taken for what it seems, with
+    ``value`` for the column of figures, and ``totals``, if these are given."""
+    plain = path.is_file() and path.suffix.lower() in (".csv", ".parquet") and not path.with_suffix(".toml").is_file()
+    if not plain:
+        return describe(path)
+    rows, delimiter = read_plain(path, delimiter)
+    if value is not None and value not in rows:
+        what, remedy = "there is no such column of figures", "name another column"
+        raise InputError("no-column", what, Place(file=path.name), repr(value), ", ".join(rows), remedy)
+    return assumed(path, rows, delimiter, protect=True, value=value, totals=totals, hierarchies=hierarchies)
+
+
+def read_given_codes(given: TableInput, text: TableText) -> CellCodes:
+    """A table with all columns that its description names."""
+    path = given.path_of(text)
+    optional = [text.contributors, text.decided, text.cost, text.lower, text.upper, text.sliding]
+    needed = [text.value, *text.largest, *(name for name in optional if name is not None)]
+    table = read_codes(given, text, path, needed)
+    name = text.name if text.name is not None and re.match(NAME_PATTERN, text.name) else slug(text.name or path.stem)
+    return CellCodes(text.model_copy(update={"name": name}), path, table.variables, table.codes, table.columns)
+
+
+def slug(text: str) -> str:
+    """A text as the name of a table: lower case letters, digits and hyphens.
+
+    >>> slug("Jobs by region (2020)")
+    'jobs-by-region-2020'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-") or "table"
+
+
+def _names(given: TableInput, rows: tuple[CellCodes, ...]) -> list[Finding]:
+    """Names of tables that are there twice, and variables whose names tables need for something else."""
+    findings = []
+    names = [table.name for table in rows]
+    for at, table in enumerate(rows):
+        if table.name in names[:at]:
+            place = Place(file=given.file.name, path=f"tables.{at}.name")
+            what, remedy = "two tables have one name", "give them names in the description"
+            findings.append(Finding("duplicate-table", what, place, table.name, "names that differ", remedy))
+        if not table.variables:
+            what, expected = "a table has no variable", "a column for one variable at least"
+            remedy = "describe its columns: [variables.NAME]"
+            findings.append(Finding("table-description", what, Place(file=table.path.name), "none", expected, remedy))
+    folded: dict[str, str] = {}
+    for name in given.description.variables:
+        place = Place(file=given.file.name, path=f"variables.{name}")
+        remedy = f'call it otherwise, and say where it is: [[tables]] columns = {{ OTHER = "{name}" }}'
+        if name.lower() in OWN_COLUMNS or folded.setdefault(name.lower(), name) != name:
+            what = f"a variable cannot be called {name!r}: another column has that name, in whatever case"
+            findings.append(Finding("reserved-name", what, place, name, "a name of its own", remedy))
+        try:
+            check_name(name, "the variable")
+        except ConfideError as error:
+            findings += [Finding(f.code, f.what, place, f.found, f.expected, remedy) for f in error.findings]
+    return findings
+
+
+def _whole(variable: Variable) -> Variable:
+    """The same variable whose tables list every code that they go down to: missing totals are computed."""
+    groupings = []
+    for grouping in variable.groupings:
+        codes = [code for code in variable.kept([grouping.name]).tolist() if code != ROOT]
+        labels = tuple(variable.tree.codes[code] for code in codes)
+        groupings.append(VariableGrouping(grouping.name, labels, np.array(codes, np.int64)))
+    return replace(variable, groupings=tuple(groupings))

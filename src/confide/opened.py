@@ -1,0 +1,433 @@
+"""``open_release``: a release folder for its users: tables with labels, and sums, differences and ratios with margins.
+
+>>> from confide.opened import Estimate
+>>> print(Estimate(1234, 56, Fraction(19, 20), 816.0))
+1,234 ± 56 (95 %)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.errors import ParameterError, Place, ReleaseError
+from confide.exact import Exact, probability
+from confide.mechanisms import MECHANISMS
+from confide.releases.companions import Codebook, DescribedTable
+from confide.releases.figure_noise import FigureNoise, NoiseOfSum
+from confide.releases.folder import file_states, read_manifest
+
+COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number from published figures, and how far the noise may have taken it."""
+
+    value: float | None
+    """None where a figure that it needs is not published."""
+    margin: float | None
+    """The noise is at most this far from zero with the probability; None where that is not known."""
+    probability: Fraction
+    variance: float | None = None
+    note: str = ""
+    """Why something is not known, or what else there is to know."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """From the value less the margin to the value with it."""
+        if self.value is None or self.margin is None:
+            return None
+        return self.value - self.margin, self.value + self.margin
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"unknown: {self.note}"
+        if self.margin is None:
+            return f"{_text(self.value)} (margin unknown: {self.note})"
+        share = f"{float(self.probability) * 100:.4g} %"
+        return f"{_text(self.value)} ± {_text(self.margin)} ({share})" + (f"; {self.note}" if self.note else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The estimate as plain values."""
+        return {
+            "value": self.value,
+            "margin": self.margin,
+            "probability": str(self.probability),
+            "variance": self.variance,
+            "note": self.note,
+        }
+
+
+def _text(value: float) -> str:
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table that were chosen, for a sum or a ratio. Two choices are put together by ``+``."""
+
+    parts: tuple[tuple[str, pa.Table], ...]
+    """The table, and the rows of it."""
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows((*self.parts, *other.parts))
+
+    def __len__(self) -> int:
+        return sum(rows.num_rows for _, rows in self.parts)
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(name for name, _ in self.parts))
+        return f"<{len(self):,} rows of {names}>"
+
+    def arrow(self) -> pa.Table:
+        """The rows, of one table."""
+        return pa.concat_tables([rows for _, rows in self.parts])
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedTable:
+    """A table of a release."""
+
+    release: Release
+    name: str
+    title: str
+    file: Path
+    described: DescribedTable | None
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        self.release.require_unchanged(self.file)
+        if self.file.suffix == ".parquet":
+            return pq.read_table(self.file).replace_schema_metadata(None)
+        return pyarrow.csv.read_csv(self.file, convert_options=_types(self.file, self.described))
+
+    def arrow(self) -> pa.Table:
+        """All rows, totals included, as a table of Arrow."""
+        return self._rows
+
+    def pandas(self) -> Any:
+        """The same as a data frame of pandas: codes and labels are text."""
+        return self._rows.to_pandas()
+
+    def polars(self) -> Any:
+        """The same as a data frame of polars."""
+        import polars as pl
+
+        return pl.from_arrow(self._rows)
+
+    def cells(self) -> Rows:
+        """The cells of the table itself, without totals and sub-totals: on each level they can be added up."""
+        if "margin" not in self._rows.column_names:
+            return self.rows()
+        return self.rows(margin="cell")
+
+    def rows(self, **wanted: object) -> Rows:
+        """The rows that have these values: a code or a label for each column, or a list of them.
+
+        Args:
+            wanted: By column; ``age_five_year`` also stands for ``age:five-year``, and a label for its code.
+        """
+        chosen = self._rows
+        for name, value in wanted.items():
+            texts = [str(each) for each in (value if isinstance(value, list | tuple | set) else [value])]
+            column = self._column(name)
+            fits = pc.is_in(chosen.column(column).cast(pa.string()), pa.array(texts, pa.string()))
+            if (label := f"{column}_label") in chosen.column_names:
+                fits = pc.or_(fits, pc.is_in(chosen.column(label), pa.array(texts, pa.string())))
+            chosen = chosen.filter(fits)
+        if not chosen.num_rows:
+            asked = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
+            raise ParameterError(
+                "no-rows",
+                f"the table {self.name!r} has no such rows",
+                found=asked,
+                expected="codes or labels that the table has; codebook.html lists them",
+                remedy="correct the choice",
+            )
+        return Rows(((self.name, chosen),))
+
+    def _column(self, name: str) -> str:
+        names = self._rows.column_names
+        plain = {"".join(c if c.isalnum() else "_" for c in each): each for each in names}
+        if name in names or name in plain:
+            return name if name in names else plain[name]
+        raise ParameterError(
+            "no-column",
+            f"the table {self.name!r} has no column {name!r}",
+            found=name,
+            expected="one of " + ", ".join(names),
+            remedy="correct the name",
+        )
+
+    def __repr__(self) -> str:
+        return f"<table {self.name}: {self.title}; {self._rows.num_rows:,} rows>"
+
+
+class ReleasedTables(Mapping[str, ReleasedTable]):
+    """The tables of a release by their names."""
+
+    def __init__(self, tables: Sequence[ReleasedTable], codebook: Codebook | None):
+        self._tables = {table.name: table for table in tables}
+        self._codebook = codebook
+
+    def __getitem__(self, name: str) -> ReleasedTable:
+        if name not in self._tables:
+            raise ParameterError(
+                "no-table",
+                f"the release has no table {name!r}",
+                found=name,
+                expected="one of " + ", ".join(self._tables),
+                remedy="correct the name",
+            )
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
+    def __repr__(self) -> str:
+        lines = []
+        for table in self._tables.values():
+            lines.append(f"{table.name}: {table.title}")
+            if table.described is not None:
+                names = [each.column for each in table.described.columns.variables]
+                words = [f"by {', '.join(names)}" if names else "totals alone"]
+                words += [f"for {', '.join(table.described.levels)}"] if table.described.levels else []
+                lines.append("    " + "; ".join(words))
+            lines.append(f'    release.tables["{table.name}"].pandas()   {table.arrow().num_rows:,} rows')
+        return "\n".join(lines) or "no tables"
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release folder that was opened."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    noise: FigureNoise | str
+    """What is known of the noise of its figures, or why nothing is."""
+
+    @cached_property
+    def tables(self) -> ReleasedTables:
+        """The tables, by their names; printed, what they are."""
+        mechanism = MECHANISMS[self.manifest["mechanism"]]
+        codebook = mechanism.codebook({key: value for key, value in self.manifest.items() if key != "files"})
+        described = {} if codebook is None else {table.name: table for table in codebook.tables}
+        files: dict[str, str] = {}
+        for file in self.manifest["files"]:
+            folder, _, rest = str(file["path"]).partition("/")
+            if folder == "tables" and "rows" in file and (rest.endswith(".parquet") or rest.split(".")[0] not in files):
+                files[rest.split(".")[0]] = str(file["path"])
+        tables = [
+            ReleasedTable(
+                self,
+                name,
+                described[name].title if name in described else _title(self.folder / path, name),
+                self.folder / path,
+                described.get(name),
+            )
+            for name, path in sorted(files.items(), key=lambda item: [*described, item[0]].index(item[0]))
+        ]
+        return ReleasedTables(tables, codebook)
+
+    def sum(self, rows: Any, *, table: str | None = None, level: Exact = "0.95") -> Estimate:
+        """The sum of figures, with its margin.
+
+        Rows are added as they are given: cells and totals that were measured one by one have independent noise, and a
+        measurement that two tables show has one noise, however often it is added.
+
+        Args:
+            rows: What :meth:`ReleasedTable.rows` chose, or rows of a table in pandas, polars or Arrow.
+            table: The table that rows of a data frame are of; where the release has one table alone, it is that.
+            level: The probability of the margin.
+
+        Returns:
+            The sum. Its margin is None where a release does not say how far its figures are off.
+        """
+        return self._combined([(Fraction(1), self._chosen(rows, table))], level)
+
+    def difference(self, a: Any, b: Any, *, table: str | None = None, level: Exact = "0.95") -> Estimate:
+        """The sum of the rows ``a`` less that of the rows ``b``, with its margin: noise that both have cancels."""
+        chosen = [(Fraction(1), self._chosen(a, table)), (Fraction(-1), self._chosen(b, table))]
+        return self._combined(chosen, level)
+
+    def ratio(self, a: Any, b: Any, *, table: str | None = None, level: Exact = "0.95") -> Estimate:
+        """The sum of the rows ``a`` over that of the rows ``b``, with its margin by linearisation.
+
+        With sums ``A`` and ``B`` and the ratio ``R``, the noise of ``R`` is about that of ``A - R B`` over ``B``. That
+        holds where ``B`` is far from zero beside its noise; otherwise the margin is None.
+        """
+        above, below = self._chosen(a, table), self._chosen(b, table)
+        numerator, denominator = self.sum(above, level=level), self.sum(below, level=level)
+        share = probability(level, "level")
+        if numerator.value is None or denominator.value is None:
+            return Estimate(None, None, share, note=numerator.note or denominator.note)
+        if not denominator.value:
+            return Estimate(None, None, share, note="the sum below is zero")
+        value = numerator.value / denominator.value
+        if numerator.margin is None or denominator.margin is None or denominator.variance is None:
+            return Estimate(value, None, share, note=numerator.note or denominator.note)
+        if denominator.value**2 < 9 * denominator.variance:
+            return Estimate(value, None, share, note="the sum below is not far from zero beside its noise")
+        slope = Fraction(value).limit_denominator(10**6)
+        terms = [*self._terms(Fraction(1), above), *self._terms(-slope, below)]
+        variance = NoiseOfSum.of(terms).variance / denominator.value**2
+        margin = NormalDist().inv_cdf((1 + float(share)) / 2) * math.sqrt(variance)
+        return Estimate(value, margin, share, variance, numerator.note)
+
+    def require_unchanged(self, file: Path) -> None:
+        """Refuses a file that is not the one that the manifest lists."""
+        path = str(file.relative_to(self.folder))
+        listed = [entry for entry in self.manifest["files"] if entry["path"] == path]
+        problem = next((words for _, words in file_states(self.folder, {"files": listed}) if words), "")
+        if problem:
+            raise ReleaseError(
+                "not-as-sealed",
+                "a file is not the one that the manifest lists",
+                where=Place(file=str(file)),
+                found=problem,
+                expected="the file as it was sealed",
+                remedy="verify the release with `confide verify`, and get it again from its office",
+            )
+
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        lines = [f"{manifest['title']} ({manifest['mechanism']}, release {manifest['release']!r})"]
+        if "stamp" in manifest:
+            lines.append(str(manifest["stamp"]))
+        return "\n".join([*lines, *(f"  {line}" for line in repr(self.tables).splitlines())])
+
+    def _combined(self, parts: Iterable[tuple[Fraction, Rows]], level: Exact) -> Estimate:
+        share, chosen = probability(level, "level"), list(parts)
+        figure = self.noise.figure if not isinstance(self.noise, str) else None
+        value: float = 0
+        for coefficient, rows in chosen:
+            for name, part in rows.parts:
+                figures = part.column(figure or _figure(name, part)).to_pylist()
+                if any(each is None for each in figures):
+                    missing = sum(each is None for each in figures)
+                    return Estimate(None, None, share, note=f"{missing:,} of the figures are not published")
+                total = sum(figures)
+                value += int(coefficient) * (total if isinstance(total, int) else float(total))
+        if isinstance(self.noise, str):
+            return Estimate(value, None, share, note=self.noise)
+        noise = NoiseOfSum.of(term for coefficient, rows in chosen for term in self._terms(coefficient, rows))
+        return Estimate(value, noise.margin(share), share, noise.variance, getattr(self.noise, "note", ""))
+
+    def _terms(self, coefficient: Fraction, rows: Rows) -> Iterator[Any]:
+        assert not isinstance(self.noise, str)
+        for name, part in rows.parts:
+            for row in part.to_pylist():
+                try:
+                    yield coefficient, self.noise.draw(name, row)
+                except LookupError:
+                    raise ParameterError(
+                        "no-such-row",
+                        f"a row is none of the table {name!r}",
+                        found="a row with other codes, or without a column that says which cell it is",
+                        expected="rows of the table, with all its columns",
+                        remedy="choose rows with .rows(...), or filter the data frame without dropping columns",
+                    ) from None
+
+    def _chosen(self, rows: Any, table: str | None) -> Rows:
+        if isinstance(rows, Rows):
+            return rows
+        if isinstance(rows, ReleasedTable):
+            return rows.cells()
+        if isinstance(rows, list | tuple) and rows and all(isinstance(each, Rows) for each in rows):
+            return Rows(tuple(part for each in rows for part in each.parts))
+        name = table or (next(iter(self.tables)) if len(self.tables) == 1 else None)
+        if name is None:
+            raise ParameterError(
+                "which-table",
+                "the release has several tables, and it is not said which one the rows are of",
+                found="rows without the name of a table",
+                expected="one of " + ", ".join(self.tables),
+                remedy='add table="..."; or choose rows with release.tables["..."].rows(...)',
+            )
+        return Rows(((name, _as_arrow(rows)),))
+
+
+def open_release(folder: str | Path) -> Release:
+    """Opens a release folder.
+
+    Args:
+        folder: The release: the folder with its ``manifest.json``.
+
+    Returns:
+        Its tables with labels, and sums, differences and ratios of figures with their margins.
+    """
+    path = Path(folder)
+    manifest = read_manifest(path)
+    mechanism = MECHANISMS[manifest["mechanism"]]
+    return Release(path, manifest, mechanism.figure_noise(manifest))
+
+
+def _title(file: Path, name: str) -> str:
+    if file.suffix == ".parquet":
+        metadata = pq.read_schema(file).metadata or {}
+        return str(metadata.get(b"title", name.encode()).decode())
+    return name
+
+
+def _types(file: Path, described: DescribedTable | None) -> pyarrow.csv.ConvertOptions:
+    names = pyarrow.csv.open_csv(file).schema.names
+    kinds = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
+    if described is not None:
+        types = {column.name: kinds[column.kind] for column in described.described}
+        types |= {figure.name: figure.type for figure in described.figures}
+    else:
+        figures = ("count", "noise_margin")
+        types = {name: pa.int64() if name in figures else pa.string() for name in names}
+    return pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+
+
+def _figure(name: str, rows: pa.Table) -> str:
+    """The column of figures, where the mechanism does not say."""
+    for each in ("count", "value", "COUNT"):
+        if each in rows.column_names:
+            return each
+    raise ParameterError(
+        "no-figure",
+        f"the table {name!r} has no column of figures that could be added",
+        found=", ".join(rows.column_names[:12]),
+        expected="a column count or value",
+        remedy="add the columns with pandas, polars or R",
+    )
+
+
+def _as_arrow(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if hasattr(rows, "reset_index"):  # pandas
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+        return pa.Table.from_pylist(rows)
+    raise ParameterError(
+        "not-a-table",
+        "what is given are no rows",
+        found=type(rows).__name__,
+        expected="rows of a table in pandas, polars or Arrow, or what .rows(...) chose",
+        remedy='choose rows with release.tables["..."].rows(...)',
+    )

@@ -1,0 +1,56 @@
+"""Files that explain a release to people and to their programs, made from its tables and its manifest alone.
+
+=========================  ==================================================================
+``README.txt``             what this is, how to read it, how to add up, how to cite
+``codebook.html``          columns, codes and labels, and how programs read them
+``datapackage.json``       the same for programs: a Frictionless data package
+``csvw-metadata.json``     CSV on the Web; where ``csvw`` is among the formats
+``sdmx/structure.json``    SDMX 3.0: concepts, code lists, data structures; with ``sdmx-csv``
+``tables.xlsx``            a workbook, unless the tables are too large; with ``xlsx``
+``registry.json``          a record for a registry of deployments; with ``registry``
+=========================  ==================================================================
+
+The runner makes them when the tables are written; ``verify`` makes them anew and compares them byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from confide.releases.companions.codebook import Codebook as Codebook
+from confide.releases.companions.codebook import DescribedColumn as DescribedColumn
+from confide.releases.companions.codebook import DescribedTable as DescribedTable
+from confide.releases.companions.codebook import asked as asked
+from confide.releases.companions.explanations import codebook_page, readme
+from confide.releases.companions.packages import csv_on_the_web, data_package
+from confide.releases.companions.registry import registry_record
+from confide.releases.companions.sheets import tables_workbook
+from confide.releases.companions.structure import sdmx_structure
+
+
+def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) -> dict[str, bytes]:
+    """The explanations of a release.
+
+    Args:
+        folder: Where its tables are.
+        manifest: Its manifest; of the files it lists only those with rows are looked at.
+        codebook: What its mechanism says of the tables.
+
+    Returns:
+        The content of each file by its path.
+    """
+    files = [file for file in manifest["files"] if "rows" in file]
+    texts = {"datapackage.json": data_package(manifest, files, codebook)}
+    if "csvw" in codebook.formats:
+        texts["csvw-metadata.json"] = csv_on_the_web(manifest, files, codebook)
+    if "sdmx-csv" in codebook.formats:
+        texts["sdmx/structure.json"] = sdmx_structure(folder, manifest, files, codebook)
+    if "registry" in codebook.formats:
+        texts["registry.json"] = registry_record(manifest, codebook)
+    contents = {path: text.encode() for path, text in texts.items()}
+    if "xlsx" in codebook.formats and (book := tables_workbook(folder, manifest, files, codebook)) is not None:
+        contents["tables.xlsx"] = book
+    contents["codebook.html"] = codebook_page(folder, manifest, files, codebook).encode()
+    return contents | {"README.txt": readme(manifest, files, codebook, sorted(contents)).encode()}

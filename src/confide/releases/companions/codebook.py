@@ -1,0 +1,98 @@
+"""What the tables of a release hold, said once for every file that explains them.
+
+A mechanism says it from its manifest alone (:meth:`confide.releases.mechanism.Mechanism.codebook`), so that everybody
+who has a release can make its explanations anew, and ``verify`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from confide.releases.tabular import AREA, AREA_NAME, LEVEL, MARGIN, CodedColumns, CodedVariable, Table
+
+Kind = Literal["string", "integer", "number"]
+Role = Literal["level", "area", "name", "margin", "code", "label", "figure"]
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """A column of a table: what kind of values it has, and what these are."""
+
+    name: str
+    kind: Kind
+    role: Role
+    variable: CodedVariable | None = None
+    """The variable whose codes or labels it has."""
+    gaps: bool = False
+    """Whether some of its values are missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class DescribedTable:
+    """A table of a release, in the second layout."""
+
+    name: str
+    title: str
+    columns: CodedColumns
+    figures: tuple[pa.Field, ...]
+    levels: tuple[str, ...] = ()
+
+    @property
+    def described(self) -> tuple[DescribedColumn, ...]:
+        """Its columns, in order."""
+        roles: dict[str, Role] = {LEVEL: "level", AREA: "area", AREA_NAME: "name", MARGIN: "margin"}
+        named = {variable.column: variable for variable in self.columns.variables}
+        labels = {variable.label_column: variable for variable in self.columns.variables}
+        columns = [
+            DescribedColumn(
+                name,
+                "string",
+                "code" if name in named else "label" if name in labels else roles[name],
+                named.get(name) or labels.get(name),
+            )
+            for name in self.columns.names
+        ]
+        return (*columns, *(_figure(figure) for figure in self.figures))
+
+    @classmethod
+    def of(cls, table: Table, figures: Sequence[pa.Field]) -> DescribedTable:
+        """A table as a plan describes it."""
+        return cls(table.name, table.title, CodedColumns.of(table), tuple(figures), table.levels)
+
+
+def _figure(figure: pa.Field) -> DescribedColumn:
+    if pa.types.is_string(figure.type):
+        return DescribedColumn(figure.name, "string", "figure")
+    kind: Kind = "integer" if pa.types.is_integer(figure.type) else "number"
+    return DescribedColumn(figure.name, kind, "figure", gaps=figure.nullable)
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """Everything that has to be known to read a release."""
+
+    tables: tuple[DescribedTable, ...]
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """The levels and areas of the tables, with their numbers of areas."""
+    formats: tuple[str, ...] = ()
+    """What was asked for besides: ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
+    agency: str = "CONFIDE"
+    protection: str = ""
+    """How the figures are protected, in one sentence."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of the figures, a sentence or two each."""
+
+    @property
+    def variables(self) -> tuple[CodedVariable, ...]:
+        """The variables of all tables, each once."""
+        return tuple(dict.fromkeys(variable for table in self.tables for variable in table.columns.variables))
+
+
+def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """What the plan of a release says of its explanations: formats and agency; none in the first layout."""
+    stated = question.get("companions")
+    return None if stated is None else (tuple(stated["formats"]), str(stated["agency"]))

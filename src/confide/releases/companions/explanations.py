@@ -1,0 +1,127 @@
+"""``README.txt`` and ``codebook.html``: what people read first, and what they look things up in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedTable
+from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE
+from confide.report.render import render
+
+MOST_AREAS_SHOWN = 500
+R_CLASSES = {"string": "character", "integer": "numeric", "number": "numeric"}
+SQL_TYPES = {"string": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE"}
+FILES = {
+    "codebook.html": "every column, code and label, and how R, pandas and DuckDB read the files",
+    "datapackage.json": "the same for programs: a Frictionless data package with the type of each column",
+    "csvw-metadata.json": "the same as CSV on the Web",
+    "sdmx/structure.json": "SDMX 3.0: concepts, code lists and data structures of the files in sdmx/",
+    "tables.xlsx": "the tables as a workbook for Excel or LibreOffice, with codes as text",
+    "registry.json": "a record for a registry of deployments of differential privacy",
+}
+
+
+@dataclass(frozen=True)
+class CommandLines:
+    """How programs read the file of a table."""
+
+    r: str
+    duckdb: str
+
+
+def citation(manifest: Mapping[str, Any]) -> str:
+    """How a release is cited: as its office says, or by what identifies it."""
+    publication = manifest.get("publication", {})
+    if "citation" in publication:
+        return str(publication["citation"])
+    office = f"{publication['office']}. " if "office" in publication else ""
+    return f"{office}{manifest['title']}. Release {manifest['release']!r}, plan {manifest['plan_hash'][:16]}."
+
+
+def readme(
+    manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook, companions: Sequence[str]
+) -> str:
+    """What this is, how to read it, how to add up, how to cite."""
+    page = "certificate.html" if manifest["privacy"].get("loss") is not None else "statement.html"
+    paths = [str(file["path"]) for file in files]
+    return render(
+        "readme.txt.j2",
+        manifest=manifest,
+        publication=manifest.get("publication", {}),
+        codebook=codebook,
+        page=page,
+        paths=paths,
+        cells=any(path.startswith("cells/") for path in paths),
+        sdmx=any(path.startswith("sdmx/") for path in paths),
+        companions={path: FILES[path] for path in companions},
+        example=next((path for path in paths if path.startswith("cells/") and path.endswith(".csv")), ""),
+        citation=citation(manifest),
+        total=TOTAL_CODE,
+    )
+
+
+def codebook_page(
+    folder: Path, manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook
+) -> str:
+    """The page of columns, codes and labels."""
+    descriptions = {
+        str(file["path"]).split(".")[0]: file["columns"] for file in files if str(file["path"]).startswith("tables/")
+    }
+    tables = [
+        {
+            "table": table,
+            "columns": [
+                (column, descriptions.get(f"tables/{table.name}", {}).get(column.name, ""))
+                for column in table.described
+            ],
+            "commands": command_lines(table, files),
+        }
+        for table in codebook.tables
+    ]
+    return render(
+        "codebook.html.j2",
+        title=f"Codebook: {manifest['title']}",
+        banner=f"{manifest['stamp']}: made with a chosen key; its noise protects nobody" if "stamp" in manifest else "",
+        manifest=manifest,
+        codebook=codebook,
+        tables=tables,
+        areas=_areas(folder, files),
+        total=TOTAL_CODE,
+    )
+
+
+def command_lines(table: DescribedTable, files: Sequence[Mapping[str, Any]]) -> CommandLines | None:
+    """How R and DuckDB read the cells of a table; None where there is no CSV."""
+    paths = [str(file["path"]) for file in files]
+    path = next((each for each in paths if each.startswith(f"cells/{table.name}.") and each.endswith(".csv")), None)
+    if path is None:
+        return None
+    columns = [column for column in table.described if column.role != "margin"]
+    classes = ", ".join(f'"{R_CLASSES[column.kind]}"' for column in columns)
+    types = ", ".join(f"'{_quoted(column)}': '{SQL_TYPES[column.kind]}'" for column in columns)
+    return CommandLines(
+        f'cells <- read.csv("{path}", colClasses = c({classes}), check.names = FALSE, na.strings = "", '
+        'encoding = "UTF-8")',
+        f"SELECT * FROM read_csv('{path}', types = {{{types}}}, nullstr = '')",  # noqa: S608 - shown, and not run
+    )
+
+
+def _quoted(column: DescribedColumn) -> str:
+    return column.name.replace("'", "''")
+
+
+def _areas(folder: Path, files: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """The areas with names, unless there are too many to look through."""
+    file = next((file for file in files if str(file["path"]).split(".")[0] == AREAS), None)
+    if file is None or AREA_NAME not in file["columns"] or file["rows"] > MOST_AREAS_SHOWN:
+        return []
+    types = dict.fromkeys((LEVEL, AREA, AREA_NAME), pa.string())
+    options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    rows = pyarrow.csv.read_csv(folder / str(file["path"]), convert_options=options)
+    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))

@@ -1,0 +1,135 @@
+"""Descriptions of the tables for programs: a Frictionless data package, and CSV on the Web.
+
+Every column has its type, so that codes stay texts and keep their leading zeros.
+References: https://specs.frictionlessdata.io/tabular-data-package/, https://www.w3.org/TR/tabular-metadata/.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedTable
+
+XSD = {"string": "string", "integer": "integer", "number": "double"}
+MOST_CODES = 1000
+"""Longer lists of codes are left to the codebook."""
+
+
+def data_package(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook) -> str:
+    """``datapackage.json``: the CSV files of tables, cells and areas with their columns, types, codes and hashes."""
+    resources = []
+    for file in files:
+        path = str(file["path"])
+        if path.startswith("sdmx/") or not path.endswith(".csv"):
+            continue
+        stem = path.split(".")[0]
+        columns, table = _columns(stem, codebook)
+        resources.append(
+            {
+                "name": stem.replace("/", "-"),
+                "title": table.title if table else "Areas",
+                "path": path,
+                "profile": "tabular-data-resource",
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "bytes": file["bytes"],
+                "hash": f"sha256:{file['sha256']}",
+                "schema": {
+                    "fields": [_field(column, str(file["columns"].get(column.name, ""))) for column in columns],
+                    "missingValues": [""],
+                    "primaryKey": [column.name for column in columns if column.role in ("level", "area", "code")],
+                },
+            }
+        )
+    package: dict[str, Any] = {
+        "profile": "tabular-data-package" if resources else "data-package",
+        "name": manifest["release"],
+        "title": manifest["title"],
+        "description": codebook.protection,
+        "version": manifest["plan_hash"],
+    }
+    publication = manifest.get("publication", {})
+    if "office" in publication:
+        package["contributors"] = [{"title": publication["office"], "role": "publisher"}]
+    if "licence" in publication:
+        package["licenses"] = [{"title": publication["licence"], "name": "other-open"}]
+    return _json(package | {"resources": resources or _plain_resources(files)})
+
+
+def _plain_resources(files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Where there is no CSV: files that carry their types themselves."""
+    return [
+        {
+            "name": str(file["path"]).split(".")[0].replace("/", "-"),
+            "path": file["path"],
+            "bytes": file["bytes"],
+            "hash": f"sha256:{file['sha256']}",
+        }
+        for file in files
+    ]
+
+
+def _columns(stem: str, codebook: Codebook) -> tuple[Sequence[DescribedColumn], DescribedTable | None]:
+    """The columns of a file of a table, of its cells alone, or of all areas."""
+    folder, _, name = stem.partition("/")
+    if folder == "areas":
+        described = next(table for table in codebook.tables if table.levels).described
+        return [column for column in described if column.role in ("level", "area", "name")], None
+    table = next(table for table in codebook.tables if table.name == name)
+    return [column for column in table.described if folder == "tables" or column.role != "margin"], table
+
+
+def _field(column: DescribedColumn, description: str) -> dict[str, Any]:
+    field: dict[str, Any] = {"name": column.name, "type": column.kind, "description": description}
+    if column.variable is not None:
+        field["title"] = column.variable.title or column.variable.column
+        values = column.variable.codes if column.role == "code" else column.variable.labels
+        if len(values) <= MOST_CODES:
+            field["constraints"] = {"required": True, "enum": [*values, "_T"]}
+    elif column.role in ("level", "area", "margin") or (column.role == "figure" and not column.gaps):
+        field["constraints"] = {"required": True}
+    return field
+
+
+def csv_on_the_web(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook) -> str:
+    """``csvw-metadata.json``: the same for readers of CSV on the Web."""
+    tables = []
+    for file in files:
+        path = str(file["path"])
+        if path.startswith("sdmx/") or not path.endswith(".csv"):
+            continue
+        columns, table = _columns(path.split(".")[0], codebook)
+        names = [f"column{number}" for number in range(1, len(columns) + 1)]
+        tables.append(
+            {
+                "url": path,
+                "dc:title": table.title if table else "Areas",
+                "tableSchema": {
+                    "columns": [
+                        {
+                            "name": name,
+                            "titles": column.name,
+                            "dc:description": str(file["columns"].get(column.name, "")),
+                            "datatype": XSD[column.kind],
+                            "required": not column.gaps and column.role != "name",
+                        }
+                        for name, column in zip(names, columns, strict=True)
+                    ],
+                    "primaryKey": [
+                        name
+                        for name, column in zip(names, columns, strict=True)
+                        if column.role in ("level", "area", "code")
+                    ],
+                },
+            }
+        )
+    context = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
+    dialect = {"delimiter": ",", "encoding": "utf-8", "header": True}
+    return _json({"@context": context, "dc:title": manifest["title"], "dialect": dialect, "tables": tables})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

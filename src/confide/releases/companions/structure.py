@@ -1,0 +1,169 @@
+"""``sdmx/structure.json``: what SDMX has to know of the tables, in SDMX-JSON 2.0, the form of SDMX 3.0.
+
+One scheme of concepts, a code list for each variable and for the levels, one for the areas unless these are too many or
+their codes are no identifiers, and for each table a data structure and a data flow. With it a file ``sdmx/TABLE.csv``
+can be loaded and validated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from confide.releases.companions.codebook import Codebook, DescribedTable
+from confide.releases.tabular import (
+    AREA,
+    AREA_NAME,
+    AREAS,
+    LEVEL,
+    OBSERVATION,
+    TOTAL_CODE,
+    CodedVariable,
+    flow_name,
+    sdmx_codes,
+    sdmx_name,
+)
+
+VERSION = "1.0"
+MOST_AREAS = 20_000
+NO_DATE = "1970-01-01T00:00:00Z"
+"""When it was prepared must be said, and a release has no date: the same release is the same file at any time."""
+SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
+CONCEPTS = "CONCEPTS"
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_@$-]+")
+_TYPES = {"string": "String", "integer": "BigInteger", "number": "Double"}
+
+
+def sdmx_structure(
+    folder: Path, manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook
+) -> str:
+    """The structure message of a release."""
+    agency = codebook.agency
+    concepts = {
+        OBSERVATION: "Observation",
+        **({sdmx_name(LEVEL): "Geographic level", sdmx_name(AREA): "Area"} if codebook.levels else {}),
+    }
+    concepts |= {sdmx_name(each.column): each.title or each.column for each in codebook.variables}
+    concepts |= {sdmx_name(each.name): each.name for table in codebook.tables for each in table.figures[1:]}
+    lists = {_list_of(variable): _codes(variable) for variable in codebook.variables}
+    if codebook.levels:
+        lists["CL_LEVEL"] = [(level, level) for level in codebook.levels]
+    areas = _areas(folder, files)
+    if areas:
+        lists["CL_AREA"] = areas
+    message = {
+        "meta": {
+            "id": _identifier(str(manifest["release"])),
+            "schema": SCHEMA,
+            "prepared": NO_DATE,
+            "test": "stamp" in manifest,
+            "contentLanguages": ["en"],
+            "sender": {"id": agency},
+        },
+        "data": {
+            "conceptSchemes": [
+                _named(agency, CONCEPTS, "Concepts")
+                | {"concepts": [{"id": name, "name": title} for name, title in concepts.items()]}
+            ],
+            "codelists": [
+                _named(agency, name, name) | {"codes": [{"id": code, "name": label or code} for code, label in codes]}
+                for name, codes in lists.items()
+            ],
+            "dataStructures": [_data_structure(table, agency, set(lists)) for table in codebook.tables],
+            "dataflows": [
+                _named(agency, flow_name(table.name), table.title) | {"structure": _urn(agency, table)}
+                for table in codebook.tables
+            ],
+        },
+    }
+    return json.dumps(message, indent=1, ensure_ascii=False) + "\n"
+
+
+def _data_structure(table: DescribedTable, agency: str, lists: set[str]) -> dict[str, Any]:
+    dimensions = []
+    if table.columns.areas:
+        dimensions.append(_component(agency, LEVEL, "CL_LEVEL"))
+        dimensions.append(_component(agency, AREA, "CL_AREA" if "CL_AREA" in lists else None))
+    dimensions += [_component(agency, each.column, _list_of(each)) for each in table.columns.variables]
+    for position, dimension in enumerate(dimensions, start=1):
+        dimension["position"] = position
+    kinds = {column.name: _TYPES[column.kind] for column in table.described}
+    first, *others = table.figures
+    components: dict[str, Any] = {
+        "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
+        "measureList": {
+            "id": "MeasureDescriptor",
+            "measures": [_component(agency, OBSERVATION) | {"localRepresentation": _plain(kinds[first.name])}],
+        },
+    }
+    if others:
+        attributes = [
+            _component(agency, each.name)
+            | {
+                "localRepresentation": _plain(kinds[each.name]),
+                "attributeRelationship": {"observation": {}},
+                "measureRelationship": [OBSERVATION],
+                "usage": "optional",
+            }
+            for each in others
+        ]
+        components["attributeList"] = {"id": "AttributeDescriptor", "attributes": attributes}
+    return _named(agency, flow_name(table.name), table.title) | {"dataStructureComponents": components}
+
+
+def _component(agency: str, column: str, codes: str | None = None) -> dict[str, Any]:
+    name = column if column == OBSERVATION else sdmx_name(column)
+    concept = f"urn:sdmx:org.sdmx.infomodel.conceptscheme.Concept={agency}:{CONCEPTS}({VERSION}).{name}"
+    listed = f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={agency}:{codes}({VERSION})"
+    return {
+        "id": name,
+        "conceptIdentity": concept,
+        "localRepresentation": _plain("String") if codes is None else {"enumeration": listed},
+    }
+
+
+def _plain(kind: str) -> dict[str, Any]:
+    return {"format": {"dataType": kind}}
+
+
+def _named(agency: str, name: str, title: str) -> dict[str, Any]:
+    return {"id": name, "agencyID": agency, "version": VERSION, "name": title}
+
+
+def _urn(agency: str, table: DescribedTable) -> str:
+    return f"urn:sdmx:org.sdmx.infomodel.datastructure.DataStructure={agency}:{flow_name(table.name)}({VERSION})"
+
+
+def _list_of(variable: CodedVariable) -> str:
+    return f"CL_{sdmx_name(variable.column)}"
+
+
+def _codes(variable: CodedVariable) -> list[tuple[str, str]]:
+    return [(TOTAL_CODE, "total"), *zip(sdmx_codes(variable.codes), variable.labels, strict=True)]
+
+
+def _areas(folder: Path, files: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The areas of all levels, where they can be one list: not too many, and a code has one name on every level."""
+    file = next((file for file in files if str(file["path"]).split(".")[0] == AREAS), None)
+    if file is None or file["rows"] > MOST_AREAS:
+        return []
+    names = [LEVEL, AREA, AREA_NAME]
+    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    rows = pyarrow.csv.read_csv(folder / str(file["path"]), convert_options=options)
+    codes = rows.column(AREA).to_pylist()
+    named = rows.column(AREA_NAME).to_pylist() if AREA_NAME in rows.column_names else codes
+    areas: dict[str, str] = {}
+    for code, name in zip(codes, named, strict=True):
+        if not _IDENTIFIER.fullmatch(code) or areas.setdefault(code, name) != name:
+            return []
+    return list(areas.items())
+
+
+def _identifier(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_@$-]", "_", text)

@@ -1,0 +1,237 @@
+"""The second layout of tables: a column of codes and one of labels for each variable, and what tells cells from totals.
+
+Mechanisms speak of the cells of a table by labels. In the files of the second layout stands, in this order,
+
+    level, area, (area_name,) margin, VARIABLE, VARIABLE_label, ..., figures
+
+``margin`` is ``cell`` in the cells of the table itself, ``total`` in those that sum over every variable, and otherwise
+``by`` and the variables that are kept, such as ``by sex``. In the columns of a variable that a row sums over stands
+``_T``. :meth:`CodedColumns.coded` goes from labels to such rows, and :meth:`CodedColumns.labelled` back: it refuses
+rows in which code, label and margin do not agree, so that each of them can be relied on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.errors import ConfideError
+from confide.releases.tabular.table import (
+    AREA,
+    LABEL_ENDING,
+    LEVEL,
+    Table,
+    UnlikePlanError,
+    text_column,
+)
+from confide.schema import TOTAL, TOTAL_CODE
+
+Integers = npt.NDArray[np.int64]
+
+AREA_NAME, MARGIN = "area_name", "margin"
+CELL = "cell"
+"""What stands in the column ``margin`` for the cells of the table itself."""
+OWN_COLUMNS = (LEVEL, AREA, AREA_NAME, MARGIN)
+"""Columns that no variable can be called."""
+
+
+@dataclass(frozen=True)
+class CodedVariable:
+    """A variable of a table: its column, and the codes and labels of its groups.
+
+    Where groups of several recodes stand in one column, ``groupings`` has the recode of each group, and ``finest``
+    whether a cell of the table itself can have it.
+    """
+
+    column: str
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+    title: str = ""
+    groupings: tuple[str, ...] = ()
+    finest: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if TOTAL_CODE in self.codes:
+            raise ConfideError(
+                "reserved-code",
+                f"the code {TOTAL_CODE!r} of {self.column!r} marks a total in released tables",
+                found=TOTAL_CODE,
+                expected=f"codes other than {TOTAL_CODE}",
+                remedy="change the code in the records and in the schema file",
+            )
+
+    @property
+    def label_column(self) -> str:
+        """The column of the labels."""
+        return self.column + LABEL_ENDING
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, bool], ...]:
+        """What a group can be: the name that margins give it, and whether it is one of the finest."""
+        names = self.groupings or (self.column,) * len(self.codes)
+        finest = self.finest or (True,) * len(self.codes)
+        return tuple(dict.fromkeys(zip(names, finest, strict=True)))
+
+    @cached_property
+    def kind_of_place(self) -> Integers:
+        """For the total (place 0) and each group (from 1 on) its number in :attr:`kinds`, from 1; 0 for the total."""
+        names = self.groupings or (self.column,) * len(self.codes)
+        finest = self.finest or (True,) * len(self.codes)
+        return np.array([0, *(self.kinds.index(kind) + 1 for kind in zip(names, finest, strict=True))], np.int64)
+
+
+@dataclass(frozen=True)
+class AreaNames:
+    """The names of areas: for each level the codes of its areas and their names, in the same order."""
+
+    levels: Mapping[str, tuple[Sequence[str], Sequence[str]]]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of levels, codes and names, in the order of the levels' names."""
+        digest = hashlib.sha256(b"confide/area-names/v1")
+        for level in sorted(self.levels):
+            for text in (level, *(text for pair in zip(*self.levels[level], strict=True) for text in pair)):
+                digest.update(len(text.encode()).to_bytes(4, "big") + text.encode())
+        return digest.hexdigest()
+
+    def column(self, level: pa.Array, area: pa.Array) -> pa.Array:
+        """The name for each row of a table."""
+        result = pa.array([""] * len(level), pa.string())
+        for name, (codes, names) in self.levels.items():
+            here = pc.equal(level, name)
+            if pc.any(here).as_py():
+                place = pc.index_in(area, pa.array(codes, pa.string()))
+                result = pc.if_else(here, pc.fill_null(pa.array(names, pa.string()).take(place), ""), result)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class CodedColumns:
+    """The columns of a table in the second layout."""
+
+    variables: tuple[CodedVariable, ...]
+    areas: bool
+    """Whether there are levels and areas."""
+    named: bool = False
+    """Whether areas have names."""
+
+    @classmethod
+    def of(cls, table: Table) -> CodedColumns:
+        """Those of a table as a plan describes it."""
+        variables = tuple(
+            CodedVariable(variable.column, variable.codes, variable.labels, variable.title)
+            for variable in table.variables
+        )
+        return cls(variables, bool(table.levels), table.named)
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that say which cell a row is, as mechanisms speak of them: with the labels of the variables."""
+        return [*((LEVEL, AREA) if self.areas else ()), *(variable.column for variable in self.variables)]
+
+    @property
+    def names(self) -> list[str]:
+        """All columns but the figures, in order."""
+        geography = [LEVEL, AREA, *((AREA_NAME,) if self.named else ())] if self.areas else []
+        pairs = [name for variable in self.variables for name in (variable.column, variable.label_column)]
+        return [*geography, MARGIN, *pairs]
+
+    def check(self, figures: Iterable[str]) -> None:
+        """Refuses two columns of one name, whatever the case."""
+        times = Counter(name.lower() for name in (*self.names, *figures))
+        twice = [name for name in (*self.names, *figures) if times[name.lower()] > 1]
+        if twice:
+            raise ConfideError(
+                "same-column",
+                "two columns of the table would have one name",
+                found=", ".join(sorted(set(twice))),
+                expected=f"variables that are not called as another with {LABEL_ENDING} at its end, nor as "
+                + ", ".join((*OWN_COLUMNS, *figures)),
+                remedy="rename an attribute or a recode in the schema, and map it in [data] columns",
+            )
+
+    def schema(self, figures: Iterable[pa.Field]) -> pa.Schema:
+        """The columns for readers."""
+        described = {
+            LEVEL: "geolevel",
+            AREA: "code of the geounit or area",
+            AREA_NAME: "name of the geounit or area",
+            MARGIN: f"{CELL}: a cell of the table itself; {TOTAL}, or 'by' and the variables that are kept: a sum",
+        }
+        for variable in self.variables:
+            described[variable.column] = f"{variable.title or variable.column}: code; {TOTAL_CODE}: all together"
+            described[variable.label_column] = f"{variable.title or variable.column}: label; {TOTAL_CODE}: all together"
+        return pa.schema([*(text_column(name, described[name]) for name in self.names), *figures])
+
+    def coded(self, rows: pa.RecordBatch, names: AreaNames | None, schema: pa.Schema) -> pa.RecordBatch:
+        """Rows with labels as rows of the second layout; ``schema`` is what :meth:`schema` gives."""
+        places = [_places(rows.column(each.column), each.labels, each.column) for each in self.variables]
+        columns: dict[str, pa.Array] = {MARGIN: self._margins(places, rows.num_rows)}
+        if self.named:
+            assert names is not None
+            columns[AREA_NAME] = names.column(rows.column(LEVEL), rows.column(AREA))
+        for variable, place in zip(self.variables, places, strict=True):
+            columns[variable.column] = pa.array([TOTAL_CODE, *variable.codes], pa.string()).take(pa.array(place))
+            columns[variable.label_column] = rows.column(variable.column)
+        arrays = [columns[name] if name in columns else rows.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def labelled(self, rows: pa.Table) -> pa.Table:
+        """Rows of the second layout as mechanisms speak of them: keys with labels, then figures.
+
+        Raises:
+            UnlikePlanError: Code and label, or a margin and the variables of a row, do not agree.
+        """
+        places = []
+        for variable in self.variables:
+            place = _places(rows.column(variable.column), variable.codes, variable.column)
+            if not np.array_equal(place, _places(rows.column(variable.label_column), variable.labels, variable.column)):
+                raise UnlikePlanError(f"codes and labels of {variable.column} do not belong together")
+            places.append(place)
+        if rows.column(MARGIN).combine_chunks().to_pylist() != self._margins(places, rows.num_rows).to_pylist():
+            raise UnlikePlanError("a margin is not that of its row")
+        own = {variable.column: rows.column(variable.label_column) for variable in self.variables}
+        figures = [name for name in rows.column_names if name not in self.names]
+        return pa.table({name: own.get(name, rows.column(name)) for name in (*self.keys, *figures)})
+
+    def margin_texts(self) -> Iterator[tuple[tuple[int, ...], str]]:
+        """For each combination of kinds of groups, 0 for the total, what the column ``margin`` says."""
+        for kinds in product(*(range(len(variable.kinds) + 1) for variable in self.variables)):
+            kept = [variable.kinds[kind - 1] for variable, kind in zip(self.variables, kinds, strict=True) if kind]
+            if all(kinds) and all(finest for _, finest in kept):
+                yield kinds, CELL
+            else:
+                yield kinds, f"by {'*'.join(name for name, _ in kept)}" if kept else TOTAL
+
+    def _margins(self, places: Sequence[Integers], rows: int) -> pa.Array:
+        number = np.zeros(rows, np.int64)
+        for variable, place in zip(self.variables, places, strict=True):
+            number = number * (len(variable.kinds) + 1) + variable.kind_of_place[place]
+        texts = pa.array([text for _, text in self.margin_texts()], pa.string())
+        return texts.take(pa.array(number))
+
+
+def _places(column: pa.Array | pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:
+    """For each text its place among the groups, from 1, or 0 for the total."""
+    place = pc.index_in(column, pa.array([TOTAL_CODE, *texts], pa.string()))
+    if place.null_count:
+        raise UnlikePlanError(f"{name} has a code or a label that the plan lacks")
+    return np.asarray(
+        place.to_numpy(zero_copy_only=False) if isinstance(place, pa.Array) else place.to_numpy(), np.int64
+    )
+
+
+def cells_alone(rows: Any) -> Any:
+    """Of rows of the second layout, in a batch or a table, the cells of the table, without the column ``margin``."""
+    return rows.filter(pc.equal(rows.column(MARGIN), CELL)).drop_columns([MARGIN])

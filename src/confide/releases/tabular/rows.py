@@ -1,0 +1,269 @@
+"""The rows of a table: written plain and in SDMX-CSV, read again, and every row put back into its cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.releases.folder import ReleaseWriter
+from confide.releases.tabular.coded import CodedColumns
+from confide.releases.tabular.table import (
+    AREA,
+    COUNT,
+    LEVEL,
+    SECOND,
+    Integers,
+    Table,
+    UnlikePlanError,
+    text_column,
+)
+from confide.schema import ALL, TOTAL_CODE
+
+DATAFLOW, OBSERVATION = "DATAFLOW", "OBS_VALUE"
+SDMX = "sdmx-csv"
+TOTAL_IN_WORDS = {ALL: f"'{ALL}' in a margin over it", TOTAL_CODE: f"{TOTAL_CODE}: all together"}
+
+
+def plain_schema(table: Table, *figures: pa.Field) -> pa.Schema:
+    """The columns of a table for its readers."""
+    geography = [text_column(LEVEL, "geolevel"), text_column(AREA, "code of the geounit or area")]
+    variables = [
+        text_column(variable.column, f"{variable.title}; {TOTAL_IN_WORDS[table.total_label]}")
+        for variable in table.variables
+    ]
+    return pa.schema([*(geography if table.levels else ()), *variables, *figures])
+
+
+def sdmx_schema(columns: Iterable[str], *figures: pa.Field) -> pa.Schema:
+    """The columns of SDMX-CSV 1.0: the data flow, a column for each dimension, the figures."""
+    return pa.schema([text_column(DATAFLOW, ""), *(text_column(name.upper(), "") for name in columns), *figures])
+
+
+def plain_rows(schema: pa.Schema, labels: Sequence[pa.Array], figures: Sequence[pa.Array]) -> pa.RecordBatch:
+    """Rows of a table for its readers."""
+    return pa.RecordBatch.from_arrays([*labels, *figures], schema=schema)
+
+
+def sdmx_rows(
+    schema: pa.Schema, agency: str, name: str, labels: Sequence[pa.Array], figures: Sequence[pa.Array]
+) -> pa.RecordBatch:
+    """The same rows as SDMX-CSV: each names the data flow of the table ``name``."""
+    flow = repeated(f"{agency}:{flow_name(name)}(1.0)", len(figures[0]))
+    return plain_rows(schema, [flow, *labels], figures)
+
+
+def repeated(text: str, rows: int) -> pa.Array:
+    """A column that has one text in every row."""
+    return pa.array([text]).take(pa.array(np.zeros(rows, np.int64)))
+
+
+def flow_name(name: str) -> str:
+    """The identifier of a table in SDMX."""
+    return name.upper().replace("-", "_")
+
+
+Batches = tuple[pa.Schema, Iterable[pa.RecordBatch]]
+
+
+def publish(
+    release: ReleaseWriter, name: str, title: str, formats: Sequence[str], plain: Batches, sdmx: Batches | None = None
+) -> None:
+    """Writes a table in every format asked for: plain ones in one pass over its rows, SDMX-CSV in another."""
+    readers = [format_ for format_ in formats if format_ != SDMX]
+    if readers:
+        release.table(name, *plain, readers, title)
+    if SDMX in formats and sdmx is not None:
+        release.text(f"sdmx/{name}", *sdmx, title, ",", quoted=True)
+
+
+# Rows in: a released file read again, and every row put back into its cell.
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of a table: the number of the margin (in the order of writing), of the cell in it, and the figures."""
+
+    margin: Integers
+    cell: Integers
+    figures: Mapping[str, npt.NDArray[Any]]
+    level: Integers | None = None
+    area: pa.Array | None = None
+    """The codes of areas, on tables of a geography."""
+
+    @property
+    def count(self) -> Integers:
+        """The counts."""
+        return self.figures[COUNT]
+
+    def equals(self, other: TableRows) -> bool:
+        """Whether both have the same rows in the same order."""
+        return (
+            self.figures.keys() == other.figures.keys()
+            and all(np.array_equal(*pair) for pair in zip(self._numbers(), other._numbers(), strict=True))
+            and (self.area is None or (other.area is not None and self.area.equals(other.area)))
+        )
+
+    def where(self, chosen: slice | npt.NDArray[np.bool_]) -> TableRows:
+        """Some of the rows, by a slice or a flag for each row."""
+        at = np.arange(len(self.cell))[chosen]
+        return replace(
+            self,
+            margin=self.margin[at],
+            cell=self.cell[at],
+            figures={name: values[at] for name, values in self.figures.items()},
+            level=None if self.level is None else self.level[at],
+            area=None if self.area is None else self.area.take(pa.array(at)),
+        )
+
+    def of_margin(self, number: int) -> TableRows:
+        """The rows of one margin, if margins are in order."""
+        return self.where(slice(*np.searchsorted(self.margin, (number, number + 1))))
+
+    def on_level(self, place: int) -> TableRows:
+        """The rows of one level, by its place among the levels of the table."""
+        assert self.level is not None
+        return self.where(self.level == place)
+
+    def in_order(self) -> bool:
+        """Whether each cell stands once, in order: level by level, by the codes of areas, by margin, by cell."""
+        keys = [self.margin, self.cell]
+        if self.level is not None and self.area is not None:
+            rank = pc.rank(self.area, tiebreaker="dense") if len(self.area) else pa.array([], pa.uint64())
+            keys = [self.level, rank.to_numpy().astype(np.int64), *keys]
+        steps = np.diff(np.stack(keys), axis=1)
+        # The first key that changes from a row to the next must grow; where none does, a cell stands twice.
+        first = (steps != 0).argmax(axis=0)
+        return bool((np.take_along_axis(steps, first[None], axis=0) > 0).all())
+
+    def _numbers(self) -> Iterator[npt.NDArray[Any]]:
+        yield from (self.margin, self.cell, *self.figures.values())
+        if self.level is not None:
+            yield self.level
+
+
+def read_columns(path: Path, types: Mapping[str, pa.DataType], *, gaps: bool = False) -> pa.Table:
+    """All rows of a file with exactly these columns, in their order and of these types; without gaps, none empty."""
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path)
+        if {field.name: field.type for field in rows.schema} != dict(types):
+            raise UnlikePlanError("the columns are not those of the plan, or not of their types")
+    else:
+        options = pyarrow.csv.ConvertOptions(column_types=dict(types), strings_can_be_null=False)
+        try:
+            rows = pyarrow.csv.read_csv(path, convert_options=options)
+        except pa.ArrowInvalid:
+            raise UnlikePlanError("the figures are not all numbers") from None
+    if rows.column_names != list(types):
+        raise UnlikePlanError("the columns are not those of the plan")
+    if not gaps and any(column.null_count for column in rows.columns):
+        raise UnlikePlanError("a value is missing")
+    return rows
+
+
+def read_plain(path: Path, table: Table, figures: Mapping[str, pa.DataType]) -> TableRows:
+    """A table for its readers, Parquet or CSV.
+
+    Args:
+        path: The file.
+        table: The table as the plan describes it.
+        figures: The columns of figures, with their types.
+
+    Returns:
+        Its rows in the order of the file, with the figures under the names of their columns.
+
+    Raises:
+        UnlikePlanError: Columns, labels or margins are not those of the plan.
+    """
+    if table.version == SECOND:
+        columns = CodedColumns.of(table)
+        rows = columns.labelled(read_columns(path, dict.fromkeys(columns.names, pa.string()) | dict(figures)))
+    else:
+        rows = read_columns(path, dict.fromkeys(table.columns, pa.string()) | dict(figures))
+    return placed_rows(rows, table, {name: name for name in figures})
+
+
+def read_sdmx(path: Path, table: Table, figures: Mapping[str, tuple[str, pa.DataType]]) -> TableRows:
+    """A table in SDMX-CSV, whose data flow bears the table's name; ``figures`` has for each the column and its type."""
+    columns = table.sdmx_columns
+    rows = read_columns(path, dict.fromkeys([DATAFLOW, *columns], pa.string()) | dict(figures.values()))
+    check_flow(rows, table.name)
+    rows = rows.drop_columns([DATAFLOW]).rename_columns([*table.columns, *rows.column_names[len(columns) + 1 :]])
+    return placed_rows(rows, table, {name: column for name, (column, _) in figures.items()})
+
+
+def check_flow(rows: pa.Table, name: str) -> None:
+    """Raises unless all rows are of the data flow of the table ``name``."""
+    flows = rows.column(DATAFLOW).unique().to_pylist()
+    pattern = rf"[A-Za-z][\w-]*:{re.escape(flow_name(name))}\(1\.0\)"
+    if len(flows) > 1 or not all(re.fullmatch(pattern, flow) for flow in flows):
+        raise UnlikePlanError("the data flow is not that of the table")
+
+
+def placed_rows(rows: pa.Table, table: Table, figures: Mapping[str, str]) -> TableRows:
+    """Rows with labels, each put back into its cell; ``figures`` has for the name of each the column that it is in."""
+    columns: Sequence[str] = table.columns
+    level = area = None
+    if table.levels:
+        level = _places(rows.column(columns[0]), table.levels, columns[0])
+        area = rows.column(columns[1]).combine_chunks()
+        columns = columns[2:]
+    kept: Integers = np.zeros(rows.num_rows, np.int64)
+    cell: Integers = np.zeros(rows.num_rows, np.int64)
+    for bit, (variable, column) in enumerate(zip(table.variables, columns, strict=True)):
+        place = _places(rows.column(column), table.label_texts(variable), column)
+        kept += np.where(place > 0, 1 << bit, 0)
+        cell = np.where(place > 0, cell * variable.size + place - 1, cell)
+    values = {name: rows.column(column).to_numpy() for name, column in figures.items()}
+    return TableRows(_margin_numbers(table, kept), cell, values, level, area)
+
+
+def _places(column: pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:
+    indices = pc.index_in(column, pa.array(texts, pa.string()))
+    if indices.null_count:
+        raise UnlikePlanError(f"{name} has a label that the plan lacks")
+    places: Integers = indices.to_numpy().astype(np.int64)
+    return places
+
+
+def _margin_numbers(table: Table, kept: Integers) -> Integers:
+    """From the variables that a row keeps, a bit for each, to the number of the margin."""
+    number = np.full(1 << len(table.variables), -1, np.int64)
+    for position, margin in enumerate(table.margins):
+        number[sum(1 << bit for bit, variable in enumerate(table.variables) if variable in margin.variables)] = position
+    numbers: Integers = number[kept]
+    if (numbers < 0).any():
+        raise UnlikePlanError("there is a margin that the plan lacks")
+    return numbers
+
+
+class RowsInOrder:
+    """Takes rows from an iterator of tables; ``empty`` is a table without rows, for when there is none."""
+
+    def __init__(self, batches: Iterator[pa.Table], empty: pa.Table):
+        self._batches = batches
+        self._empty = empty
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def take(self, rows: int) -> pa.Table:
+        """The next ``rows`` rows, or as many as there are."""
+        while self._rows < rows:
+            batch = next(self._batches, None)
+            if batch is None:
+                break
+            self._held.append(batch)
+            self._rows += batch.num_rows
+        table = pa.concat_tables(self._held) if self._held else self._empty
+        taken, remaining = table.slice(0, rows), table.slice(rows)
+        self._held, self._rows = [remaining], remaining.num_rows
+        return taken.combine_chunks()

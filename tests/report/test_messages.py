@@ -1,0 +1,95 @@
+"""The messages of all languages: the same keys and places, every one of them used, numbers as the language has them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from confide.messages import LANGUAGES, Messages, messages
+from confide.report.render import environment
+
+SOURCE = Path(__file__).parents[2] / "src" / "confide"
+OTHERS = [language for language in LANGUAGES if language != "en"]
+
+
+def places(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+def marks(text: str) -> tuple[int, int]:
+    """How many pieces are set as code and in bold type."""
+    return len(re.findall(r"`[^`]+`", text)), len(re.findall(r"\*\*[^*]+\*\*", text))
+
+
+def test_every_file_is_a_language_and_every_language_a_file() -> None:
+    assert sorted(path.stem for path in (SOURCE / "data" / "messages").glob("*.toml")) == sorted(LANGUAGES)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_all_languages_have_the_same_keys_places_and_marks(language: str) -> None:
+    english, other = messages("en").texts, messages(language).texts
+    assert set(english) == set(other)
+    for key, text in english.items():
+        assert places(text) == places(other[key]), key
+        assert marks(text) == marks(other[key]), key
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_no_sentence_was_left_in_english(language: str) -> None:
+    """A text of several words is another one in another language, unless it is all places and names."""
+    english, other = messages("en").texts, messages(language).texts
+    same = [key for key, text in english.items() if text == other[key] and re.search(r"[a-z]{3,} [a-z]{3,}", text)]
+    assert same == []
+
+
+def test_every_message_is_used() -> None:
+    """By its key, or by a key that is put together from a beginning in the code and an end that is named somewhere."""
+    files = [*SOURCE.rglob("*.py"), *(SOURCE / "data" / "templates").glob("*.j2")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    begun = set(re.findall(r"[\"']([a-z]+\.[a-z_]*_)(?:\{|[\"'] ~)", text))
+    for key in messages("en").texts:
+        section, _, name = key.partition(".")
+        if section in ("language", "units", "lists"):
+            continue
+        plain = name.removesuffix("_one").removesuffix("_many").removesuffix("_carried")
+        assembled = any(key.startswith(beginning) for beginning in begun)
+        named = f"{section}.{plain}" in text or f'"{name}"' in text
+        assert assembled or named, key
+
+
+def test_numbers_are_written_as_the_language_writes_them() -> None:
+    german, english = messages("de"), messages("en")
+    for value in ("1,234.5", 1234, "± 4", "1.29 × 10^26", "35.13 %"):
+        assert english.number(value) == (f"{value:,}" if isinstance(value, int) else value)
+    assert german.number("1,234.5") == "1\u202f234,5"
+    assert german.number("1.29 × 10^26") == "1,29 × 10^26"
+    assert german.number("35.13 %") == "35,13 %"
+    for value in ("confide/v1", "0.2.0", "64/25", "1e-10", "be9dc969", True, None):
+        assert german.number(value) == value
+
+
+def test_lists_of_one_two_and_three() -> None:
+    words: Messages = messages("fr")
+    assert (words.listed(["a"]), words.listed(["a", "b"]), words.either(["a", "b", "c"])) == (
+        "a",
+        "a et b",
+        "a, b ou c",
+    )
+    assert messages("de").unit("housing unit") == "Wohneinheit"
+    assert messages("de").unit("grid cell") == "grid cell"
+
+
+def test_what_comes_from_a_spec_is_escaped() -> None:
+    text = environment("de").globals["t"]
+    made = text("page.made_by", release="<script>", version="`1`", mechanism="{x}")
+    assert "<code>&lt;script&gt;</code>" in made
+    assert "{x}" in made
+
+
+@pytest.mark.parametrize("name", ["../en", "xx", ""])
+def test_there_is_no_other_language(name: str) -> None:
+    with pytest.raises(LookupError):
+        messages(name)

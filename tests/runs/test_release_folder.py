@@ -1,0 +1,277 @@
+"""The folder of a release as its users open it: with pandas, DuckDB, frictionless, pysdmx and a spreadsheet."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from tests.contract.kit import SPEC, lay_out
+
+import confide
+from confide.errors import ConfideError
+from confide.releases.companions.sheets import read_described
+
+EVERYTHING = 'formats = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]'
+TABULAR = ("tables",)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The release of an example in every format, made once."""
+    made: dict[str, Path] = {}
+
+    def release(name: str) -> Path:
+        if name not in made:
+            project = lay_out(name, tmp_path_factory.mktemp("folder") / name)
+            spec = project.folder / SPEC
+            text = re.sub(r"formats = \[.*\]", EVERYTHING, spec.read_text(encoding="utf-8"))
+            assert EVERYTHING in text
+            spec.write_text(text, encoding="utf-8")
+            project.run()
+            made[name] = project.release
+        return made[name]
+
+    return release
+
+
+def truth(release: Path, name: str, place: str = "tables") -> list[dict[str, Any]]:
+    """The rows of a table as its Parquet file has them, which carries its own types."""
+    return pq.read_table(next((release / place).glob(f"{name}.*parquet"))).to_pylist()
+
+
+def package(release: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((release / "datapackage.json").read_text(encoding="utf-8"))
+    return content
+
+
+def names(release: Path) -> list[str]:
+    return [str(name) for name in confide.open_release(release).tables]
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without the differences that programs make of an empty value."""
+    return [
+        {key: None if value in (None, "") or value != value else value for key, value in row.items()} for row in rows
+    ]
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_the_release_is_consistent_with_itself(folders: Callable[[str], Path], mechanism: str) -> None:
+    answer = confide.verify(folders(mechanism))
+    assert [check for check in answer.checks if not check.ok] == []
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_pandas_reads_every_table_by_the_data_package(folders: Callable[[str], Path], mechanism: str) -> None:
+    """As README.txt says it, and no code is lost."""
+    release = folders(mechanism)
+    kinds = {"string": "string", "integer": "Int64", "number": "Float64"}
+    seen = 0
+    for resource in package(release)["resources"]:
+        place, _, name = resource["path"].partition("/")
+        if not name:
+            continue
+        types = {each["name"]: kinds[each["type"]] for each in resource["schema"]["fields"]}
+        frame = pd.read_csv(release / resource["path"], dtype=types, keep_default_na=False, na_values=[""])
+        rows = [
+            {key: None if pd.isna(value) else value for key, value in row.items()}
+            for row in frame.astype(object).to_dict("records")
+        ]
+        expected = plain(truth(release, name.split(".")[0], place))
+        assert [*rows[0]] == [*expected[0]]
+        assert [list(map(str, row.values())) for row in rows] == [list(map(str, row.values())) for row in expected]
+        seen += 1
+    assert seen == 2 * len(names(release)), "all rows, and the cells alone, of every table"
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_frictionless_finds_every_file_valid(folders: Callable[[str], Path], mechanism: str) -> None:
+    frictionless = pytest.importorskip("frictionless")
+    report = frictionless.Package(str(folders(mechanism) / "datapackage.json")).validate()
+    assert report.valid, [task.errors[:2] for task in report.tasks if not task.valid]
+    assert len(report.tasks) >= 2
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_duckdb_reads_the_cells_by_the_command_of_the_codebook(folders: Callable[[str], Path], mechanism: str) -> None:
+    import html
+
+    release = folders(mechanism)
+    page = html.unescape((release / "codebook.html").read_text(encoding="utf-8"))
+    commands = re.findall(r"<code>(SELECT \* FROM read_csv\('cells/([^.']+)\..*?)</code>", page)
+    assert [name for _, name in commands] == names(release)
+    for command, name in commands:
+        here = command.replace("'cells/", f"'{release}/cells/")
+        rows = duckdb.sql(here).fetchall()
+        expected = [tuple(row.values()) for row in plain(truth(release, name, "cells"))]
+        assert [tuple(map(str, row)) for row in rows] == [tuple(map(str, row)) for row in expected]
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_pysdmx_reads_every_table_with_its_structure(folders: Callable[[str], Path], mechanism: str) -> None:
+    io = pytest.importorskip("pysdmx.io")
+    release = folders(mechanism)
+    codebook = confide.MECHANISMS[mechanism].codebook(json.loads((release / "manifest.json").read_text()))
+    assert codebook is not None
+    for table in codebook.tables:
+        file = next((release / "sdmx").glob(f"{table.name}.*csv"))
+        (data,) = io.get_datasets(str(file), str(release / "sdmx/structure.json"), validate=False)
+        identifiers = [component.id for component in data.structure.components]
+        assert set(data.data.columns) == set(identifiers)
+        lists = {
+            component.id: {code.id for code in component.local_codes}
+            for component in data.structure.components
+            if component.local_codes is not None
+        }
+        assert len(lists) >= len(table.columns.variables)
+        for name, codes in lists.items():
+            assert set(data.data[name]) <= codes, name
+        rows = truth(release, table.name)
+        assert len(data.data) == len(rows)
+        if table.columns.areas:
+            assert data.data["AREA"].tolist() == [row["area"] for row in rows]
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_the_workbook_has_codes_as_text_and_is_the_same_bytes_again(
+    folders: Callable[[str], Path], mechanism: str
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    release = folders(mechanism)
+    book = openpyxl.load_workbook(release / "tables.xlsx", read_only=True)
+    for name in names(release):
+        header, *rows = list(book[name[:31]].iter_rows(values_only=True))
+        expected = plain(truth(release, name))
+        assert list(header) == [*expected[0]]
+        assert [tuple(map(str, row)) for row in rows] == [tuple(map(str, row.values())) for row in expected]
+        texts = [value for row in expected for value in row.values() if isinstance(value, str)]
+        found = [value for row in rows for value in row if isinstance(value, str)]
+        assert found == texts, "no code became a number"
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_every_code_has_its_label_and_cells_add_up_once(folders: Callable[[str], Path], mechanism: str) -> None:
+    release = folders(mechanism)
+    codebook = confide.MECHANISMS[mechanism].codebook(json.loads((release / "manifest.json").read_text()))
+    assert codebook is not None
+    for table in codebook.tables:
+        rows, cells = truth(release, table.name), truth(release, table.name, "cells")
+        for variable in table.columns.variables:
+            pairs = {(row[variable.column], row[variable.label_column]) for row in rows}
+            assert pairs <= {("_T", "_T"), *zip(variable.codes, variable.labels, strict=True)}
+        kept = [
+            {key: value for key, value in row.items() if key != "margin"} for row in rows if row["margin"] == "cell"
+        ]
+        assert cells == kept
+        assert not any("_T" in row.values() for row in cells)
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_the_readme_names_every_file_and_says_how_to_cite(folders: Callable[[str], Path], mechanism: str) -> None:
+    release = folders(mechanism)
+    text = (release / "README.txt").read_text(encoding="utf-8")
+    for file in release.iterdir():
+        if file.is_file() and "NOT-FOR-RELEASE" not in file.name and file.name != "README.txt":
+            assert file.name in text, file.name
+    assert "HOW TO CITE" in text
+    assert max(map(len, text.splitlines())) <= 130
+
+
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_printing_the_tables_says_what_they_are(folders: Callable[[str], Path], mechanism: str) -> None:
+    release = confide.open_release(folders(mechanism))
+    text = repr(release.tables)
+    for name, table in release.tables.items():
+        assert f"{name}: {table.title}" in text
+        assert "rows" in text
+        assert table.pandas().shape == table.polars().shape == table.arrow().shape
+
+
+def test_csv_and_parquet_are_read_alike(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    release = folders("tables")
+    codebook = confide.MECHANISMS["tables"].codebook(json.loads((release / "manifest.json").read_text()))
+    assert codebook is not None
+    for table in codebook.tables:
+        csv = read_described(next((release / "tables").glob(f"{table.name}.*csv")), table)
+        parquet = read_described(next((release / "tables").glob(f"{table.name}.*parquet")), table)
+        assert csv.to_pylist() == parquet.to_pylist()
+
+
+def with_names(folder: Path) -> Path:
+    """The example of tables with names of states and blocks."""
+    project = lay_out("tables", folder)
+    blocks = pyarrow.csv.read_csv(
+        project.folder / "blocks.csv",
+        convert_options=pyarrow.csv.ConvertOptions(column_types={"geocode": pa.string(), "place": pa.string()}),
+    )
+    states = ["Nørland, the old" if code.startswith("90") else "South" for code in blocks.column("geocode").to_pylist()]
+    blocks = blocks.append_column("state_name", pa.array(states))
+    pyarrow.csv.write_csv(blocks, project.folder / "blocks.csv")
+    spec = project.folder / SPEC
+    text = spec.read_text(encoding="utf-8")
+    text = text.replace('{ name = "state", digits = 2 }', '{ name = "state", digits = 2, names = "state_name" }')
+    spec.write_text(re.sub(r"formats = \[.*\]", EVERYTHING, text), encoding="utf-8")
+    return project.folder
+
+
+def test_areas_have_their_names_in_every_file(tmp_path: Path) -> None:
+    folder = with_names(tmp_path / "p")
+    release = confide.run(folder / SPEC, processes=1).release
+    assert confide.verify(release).ok
+    for place in ("tables", "cells"):
+        rows = truth(release, "work-by-sex", place)
+        by_area = {(row["level"], row["area"]): row["area_name"] for row in rows}
+        assert by_area["state", "90"] == "Nørland, the old"
+        assert by_area["county", "90001"] == ""
+    areas = pyarrow.csv.read_csv(release / "areas.csv").to_pylist()
+    assert {row["area_name"] for row in areas if row["level"] == "state"} >= {"Nørland, the old"}
+    assert "90: Nørland, the old" in (release / "sdmx/work-by-sex.csv").read_text(encoding="utf-8")
+    structure = json.loads((release / "sdmx/structure.json").read_text(encoding="utf-8"))
+    lists = {each["id"]: each["codes"] for each in structure["data"]["codelists"]}
+    assert {"id": "90", "name": "Nørland, the old"} in lists["CL_AREA"]
+    # A name that somebody changes is found: in a table, and in the list of areas.
+    for file in ("tables/work-by-sex.csv", "areas.csv"):
+        forged = Path(shutil.copytree(release, tmp_path / file.replace("/", "-")))
+        text = (forged / file).read_text(encoding="utf-8").replace("Nørland", "Norland")
+        (forged / file).write_text(text, encoding="utf-8")
+        from tests.kits.forged import rehash
+
+        rehash(forged)
+        assert not confide.verify(forged).ok
+
+
+def test_a_unit_with_two_names_is_a_finding(tmp_path: Path) -> None:
+    folder = with_names(tmp_path / "p")
+    text = (folder / "blocks.csv").read_text(encoding="utf-8").replace("Nørland", "Norland", 1)
+    (folder / "blocks.csv").write_text(text, encoding="utf-8")
+    findings = confide.check(folder / SPEC).findings
+    assert [finding.code for finding in findings] == ["two-names"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ('formats = ["parquet", "csv"]', 'formats = ["xlsx"]', "no-tables"),
+        ('formats = ["parquet", "csv"]', 'formats = ["csv", "xlsx"]\nlayout = 1', "layout"),
+        ('formats = ["parquet", "csv"]', 'formats = ["csv", "csv"]', "repeated-format"),
+    ],
+)
+def test_formats_that_do_not_go_together_are_findings(tmp_path: Path, old: str, new: str, code: str) -> None:
+    project = lay_out("tables", tmp_path / "p")
+    spec = project.folder / SPEC
+    text = spec.read_text(encoding="utf-8")
+    assert old in text
+    spec.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(ConfideError) as raised:
+        confide.check(spec)
+    assert [finding.code for finding in raised.value.findings] == [code]
