@@ -220,10 +220,10 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
         above = [name for name, _ in places.levels]
         lines.append(f"places: column {places.block!r}, below {' > '.join(above)}")
         if places.aliases:
-            lines.append(f"{sum(map(len, places.aliases.values()))} codes of places were merged into others")
+            lines.append(f"codes of places that were merged into others: {sum(map(len, places.aliases.values()))}")
         if places.unknown:
             lines.append(
-                f"{places.unknown} codes of places are not in {office.areas.source.file if office.areas else ''}: "
+                f"codes of places that {office.areas.source.file if office.areas else ''} lacks: {places.unknown}; "
                 "say what each is now, by --merged OLD=NEW or in [geography] aliases"
             )
     for column in office.attributes:

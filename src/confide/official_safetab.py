@@ -257,7 +257,7 @@ def _resumable(private: Path, spec: str) -> Path:
             "an execution with other parameters was begun for this folder",
             where=Place(file=str(path)),
             found="another spec",
-            expected="the parameters it was begun with, to go on with it",
+            expected="the parameters it started with, to continue it",
             remedy="name another output folder; or put the parameters back as they were",
         )
     return path

@@ -99,7 +99,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedTable:
+class OpenedTable:
     """A table of a release."""
 
     release: Release
@@ -177,14 +177,14 @@ class ReleasedTable:
         return f"<table {self.name}: {self.title}; {self._rows.num_rows:,} rows>"
 
 
-class ReleasedTables(Mapping[str, ReleasedTable]):
+class OpenedTables(Mapping[str, OpenedTable]):
     """The tables of a release by their names."""
 
-    def __init__(self, tables: Sequence[ReleasedTable], codebook: Codebook | None):
+    def __init__(self, tables: Sequence[OpenedTable], codebook: Codebook | None):
         self._tables = {table.name: table for table in tables}
         self._codebook = codebook
 
-    def __getitem__(self, name: str) -> ReleasedTable:
+    def __getitem__(self, name: str) -> OpenedTable:
         if name not in self._tables:
             raise ParameterError(
                 "no-table",
@@ -227,7 +227,7 @@ class Release:
     """What is known of the noise of its figures, or why nothing is."""
 
     @cached_property
-    def tables(self) -> ReleasedTables:
+    def tables(self) -> OpenedTables:
         """The tables, by their names; printed, what they are."""
         mechanism = MECHANISMS[self.manifest["mechanism"]]
         codebook = mechanism.codebook({key: value for key, value in self.manifest.items() if key != "files"})
@@ -238,7 +238,7 @@ class Release:
             if folder == "tables" and "rows" in file and (rest.endswith(".parquet") or rest.split(".")[0] not in files):
                 files[rest.split(".")[0]] = str(file["path"])
         tables = [
-            ReleasedTable(
+            OpenedTable(
                 self,
                 name,
                 described[name].title if name in described else _title(self.folder / path, name),
@@ -247,7 +247,7 @@ class Release:
             )
             for name, path in sorted(files.items(), key=lambda item: [*described, item[0]].index(item[0]))
         ]
-        return ReleasedTables(tables, codebook)
+        return OpenedTables(tables, codebook)
 
     def sum(self, rows: Any, *, table: str | None = None, level: Exact = "0.95") -> Estimate:
         """The sum of figures, with its margin.
@@ -256,7 +256,7 @@ class Release:
         measurement that two tables show has one noise, however often it is added.
 
         Args:
-            rows: What :meth:`ReleasedTable.rows` chose, or rows of a table in pandas, polars or Arrow.
+            rows: What :meth:`OpenedTable.rows` chose, or rows of a table in pandas, polars or Arrow.
             table: The table that rows of a data frame are of; where the release has one table alone, it is that.
             level: The probability of the margin.
 
@@ -351,7 +351,7 @@ class Release:
     def _chosen(self, rows: Any, table: str | None) -> Rows:
         if isinstance(rows, Rows):
             return rows
-        if isinstance(rows, ReleasedTable):
+        if isinstance(rows, OpenedTable):
             return rows.cells()
         if isinstance(rows, list | tuple) and rows and all(isinstance(each, Rows) for each in rows):
             return Rows(tuple(part for each in rows for part in each.parts))

@@ -17,6 +17,7 @@ from tests.kits.cellkey_areas import (
     true_area_cells,
     write_areas,
 )
+from tests.kits.labelled import read_labelled
 
 import confide
 from confide.errors import CONFIDENTIAL, ConfideError, SpecError
@@ -42,7 +43,7 @@ def release(spec: Path) -> Path:
 
 
 def published(release: Path, name: str) -> dict[tuple[str, ...], int]:
-    table = pq.read_table(release / f"tables/{name}.parquet").drop_columns(["weighted"])
+    table = read_labelled(release / f"tables/{name}.parquet").drop_columns(["weighted"])
     return {tuple(row.values())[:-1]: row["count"] for row in table.to_pylist()}
 
 
@@ -60,10 +61,14 @@ def test_every_area_has_the_noise_of_its_own_records(
 
 def test_columns_stand_in_the_order_and_under_the_names_of_the_spec(release: Path) -> None:
     for name, variables, levels in AREA_TABLES:
-        columns = [*(["level", "area"] if levels else []), *variables, "count", "weighted"]
+        pairs = [column for name_ in variables for column in (name_, f"{name_}_label")]
+        columns = [*(["level", "area"] if levels else []), "margin", *pairs, "count", "weighted"]
         assert pq.read_schema(release / f"tables/{name}.parquet").names == columns
     head = (release / "sdmx/sex-age.csv").read_text().splitlines()[0]
-    assert head == '"DATAFLOW","LEVEL","AREA","AGE_BROAD","SEX","OBS_VALUE","OBS_VALUE_WEIGHTED"'
+    assert [name.strip('"').split(": ")[0] for name in head.split(",")] == [
+        *("STRUCTURE", "STRUCTURE_ID", "ACTION"),
+        *("LEVEL", "AREA", "AGE_BROAD", "SEX", "OBS_VALUE", "WEIGHTED"),
+    ]
 
 
 def test_a_town_is_the_same_in_every_table_and_an_area_of_the_same_people_on_every_level(tmp_path: Path) -> None:

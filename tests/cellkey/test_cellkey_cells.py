@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 from hypothesis import given, settings
@@ -26,6 +25,7 @@ from tests.kits.cellkey import (
     true_cells,
     write_project,
 )
+from tests.kits.labelled import read_labelled
 
 from confide.documents import parse_schema
 from confide.mechanisms.cellkey import counting
@@ -167,7 +167,7 @@ def test_every_published_figure_is_the_one_worked_out_by_hand(
     records, ptable = people(), table_of(*settings_)
     release = release_of(tmp_path, records, cellkey=cellkey, data='weight = "weight"')
     for name, variables in TABLES:
-        table = pq.read_table(release / f"tables/{name}.parquet").to_pylist()
+        table = read_labelled(release / f"tables/{name}.parquet").to_pylist()
         found = {tuple(row[variable] for variable in variables): (row["count"], row["weighted"]) for row in table}
         expected = expected_figures(true_cells(records, variables), ptable, threshold)
         assert found == {cell: (count, float(weighted)) for cell, (count, weighted) in expected.items()}

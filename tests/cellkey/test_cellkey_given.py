@@ -24,6 +24,7 @@ from tests.kits.cellkey import (
     with_count,
 )
 from tests.kits.cellkey_areas import looked_up
+from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
 import confide
@@ -79,7 +80,7 @@ def test_every_cell_has_the_noise_of_its_count_and_key(answer: object) -> None:
 
 def test_the_same_members_have_the_figures_of_a_release_from_records(answer: object, tmp_path: Path) -> None:
     release = release_of(tmp_path, tables=((NAME, VARIABLES),), output="")
-    rows = pq.read_table(release / f"tables/{NAME}.parquet").to_pylist()
+    rows = read_labelled(release / f"tables/{NAME}.parquet").to_pylist()
     assert published(answer.release) == {tuple(row[v] for v in VARIABLES): row["count"] for row in rows}  # type: ignore[attr-defined]
 
 

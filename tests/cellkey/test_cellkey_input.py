@@ -176,7 +176,7 @@ def test_a_table_file_gives_the_release_that_its_parameters_give(tmp_path: Path)
     (tmp_path / "file/counts.txt").write_text(export_text(generate(count_settings(5, "2")).table()))
     one, two = (confide.run(spec, processes=1).release for spec in (by_file, write_project(tmp_path / "parameters")))
     tables = [path.relative_to(one) for path in one.rglob("*.csv")]
-    assert len(tables) == 8
+    assert len(tables) == 12
     assert all((one / path).read_bytes() == (two / path).read_bytes() for path in tables)
     asked = [json.loads((each / "manifest.json").read_text())["plan"]["question"]["ptable"] for each in (one, two)]
     assert asked[0]["sha256"] == asked[1]["sha256"]

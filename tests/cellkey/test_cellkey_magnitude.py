@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.kits.cellkey import GROUPS, KEYS, failed, forge, question_of
 from tests.kits.cellkey_areas import area_of, people_in_blocks, write_areas
+from tests.kits.labelled import read_labelled
 
 import confide
 from confide.errors import ConfideError, SpecError
@@ -152,7 +152,7 @@ def test_every_published_value_is_the_one_worked_out_by_hand(
     records = firms(negative=negative)
     release = confide.run(write(tmp_path, "[magnitude]\n" + settings + tables, records), processes=1).release
     for name, variables, levels in TABLES:
-        rows = pq.read_table(release / f"tables/{name}.parquet").to_pylist()
+        rows = read_labelled(release / f"tables/{name}.parquet").to_pylist()
         found = {tuple(row.values())[:-1]: Fraction(row["value"]) for row in rows}
         expected = {}
         for level in levels or [None]:  # type: ignore[list-item]
@@ -331,7 +331,7 @@ def test_keys_of_records_without_a_contribution_can_be_left_out(tmp_path: Path) 
     records = firms()
     base = "[magnitude]\n" + FLEX + "zero_keys = false\n" + NOISE + SMALL
     release = confide.run(write(tmp_path, base, records), processes=1).release
-    rows = pq.read_table(release / "tables/sex.parquet").to_pylist()
+    rows = read_labelled(release / "tables/sex.parquet").to_pylist()
     cells = true_values(records.filter(pa.compute.not_equal(records.column("value"), "0.00")), ["sex"], None)
     everybody = true_values(records, ["sex"], None)
     for row in rows:

@@ -24,6 +24,7 @@ from tests.kits.cellkey import (
     true_cells,
     write_project,
 )
+from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
 import confide
@@ -139,7 +140,7 @@ def test_run_again_it_was_sealed_before_and_other_records_are_another_run(tmp_pa
     assert result.was_sealed_before
     assert tree(result.release) == before
     pq.write_table(people().slice(1), tmp_path / "town.parquet")
-    with pytest.raises(ConfideError, match="not those this run was begun with"):
+    with pytest.raises(ConfideError, match="not the ones this run started with"):
         confide.run(spec, processes=1)
 
 
@@ -194,14 +195,13 @@ def test_no_true_count_key_or_noise_is_in_any_released_file(release: Path) -> No
     total = cells["work"]["_T", "_T"]
     assert noise_of(PTABLE, total)
     texts = [path for path in release.rglob("*") if path.is_file() and path.suffix != ".parquet"]
-    assert len(texts) == 2 * len(TABLES) + 2
+    assert len(texts) == 3 * len(TABLES) + 6, "tables, cells and SDMX; manifest, statement, and what explains them"
     for path in texts:
         numbers = set(re.findall(r"\d+", path.read_text()))
         assert not numbers & long
         assert str(total.count) not in numbers
     for name, variables in TABLES:
-        table = pq.read_table(release / f"tables/{name}.parquet")
-
+        table = read_labelled(release / f"tables/{name}.parquet")
         assert table.column_names == [*variables, "count", "weighted"]
         assert not set(table.column("count").to_pylist()) & {key for key in keys if key >= 10**5}
         for cell, published in figures(release, name).items():
@@ -241,7 +241,7 @@ def test_an_untouched_release_passes_every_check(release: Path) -> None:
 
 
 def test_rows_begin_with_the_total_and_unlisted_cells_are_zero(release: Path) -> None:
-    table = pq.read_table(release / "tables/work.parquet").to_pylist()
+    table = read_labelled(release / "tables/work.parquet").to_pylist()
     assert {key: table[0][key] for key in ("sex", "work")} == {"sex": "_T", "work": "_T"}
     assert [row["work"] for row in table[1:4]] == ["works", "looks for work", "neither"]
     assert "nobody says this" not in {row["work"] for row in table}
@@ -249,9 +249,10 @@ def test_rows_begin_with_the_total_and_unlisted_cells_are_zero(release: Path) ->
 
 def test_sdmx_csv_has_a_data_flow_dimensions_and_observations(release: Path) -> None:
     lines = (release / "sdmx/place-age.csv").read_text().splitlines()
-    assert lines[0] == '"DATAFLOW","QUARTER","SEX","AGE_BROAD","OBS_VALUE","OBS_VALUE_WEIGHTED"'
-    assert lines[1].startswith('"CONFIDE:PLACE_AGE(1.0)","_T","_T","_T",')
-    assert any('"north, the ""old"" one"' in line for line in lines)
+    heads = [name.strip('"').split(": ")[0] for name in lines[0].split(",")]
+    assert heads[2:] == ["ACTION", "QUARTER", "SEX", "AGE_BROAD", "OBS_VALUE", "WEIGHTED"]
+    assert lines[1].startswith('"datastructure","CONFIDE:PLACE_AGE(1.0)","I","_T: total","_T: total","_T: total",')
+    assert any('north, the ""old"" one"' in line for line in lines)
 
 
 def test_the_statement_says_what_is_promised_and_what_is_not(release: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.kits.cellkey import correct, failed, forge, release_of, with_count
+from tests.kits.labelled import read_labelled
 
 from confide.releases.plan import read_plan
 
@@ -100,12 +100,13 @@ def test_a_changed_table_is_found(release: Path, change: Callable[[pa.Table], pa
 @pytest.mark.parametrize("format_", ["parquet", "csv", "sdmx-csv"])
 def test_formats_that_differ_are_found(release: Path, format_: str) -> None:
     forge(release, format_, work=shifted(1, sex="men", work="works"))
-    assert failed(release) == [WORK + "the same in every format"]
+    cells = [] if format_ == "sdmx-csv" else [WORK + "cells alone"]
+    assert failed(release) == [WORK + "the same in every format", *cells]
 
 
 def test_weighted_figures_that_differ_between_formats_are_found(release: Path) -> None:
     forge(release, "csv", work=lambda t: t.set_column(3, "weighted", pa.array([1.5] * t.num_rows)))
-    assert failed(release) == [WORK + "the same in every format"]
+    assert failed(release) == [WORK + "the same in every format", WORK + "cells alone"]
 
 
 def test_a_data_flow_of_another_table_is_found(release: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_text_that_is_no_number_is_found(release: Path) -> None:
     path = release / "tables/work.csv"
     path.write_text(path.read_text().rstrip("\n") + "x\n")
     correct(release)
-    assert failed(release) == [WORK + "columns and labels"]
+    assert WORK + "columns and labels" in failed(release)
 
 
 def test_one_cell_with_two_figures_is_found_where_it_is_met_again(release: Path) -> None:
@@ -137,7 +138,7 @@ def test_weighted_figures_of_one_cell_must_agree_too(release: Path) -> None:
     forge(release, adults=lambda t: change(t.select(["quarter", "age:adults", "weighted"])).append_column(
         "count", t.column("count")
     ).select(t.column_names))  # fmt: skip
-    assert failed(release) == ["tables of this release", "adults: the same members, the same noise"]
+    assert failed(release) == ["adults: the same members, the same noise"]
 
 
 def test_a_total_may_be_as_far_from_its_parts_as_the_noise_of_all_and_no_further(release: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_total_may_be_as_far_from_its_parts_as_the_noise_of_all_and_no_further
         men_and_women = count_of(work, sex="men", work="_T") + count_of(work, sex="women", work="_T")
         return with_count(table, 0, men_and_women + by)
 
-    work = pq.read_table(release / "tables/work.parquet")
+    work = read_labelled(release / "tables/work.parquet")
     names = ["place_age", "work", "work_said", "adults"]
     # Parts by other variables have noise of their own: only the sums over sex are looked at here.
     for by in (15, -15):
@@ -183,21 +184,24 @@ def test_a_file_too_many_and_a_file_too_few_are_found(release: Path) -> None:
         correct(release, lambda manifest, path=path: manifest.update(
             files=[file for file in manifest["files"] if file["path"] != path]
         ))  # fmt: skip
-    assert failed(release) == ["every table in every format"]
+    assert failed(release) == ["pages as the manifest has them", "every table in every format"]
 
 
 def test_no_table_at_all_is_found(release: Path) -> None:
-    shutil.rmtree(release / "tables")
-    shutil.rmtree(release / "sdmx")
+    for path in release.rglob("*"):
+        if path.is_file() and path.name not in ("statement.html", "manifest.json"):
+            path.unlink()
+    for place in ("tables", "cells", "sdmx"):
+        (release / place).rmdir()
     correct(release, lambda manifest: manifest.update(
         files=[file for file in manifest["files"] if file["path"] == "statement.html"]
     ))  # fmt: skip
-    assert failed(release) == ["every table in every format"]
+    assert "every table in every format" in failed(release)
 
 
 def test_a_promise_that_nobody_made_is_found(release: Path) -> None:
     correct(release, lambda manifest: manifest["privacy"].update(loss={"rho": "0"}))
-    assert failed(release) == ["no promise of differential privacy", "what is promised follows from the plan"]
+    assert failed(release)[:2] == ["no promise of differential privacy", "what is promised follows from the plan"]
 
 
 def test_a_changed_plan_is_found_by_its_hash(release: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
 from confide import api
@@ -168,12 +169,15 @@ def test_evaluation_of_a_release(formats: str, tmp_path: Path) -> None:
 
 def _published(release: Path, form: str) -> dict[tuple[str, str], int]:
     if form == "parquet":
-        rows: list[dict[str, Any]] = pq.read_table(release / "tables" / "sex-region.parquet").to_pylist()
+        rows: list[dict[str, Any]] = read_labelled(release / "tables" / "sex-region.parquet").to_pylist()
         return {(row["sex"], row["region"]): row["count"] for row in rows}
     folder = "sdmx" if form == "sdmx-csv" else "tables"
     lines = (release / folder / "sex-region.csv").read_text().splitlines()[1:]
     values = [[value.strip('"') for value in line.split(",")] for line in lines]
-    return {(line[-3], line[-2]): int(line[-1]) for line in values}
+    if form == "sdmx-csv":
+        labels = [[value.split(": ")[1].replace("total", "_T") for value in line[-3:-1]] for line in values]
+        return {(sex, region): int(line[-1]) for (sex, region), line in zip(labels, values, strict=True)}
+    return {(line[-4], line[-2]): int(line[-1]) for line in values}
 
 
 def test_evaluate_on_the_command_line(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.kits.own_country import DATA, GEOGRAPHY, MUNICIPALITIES, people, write_country
+from typer.testing import CliRunner
 
 from confide import api
+from confide.cli.main import app
 from confide.comparison import ComparedAreas, compare, load_comparison
 from confide.errors import ConfideError
 from confide.inputs.frame import LevelRule
@@ -150,6 +152,14 @@ def test_the_page_has_the_countrys_words_and_none_of_another(made: Path) -> None
     assert "8 inhabited municipalities" in text
     for foreign in ("block", "county", "tract", "race", "Hispanic", "origin"):
         assert not re.search(rf"\b{foreign}", re.sub(r"<[^>]*>", " ", text)), foreign
+
+
+def test_the_command_prints_what_is_finished_in_the_countrys_words(made: Path) -> None:
+    done = CliRunner().invoke(app, ["compare", str(made / "spec.toml"), "--out", str(made / "out")])
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "error: of the Lutheran of a region" in said
+    assert "alone of their sex and age, not of the municipality's largest group" in said
 
 
 @pytest.mark.parametrize(

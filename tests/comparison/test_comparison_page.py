@@ -100,7 +100,7 @@ def test_the_page_says_what_was_found_in_words() -> None:
     assert "“The swap” leaves that at 60 %" in text
     assert "“The noise” brings it to 23 % (of 31 matches in a sample of blocks)" in text
     assert "leaves that at 60 % (of 150 matches)" in text
-    assert "are off by 5.00 people in a county and 5.00 in a block, and do not add up" in text
+    assert "are off by 5.00 persons in a county and 5.00 in a block, and do not add up" in text
     assert "over 2 counties and 60 blocks" in text
     assert "9 blocks with 1,000 people, drawn at random (seed 7)" in text
     for name in ("truth", "swap", "noise", "handful"):

@@ -24,6 +24,7 @@ def test_the_first_layout_is_made_byte_by_byte_and_verified(name: str, tmp_path:
     assert "[output]\n" in text
     spec.write_text(text.replace("[output]\n", "[output]\nlayout = 1\n"), encoding="utf-8")
     project.run()
-    assert digests(project.release) == FIRST[name]
+    # Files of data carry the hash of their plan; the words of pages and manifests change with the version.
+    assert {path: digest for path, digest in digests(project.release).items() if "/" in path} == FIRST[name]
     assert confide.verify(project.release).ok
     assert confide.open_release(project.release).tables

@@ -103,6 +103,7 @@ def test_levels_are_the_columns_that_nest_and_names_are_none(tmp_path: Path, eng
     assert (places.block, places.block_column, places.smallest) == ("mun", "code", "code")
     assert places.levels == (("country", None), ("region", "region"), ("district", "district"))
     assert places.areas == ("side",)
+    assert dict(places.called) == {"code": "name", "region": "region_name"}
     assert places.table is None
 
 

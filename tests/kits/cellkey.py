@@ -20,12 +20,14 @@ import pyarrow.parquet as pq
 import confide
 from confide import api
 from confide.engines import LocalEngine
+from confide.mechanisms import MECHANISMS
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.mechanisms.cellkey.mechanism import CellKey
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable
-from tests.kits.forged import rehash
+from tests.kits.forged import rehash, remake
+from tests.kits.labelled import coded, observations, read_labelled
 
 SECRET = ReleaseKey.choose("2d" * 32)
 KEYS = 10**8
@@ -137,7 +139,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def figures(release: Path, name: str) -> dict[tuple[str, ...], int]:
     """The published counts of a table by their labels."""
-    table = pq.read_table(release / f"tables/{name}.parquet")
+    table = read_labelled(release / f"tables/{name}.parquet")
     *labels, counts = (
         column.to_pylist()
         for column in table.drop_columns([c for c in ["weighted"] if c in table.column_names]).columns
@@ -206,20 +208,32 @@ def forge(release: Path, *formats: str, **changes: Change) -> None:
     """Changes tables (by name, _ for -), in all formats or in some, and corrects the hashes in the manifest."""
     for name, change in changes.items():
         name = name.replace("_", "-")
-        table = change(pq.read_table(release / f"tables/{name}.parquet"))
+        table = change(read_labelled(release / f"tables/{name}.parquet"))
+        manifest = json.loads((release / "manifest.json").read_text())
+        codebook = MECHANISMS["cellkey"].codebook(manifest)
+        assert codebook is not None
+        described = next(each for each in codebook.tables if each.name == name)
+        metadata = pq.read_schema(release / f"tables/{name}.parquet").metadata
         for format_, path in paths(release, name):
             if formats and format_ not in formats:
                 continue
             if format_ == "parquet":
-                pq.write_table(table, path)
+                pq.write_table(_described(coded(table, described), path, metadata), path)
             elif format_ == "csv":
-                pyarrow.csv.write_csv(table, path)
+                pyarrow.csv.write_csv(coded(table, described), path)
             else:
-                flow = pa.array([f"CONFIDE:{name.upper().replace('-', '_')}(1.0)"] * table.num_rows, pa.string())
-                names = ["DATAFLOW", *(each.upper().replace(":", "_") for each in table.column_names)]
-                names = [{"COUNT": "OBS_VALUE", "WEIGHTED": "OBS_VALUE_WEIGHTED"}.get(each, each) for each in names]
-                pyarrow.csv.write_csv(pa.table([flow, *table.columns], names=names), path)
-    correct(release)
+                pyarrow.csv.write_csv(observations(table, described), path)
+    remake(release)
+
+
+def _described(table: pa.Table, path: Path, metadata: dict[bytes, bytes]) -> pa.Table:
+    """With the descriptions of columns that the file had."""
+    before = pq.read_schema(path)
+    fields = [
+        field.with_metadata(before.field(field.name).metadata) if field.name in before.names else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, metadata=metadata))
 
 
 def correct(release: Path, change: Callable[[dict[str, Any]], object] = lambda manifest: None) -> None:

@@ -32,9 +32,9 @@ def remake(release: Path, manifest: dict[str, Any] | None = None) -> None:
     content = manifest or json.loads((release / MANIFEST).read_text(encoding="utf-8"))
     for file in (release / "cells").glob("*.parquet"):
         table = pq.read_table(release / "tables" / file.name)
-        cells = cells_alone(table).cast(pq.read_schema(file).with_metadata(table.schema.metadata))
         title = pq.read_schema(file).metadata[b"title"]
-        cells = cells.replace_schema_metadata({**table.schema.metadata, b"title": title})
+        cells = cells_alone(table)
+        cells = cells.replace_schema_metadata({**(table.schema.metadata or {}), b"title": title})
         pq.write_table(cells, file, compression="zstd")
         pyarrow.csv.write_csv(cells, file.with_suffix(".csv"), pyarrow.csv.WriteOptions(quoting_style="needed"))
     rehash(release, content)

@@ -63,7 +63,7 @@ def test_another_plan_is_refused_before_the_ledger_is_asked(project: Path, monke
     spec = (project / "spec.toml").read_text()
     (project / "spec.toml").write_text(spec.replace('variables = ["sex"]', 'variables = ["votingage"]'))
     monkeypatch.setattr(Ledger, "reserve", stop)
-    with pytest.raises(RunError, match="the plan is not the one this run was begun with"):
+    with pytest.raises(RunError, match="the plan is not the one this run started with"):
         confide.run(project / "spec.toml", insecure_key=KEY)
 
 

@@ -73,12 +73,12 @@ BAD: dict[str, tuple[Any, str, str, str]] = {
         "a budget is negative",
         "0 or more",
     ),
-    "large budget": (config(**{BUDGET: 10**12}), BUDGET, "promises nobody anything", "or Infinity"),
-    "huge budget": (config(**{BUDGET: 10**400}), BUDGET, "out of all proportion", "a number"),
+    "large budget": (config(**{BUDGET: 10**12}), BUDGET, "protects nobody", "or Infinity"),
+    "huge budget": (config(**{BUDGET: 10**400}), BUDGET, "far too large or too small", "a number"),
     "tiny budget": (
         json.dumps(config(**{BUDGET: 0})).replace(f'"{BUDGET}": 0', f'"{BUDGET}": 1e-999999999'),
         BUDGET,
-        "out of all proportion",
+        "far too large or too small",
         "a number",
     ),
     "no budget": (config(**budgets(0)), "privacy_budget_p_level_1_usa", "no level of a pass", "one above zero"),
@@ -345,7 +345,7 @@ def test_validate_and_execute_from_the_command_line(tmp_path: Path) -> None:
     assert kept.stat().st_mode & 0o077 == 0
     content = tree(out)
     again = confide("safetab", "execute", *made, out, "--processes", 1)
-    assert "sealed before; nothing was done and nothing charged" in again
+    assert "already sealed; nothing was done and nothing was charged" in again
     assert json.loads(confide("safetab", "execute", *made, out, "--processes", 1, "--json"))["was_sealed_before"]
     assert tree(out) == content
     assert len([entry for entry in Ledger(kept / "data-set.ledger").history() if entry.kind == "reserve"]) == 1
@@ -395,7 +395,7 @@ def test_other_parameters_or_records_for_the_same_folder_are_refused(tmp_path: P
     with pytest.raises(ConfideError, match="other parameters"):
         execute(parameters, data, tmp_path / "out")
     write_input(tmp_path, config(**NOISY, run_pr=False), people=PEOPLE[:-1] + PEOPLE[:1])
-    with pytest.raises(ConfideError, match="the records are not those"):
+    with pytest.raises(ConfideError, match="the records are not the ones"):
         execute(parameters, data, tmp_path / "out")
     assert tree(tmp_path / "out-confidential").keys() == before.keys()
 

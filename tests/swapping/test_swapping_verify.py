@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash
-from tests.kits.swapping import correct, failed, release_of
+from tests.kits.forged import rehash, remake
+from tests.kits.swapping import failed, release_of
 
 Change = Callable[[pa.Table], pa.Table]
 
@@ -35,7 +35,7 @@ def forge(release: Path, path: str, change: Change, *formats: str) -> None:
         pq.write_table(table, release / f"{path}.parquet")
     if "csv" in (formats or ("csv",)):
         pyarrow.csv.write_csv(table, release / f"{path}.csv")
-    correct(release)
+    remake(release)
 
 
 def edited(table: pa.Table, column: str, row: int, change: Callable[[object], object]) -> pa.Table:

@@ -43,7 +43,8 @@ def compare(
     rows = [_row(protection, words) for protection in answer.numbers["protections"]]
     columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
     table(columns, rows, title=str(answer.numbers["title"]))
-    out.print(WORDS.format(shown=words["shown"]["words"], large=words["levels"][words["level"]][0], **words))
+    large = words["levels"][words["level"]][0]
+    out.print(WORDS.format(**words | {"shown": words["shown"]["words"], "large": large}))
     if any(row[7].endswith("°") for row in rows):
         out.print(WEAK)
     if any(_sampled(protection) for protection in answer.numbers["protections"]):

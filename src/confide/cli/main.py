@@ -69,7 +69,9 @@ class Commands(LazyGroup):
             "confide.cli.start:demo",
             "Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.",
         ),
-        Later("new", "confide.cli.start:new", "Write a commented spec to start from."),
+        Later(
+            "new", "confide.cli.start:new", "Write a commented spec to start from, or a schema for a file of records."
+        ),
         Later(
             "check",
             "confide.cli.verbs:check",
@@ -85,7 +87,7 @@ class Commands(LazyGroup):
             "run",
             "confide.cli.verbs:run",
             "Make the release. After a crash or a power cut, run the same command again: "
-            "it goes on and costs nothing more.",
+            "it continues and costs nothing more.",
         ),
         Later(
             "verify",
@@ -192,7 +194,7 @@ def _internal(error: Exception) -> None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}).")
-    err.print("What was sealed before stands; nothing else was released.")
+    err.print("What was already sealed stays; nothing else was released.")
     err.print("Please report it. CONFIDE_DEBUG=1 shows more, which may include confidential values.")
     if os.environ.get("CONFIDE_DEBUG") == "1":
         traceback.print_exception(error)

@@ -52,7 +52,7 @@ def execute(
     """Make the tables of an official input. On invalid input nothing is written, and the exit code is 1.
 
     OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
-    After a crash, run the same command again: it goes on and costs nothing more.
+    After a crash, run the same command again: it continues and costs nothing more.
     """
     execution = official_safetab.execute(
         parameters,

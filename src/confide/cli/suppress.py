@@ -78,7 +78,7 @@ def suppress(
         listed = "; ".join(f"{name}: {what}" for name, what in columns.items())
         err.print(f"[yellow]note[/] {escape(f'no description of {file}, so taken for: {listed}.')}")
     if answer.run.was_sealed_before:
-        out.print("This run was sealed before; nothing was done.")
+        out.print("This run was already sealed; nothing was done.")
     verified = "[bold green]verified[/]" if answer.ok else "[bold red]NOT AS IT SHOULD BE[/]"
     out.print(f"[bold green]Sealed[/] {escape(str(answer.release))} ({verified})")
     contents = confide.MECHANISMS[answer.run.plan.mechanism].contents(answer.run.plan)

@@ -281,7 +281,7 @@ def run(
         bool, typer.Option("--yes", help="Do not ask before the ledger is charged; without a terminal nobody is asked.")
     ] = False,
 ) -> None:
-    """Make the release. After a crash or a power cut, run the same command again: it goes on and costs nothing more."""
+    """Make the release. After a crash or a power cut, run the same command again: it continues at no further cost."""
     display = Display(quiet=as_json)
     asked = not yes and can_answer()
     result = confide.run(

@@ -29,8 +29,7 @@ from confide.comparison.common_tables import CommonTable, CommonTables
 from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import AreaFigures, ComparedAreas, Integers, level_of_records
-from confide.comparison.programme_checks import AGE, POPULATION
-from confide.comparison.programme_file import BLOCK
+from confide.comparison.programme_file import AGE, BLOCK, POPULATION
 from confide.releases.progress import Progress
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
 

@@ -17,19 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.attacks.reidentification import AgeBins, LinkedAttributes, load_age_bins
-from confide.comparison.programme_checks import (
-    AGE,
-    POPULATION,
-    problems_of_attributes,
-    problems_of_tables,
-    problems_of_variables,
-)
 from confide.comparison.programme_file import (
+    AGE,
     BLOCK,
+    POPULATION,
     US_STATE,
     ComparedProgrammePart,
     ProgrammeTablePart,
     load_compared_programme,
+    problems_of_attributes,
+    problems_of_tables,
+    problems_of_variables,
 )
 from confide.documents import Problem, attribute_document, load_schema, parse_schema
 from confide.errors import NOWHERE

@@ -25,9 +25,8 @@ from confide.comparison.common_tables import (
 )
 from confide.comparison.comparison_spec import LoadedComparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, level_codes, tabulate
-from confide.comparison.programme_checks import AGE, POPULATION
+from confide.comparison.programme_file import AGE, POPULATION, ProgrammeGeographyPart
 from confide.comparison.programme_file import BLOCK as FINEST
-from confide.comparison.programme_file import ProgrammeGeographyPart
 from confide.documents import attribute_document, schema_text
 from confide.engines import Engine, LocalEngine, Source
 from confide.engines.groups import private_folder, whole_file, write_text

@@ -28,7 +28,6 @@ from pydantic import Field
 
 from confide.attacks.reidentification import AttackerSettings, parse_attacker
 from confide.comparison.common_tables import CommonTables, common_tables, make_tables
-from confide.comparison.programme_checks import problems_of_levels
 from confide.comparison.programme_file import (
     BLOCK,
     PROGRAMME,
@@ -36,6 +35,7 @@ from confide.comparison.programme_file import (
     ComparedProgrammePart,
     ProgrammeGeographyPart,
     load_compared_programme,
+    problems_of_levels,
 )
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
 from confide.errors import ConfideError

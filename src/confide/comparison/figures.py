@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.comparison.common_tables import CommonTables, characteristics
-from confide.comparison.programme_checks import POPULATION
-from confide.comparison.programme_file import BLOCK
+from confide.comparison.programme_file import BLOCK, POPULATION
 from confide.errors import InputError, Place
 from confide.inputs.frame import WHOLE, LevelRule
 from confide.releases.figure_law import FigureLaw

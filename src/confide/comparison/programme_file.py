@@ -20,19 +20,27 @@ Every key: ``docs/concepts/comparison.md``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import Field
 
-from confide.documents import FileKind, Loaded, Part, load_named
+from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named
+from confide.errors import ConfideError
 from confide.releases.spec import GeographyPart, Name
+from confide.schema import NO_GROUP, Query, Schema
 
 KIND = "comparison"
 """The folder of those that ship."""
 US_STATE = "us-state"
 BLOCK = "block"
 """The level of the smallest areas, whatever an office calls them."""
+AGE = "agebin"
+"""The published attribute of ages in years, in groups."""
+POPULATION = "population"
+RESERVED = ("person_id", "geocode", "household_id", BLOCK, "record_key")
+"""Columns of the comparison's own, which no attribute and no level may be called."""
 PROGRAMME = FileKind(
     "programme",
     code="bad-programme",
@@ -125,3 +133,115 @@ def plural(word: str) -> str:
 def load_compared_programme(name: str, base: Path, where: Any) -> Loaded[ComparedProgrammePart]:
     """The programme that ships under a name, or that of a file; ``base`` is the folder of the spec that names it."""
     return load_named(name, base, ComparedProgrammePart, kind=PROGRAMME, where=where)
+
+
+# What is wrong with a programme although each value by itself is right. Found before anything is made: an attribute
+# that no table tells apart, or groups that cut one another, would make an attack that finds nobody, or sums that do
+# not hold, and both look like safety.
+
+
+class JudgedTable(Protocol):
+    """What is looked at of a table."""
+
+    @property
+    def query(self) -> Query: ...
+    @property
+    def judged(self) -> bool: ...
+
+
+def _problem(path: KeyPath, what: str, found: str, expected: str) -> Problem:
+    return Problem(path, "bad-programme", what, expected, found, "correct the programme")
+
+
+def problems_of_attributes(part: ComparedProgrammePart, records: Schema) -> Iterator[Problem]:
+    """What is wrong with the attributes, and with what is known and learnt of them."""
+    names = [name.partition(":")[0] for name in part.attributes]
+    known = "one of " + ", ".join(records.variables)
+    for position, name in enumerate(part.attributes):
+        at: KeyPath = ("attributes", position)
+        if name not in records.variables:
+            yield _problem(at, "the schema has no such attribute or recode", name, known)
+        elif (records.variable(name).assignment == NO_GROUP).any():
+            expected = "a recode with a group for every code"
+            yield _problem(at, "the recode leaves codes out, so that some people would be in no table", name, expected)
+        if names[position] in names[:position] or names[position] in (*RESERVED, AGE):
+            yield _problem(at, "the name is taken", names[position], "each attribute once, and no name of our own")
+    for key, named in (("known", part.known), ("learnt", part.learnt)):
+        others = part.learnt if key == "known" else part.known
+        for position, name in enumerate(named):
+            if name not in names or name in others or name in named[:position]:
+                expected = "one of " + ", ".join(names) + ", which is either known or learnt"
+                yield _problem((key, position), "this is not one of the published attributes", name, expected)
+    if set(names) - {*part.known, *part.learnt}:
+        left_out = ", ".join(sorted(set(names) - {*part.known, *part.learnt}))
+        expected = "every published attribute among known or learnt"
+        yield _problem(("attributes",), "the outsider neither knows an attribute nor learns it", left_out, expected)
+    for name in part.in_households:
+        if name not in records.variables or ":" in name:
+            yield _problem(("in_households", name), "the schema has no such attribute", name, known)
+    if part.age is not None:
+        attribute = records.variables.get(part.age.attribute)
+        if part.age.attribute not in part.attributes or attribute is None or not attribute.attribute.is_integer:
+            expected = "one of the attributes, with whole numbers for codes"
+            yield _problem(("age", "attribute"), "this is no age in years", part.age.attribute, expected)
+
+
+def problems_of_variables(part: ComparedProgrammePart, schema: Schema) -> Iterator[Problem]:
+    """What is wrong with the names and variables of the tables."""
+    names = [table.name for table in part.tables]
+    for number, table in enumerate(part.tables):
+        at: KeyPath = ("tables", number)
+        if table.name in names[:number] or (not table.variables) != (table.name == POPULATION):
+            expected = f"a name of its own; {POPULATION} for the one table without variables"
+            yield _problem((*at, "name"), "the name is taken, or is not that of the population", table.name, expected)
+        try:
+            query = schema.query("*".join(table.variables) or "total")
+        except ConfideError as error:
+            for each in error.findings:
+                found, expected = each.found or ", ".join(table.variables), each.expected or "variables of the schema"
+                yield _problem((*at, "variables"), each.what, found, expected)
+            continue
+        if not query.is_complete:
+            what, found = "a recode leaves codes out, so that some people are in no cell", ", ".join(table.variables)
+            yield _problem((*at, "variables"), what, found, "recodes with a group for every code")
+
+
+def problems_of_tables(
+    part: ComparedProgrammePart, schema: Schema, tables: Sequence[JudgedTable], ids: Sequence[str]
+) -> Iterator[Problem]:
+    """What is wrong with the tables taken together; ``ids`` are the counts that accuracy is measured on."""
+    used = [variable for table in tables for variable in table.query.variables]
+    for attribute in schema.attributes:
+        own = [variable for variable in used if variable.attribute.name == attribute.name]
+        if not any(variable.size == attribute.size for variable in own):
+            what = f"no table tells the levels of {attribute.name!r} apart, so that nobody could be matched by it"
+            expected = f"a table with {attribute.name}, or in attributes the recode that tables have"
+            yield _problem(("tables",), what, ", ".join(v.name for v in own) or "no table with it", expected)
+        sets = {frozenset(group.codes) for variable in own for group in variable.groups}
+        if any(a & b and not (a <= b or b <= a) for a in sets for b in sets):
+            what = f"groups of {attribute.name!r} cut one another: the tables do not add up to each other"
+            expected = "recodes of which each is made of groups of the finer ones"
+            yield _problem(("tables",), what, ", ".join(dict.fromkeys(v.name for v in own)), expected)
+    if not any(table.judged and table.query.variables for table in tables):
+        yield _problem(("tables",), "accuracy is measured on no table", "none", "a table with judged = true")
+    if part.shown is not None and part.shown.characteristic not in ids:
+        expected, found = "one of " + ", ".join(ids), part.shown.characteristic
+        yield _problem(("shown", "characteristic"), "there is no such count", found, expected)
+
+
+def problems_of_levels(
+    part: ComparedProgrammePart, geography: ProgrammeGeographyPart, schema: Schema
+) -> Iterator[Problem]:
+    """What is wrong with the published levels, given the geography; paths are those of the programme."""
+    named = [level.name for level in geography.levels]
+    places = [named.index(name) for name in part.levels if name in named]
+    for position, name in enumerate(part.levels):
+        if name not in named:
+            expected = "one of " + (", ".join(named) or "no level: the geography has none")
+            yield _problem(("levels", position), "the geography has no such level", name, expected)
+    if places != sorted(set(places)):
+        found, expected = ", ".join(part.levels), "each once, coarsest first, as in the geography"
+        yield _problem(("levels",), "the levels are not in their order", found, expected)
+    taken = {*RESERVED, *(attribute.name for attribute in schema.attributes), *part.in_households}
+    for name in (name for name in part.levels if name in taken):
+        yield _problem(("levels",), "a level has the name of an attribute or of a column of our own", name, "another")

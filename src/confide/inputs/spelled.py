@@ -1,13 +1,18 @@
-"""Codes as records spell them: SQL that reads the code which is meant, in the words that all engines share."""
+"""Codes as records spell them: SQL that reads the code which is meant, in the words that all engines share; and the
+same for texts in memory, where there is no engine to ask.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import UTF_8, identifier, literal
 from confide.schema import BLANKS, Attribute, Code, Schema, Spelling
+
+_WHOLE = re.compile(r"[+-]?0*(\d+)(?:\.0*)?")
 
 
 def trimmed(text: str) -> str:
@@ -96,3 +101,30 @@ def _meant(
         branches.append(f"WHEN {text} IN ({texts}) THEN {literal(code)}")
     rest = text if otherwise is None else otherwise
     return f"CASE {' '.join(branches)} ELSE {rest} END" if branches else rest
+
+
+def codes_meant(values: Iterable[str | None], attribute: Attribute, *, blanks_mean: bool = True) -> list[Code | None]:
+    """For each text the code that it means; None where it is none of the schema's.
+
+    Args:
+        values: What stands in the column.
+        attribute: The attribute, with its spelling.
+        blanks_mean: Whether nothing means what the schema says of it; false for files in which nothing is unknown.
+
+    >>> from confide.schema import Level
+    >>> codes_meant(["1", "01", "x", None], Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female"))))
+    [1, 1, None, None]
+    """
+    spelling = attribute.spelling
+    by_text = {spelling.compared(str(level.code)): level.code for level in attribute.levels} | attribute.alias_table
+
+    def meant(text: str | None) -> Code | None:
+        if text is None or not text.strip(BLANKS):
+            return spelling.missing if blanks_mean else None
+        compared = spelling.compared(text)
+        if compared not in by_text and attribute.is_integer and (number := _WHOLE.fullmatch(text.strip(BLANKS))):
+            compared = ("-" if text.strip(BLANKS).startswith("-") else "") + number.group(1)
+        return by_text.get(compared)
+
+    known: dict[str | None, Code | None] = {}
+    return [known[text] if text in known else known.setdefault(text, meant(text)) for text in values]

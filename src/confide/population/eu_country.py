@@ -29,7 +29,7 @@ from confide.population.settings import Ints, stream
 COLUMNS = ("sex", "age", "coc", "pob", "edu", "cas")
 """The variables of the programme that the country has."""
 SCHEMA = "eu-persons"
-PERSONS_OF_A_MUNICIPALITY = 300
+PERSONS_OF_A_MUNICIPALITY = 120
 # What a stream is for; the numbers follow those of `eu`.
 _HOUSEHOLDS, _CODES = 110, 111
 _ADULTS = (0.45, 0.45, 0.08, 0.02)
@@ -51,7 +51,7 @@ class EuCountryFiles(NamedTuple):
 
 
 def areas_for(persons: int) -> EuAreas:
-    """A country of a size that suits so many people: municipalities of some hundred each, two regions."""
+    """A country of a size that suits so many people: municipalities of about a hundred each, two regions."""
     lau = min(max(12, persons // PERSONS_OF_A_MUNICIPALITY), 5_000)
     return EuAreas(1, 2, max(4, min(lau // 8, 40)), lau)
 

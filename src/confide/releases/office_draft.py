@@ -63,6 +63,8 @@ def office_values(office: OfficeFiles, folder: Path, mechanism: str, given: Mapp
         "aliases": places.aliases,
         "unknown": places.unknown,
         "levels": places.levels,
+        "called": places.called,
+        "block_names": places.called.get(places.block_column),
         "areas": places.areas,
         "level_names": [*levels, places.smallest],
         "tables": office.tables,

@@ -249,12 +249,12 @@ def _identify(
             )
         )
     if known.final_hash != plan.hash and not _may_change(known, plan, account, workspace):
-        raise changed("the plan is not the one this run was begun with", workspace, f"plan {plan.hash[:16]}…")
+        raise changed("the plan is not the one this run started with", workspace, f"plan {plan.hash[:16]}…")
     if known.records_fingerprint != fingerprint:
         raise changed("the records are not the ones this run started with", workspace)
     if known.key_is_chosen != (chosen_key is not None):
         found = "a key from the operating system" if chosen_key is None else "a chosen key"
-        raise changed("this run was begun with another kind of key", workspace, found)
+        raise changed("this run started with another kind of key", workspace, found)
     return known if known.final_hash == plan.hash else workspace.note_published(known, plan.hash)
 
 
@@ -280,7 +280,7 @@ def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None,
     if workspace.key_file.exists() or drawn:
         kept = recall_key(workspace.key_file)
         if kept.chosen != identity.key_is_chosen or (chosen is not None and chosen != kept):
-            raise changed("this run was begun with another chosen key", workspace)
+            raise changed("this run started with another chosen key", workspace)
         return kept
     assert identity.key_is_chosen == (chosen is not None)
     key = chosen or ReleaseKey.from_system()

@@ -20,6 +20,7 @@ from confide.engines import Source, format_of
 from confide.engines.protocol import UTF_8
 from confide.errors import Finding, ParameterError, SpecError
 from confide.exact import positive
+from confide.inputs.frame import AreaRule, LevelRule
 from confide.schema import Spelling
 
 MOST_DIGITS = 100
@@ -469,6 +470,13 @@ def _mechanism(document: Document, models: Mapping[str, type[Spec]]) -> str:
         expected="one of " + ", ".join(models),
         remedy=f'did you mean "{close[0]}"?' if close else 'write, under [release], mechanism = "tables"',
     )
+
+
+def frame_rules(geography: GeographyPart) -> tuple[list[LevelRule], list[AreaRule]]:
+    """How the levels and areas of a spec are found in the block table."""
+    levels = [LevelRule(level.name, level.digits, level.column, level.names) for level in geography.levels]
+    areas = [AreaRule(area.name, area.column, area.none, area.within, area.names) for area in geography.areas]
+    return levels, areas
 
 
 # The files that a spec names, as sources with the columns it declares.

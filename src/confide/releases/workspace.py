@@ -154,7 +154,7 @@ class Workspace:
             record = replace(record, key_commitment=key.commitment)
             self._save(record)
         elif record.key_commitment != key.commitment:
-            raise changed("the key in the folder is not the one this run was begun with", self)
+            raise changed("the key in the folder is not the one this run started with", self)
         return record
 
     def note_manifest(self, record: RunIdentity, manifest_sha256: str) -> None:

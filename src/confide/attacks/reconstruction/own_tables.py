@@ -22,7 +22,7 @@ from confide.attacks.reconstruction.sf1 import TablesFolder, write_tables
 from confide.documents import load_schema, schema_document, schema_text
 from confide.engines.groups import write_text
 from confide.errors import InputError, ParameterError, Place
-from confide.inputs.meant_codes import codes_meant
+from confide.inputs.spelled import codes_meant
 from confide.inputs.table_files import read_text
 from confide.releases.published_release import KnownAreas
 from confide.schema import Schema

@@ -18,7 +18,7 @@ from confide.attacks.reidentification.columns import plain
 from confide.attacks.reidentification.people_files import AGE, LinkedAttributes, Role
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
-from confide.inputs.meant_codes import codes_meant
+from confide.inputs.spelled import codes_meant
 from confide.schema import NO_GROUP, Recode, Schema
 
 

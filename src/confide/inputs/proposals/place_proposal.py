@@ -37,6 +37,7 @@ class PlacesProposal:
         unknown: How many codes of the records the file lacks, with no place to go.
         table: The block table as CSV, where it had to be laid out anew.
         left_out: Columns of the records that follow from the place.
+        called: For a column of codes, that of the names which go with them.
     """
 
     block: str
@@ -48,6 +49,7 @@ class PlacesProposal:
     unknown: int = 0
     table: str | None = None
     left_out: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
 
 def propose_places(
@@ -86,7 +88,7 @@ def propose_places(
     for before, now in sorted(old.items()):
         if before not in known:
             aliases[now] = (*aliases.get(now, ()), before)
-    levels, partitions = _levels(rows, key)
+    levels, partitions, called = _levels(rows, key)
     names = {column: _level_name(column, position) for position, column in enumerate(levels)}
     return PlacesProposal(
         block,
@@ -98,6 +100,7 @@ def propose_places(
         len(codes - known - set(old) - {""}),
         table,
         tuple(_following(records, block, engine, set(rows))),
+        called if table is None else {},
     )
 
 
@@ -198,8 +201,8 @@ def _determines(finer: Sequence[str], coarser: Sequence[str]) -> bool:
     return all(of.setdefault(own, up) == up for own, up in zip(finer, coarser, strict=True))
 
 
-def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[str]]:
-    """The columns that nest, coarsest first, and those that divide the places otherwise.
+def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[str], dict[str, str]]:
+    """The columns that nest, coarsest first; those that divide the places otherwise; and the names of codes.
 
     Of columns that divide alike, which are codes and their names, the shorter texts are the codes.
     """
@@ -208,15 +211,29 @@ def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[st
     complete.sort(key=lambda name: (len(set(rows[name])), sum(map(len, rows[name]))))
     levels: list[str] = []
     others: list[str] = []
+    of_places = [name for name in rows if name != key and _unique(rows[name]) and _are_words(rows[name])]
+    called: dict[str, str] = {key: of_places[0]} if of_places else {}
     for name in complete:
         values = rows[name]
-        if any(_determines(values, rows[level]) and _determines(rows[level], values) for level in (*levels, *others)):
+        alike = [
+            level
+            for level in (*levels, *others)
+            if _determines(values, rows[level]) and _determines(rows[level], values)
+        ]
+        if alike:
+            called.setdefault(alike[0], name)
             continue
         if all(_determines(values, rows[level]) for level in levels):
             levels.append(name)
         elif len(set(values)) <= MOST_AREAS * places:
             others.append(name)
-    return levels, others
+    return levels, others, called
+
+
+def _are_words(values: Sequence[str]) -> bool:
+    """Whether these are names rather than numbers or codes: most have two letters in a row, and none a digit."""
+    named = sum(bool(re.search(r"[^\W\d_]{2}", value)) and not re.search(r"\d", value) for value in values)
+    return named > 0.9 * len(values)
 
 
 def _level_name(column: str, position: int) -> str:

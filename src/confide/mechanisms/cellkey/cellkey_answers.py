@@ -327,7 +327,7 @@ def build_table(
     levels: Sequence[str] = (),
     scratch: Path | None = None,
 ) -> pa.Table:
-    """The published figures of a table: columns and rows as a release has them.
+    """The published figures of a table: labels and figures of the rows that a release has.
 
     Args:
         problem: The prepared problem of a spec, which names the keyed records and the perturbation table.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from confide.mechanisms.cellkey.output import (
 )
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
+from confide.mechanisms.cellkey.readers import codebook, figure_noise
 from confide.mechanisms.cellkey.secret_order import ORDER, new_order
 from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import (
@@ -50,14 +52,16 @@ from confide.mechanisms.cellkey.statement import (
     single_count,
     sizes,
 )
+from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, no_product
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import publish
+from confide.releases.tabular import FIRST, CodedColumns, CodedTable, publish, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -148,10 +152,21 @@ class CellKey(Mechanism[CellKeyProblem]):
             for table in problem.tables:
                 names = [counted.name for counted in replace(problem, tables=(table,)).counted()]
                 figures = {name: _recall(job.workspace, name) for name in names}
-                plain = plain_schema(table, columns), plain_rows(problem, table, figures)
-                sdmx = sdmx_schema(table, columns), sdmx_rows(problem, table, figures, output.agency)
-                publish(release, table.name, table.title, output.formats, plain, sdmx)
+                if output.layout == FIRST:
+                    plain = plain_schema(table, columns), plain_rows(problem, table, figures)
+                    sdmx = sdmx_schema(table, columns), sdmx_rows(problem, table, figures, output.agency)
+                    publish(release, table.name, table.title, output.formats, plain, sdmx)
+                else:
+                    coded = CodedColumns.of(table.layout)
+                    rows_of = partial(plain_rows, problem, table, figures)
+                    CodedTable(table.name, table.title, coded, tuple(columns.plain()), rows_of).publish(
+                        release, output.formats, problem.area_names, output.agency
+                    )
                 advance(1)
+            levels = dict.fromkeys(name for table in problem.tables for name in table.levels)
+            if levels:
+                areas = [(name, problem.spine.level(name).codes) for name in levels]
+                publish_areas(release, areas, problem.area_names)
             for given in problem.given:
                 rows = batches(
                     given, _labels(job.workspace, given), _recall(job.workspace, given.name), columns, output.agency
@@ -161,6 +176,12 @@ class CellKey(Mechanism[CellKeyProblem]):
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: cellkey_statement(manifest)}
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
+        return figure_noise(manifest)
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words and bound. What follows from the whole perturbation table, which stays secret, is taken as stated."""

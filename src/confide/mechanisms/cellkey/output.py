@@ -20,7 +20,7 @@ from confide.geography import Geolevel
 from confide.mechanisms.cellkey.counting import WEIGHT_UNIT, PerturbedFigures
 from confide.mechanisms.cellkey.programme import CellKeyProblem, counted_name
 from confide.releases import tabular
-from confide.releases.tabular import COUNT, OBSERVATION, SDMX, QueryTable, Table, TableRows, UnlikePlanError
+from confide.releases.tabular import COUNT, OBSERVATION, SDMX, SECOND, QueryTable, Table, TableRows, UnlikePlanError
 from confide.schema import Query
 
 Integers = npt.NDArray[np.int64]
@@ -169,7 +169,11 @@ def read_table(path: Path, format_: str, table: Table, columns: FigureColumns) -
     """A released table in one of its formats; weighted figures in millionths, values in whole numbers of their last
     decimal, both under the name of counts and ``weighted``. Raises :class:`UnlikePlanError`."""
     plain = {field.name: field.type for field in columns.plain()}
-    if format_ == SDMX:
+    if format_ == SDMX and table.version == SECOND:
+        coded = tabular.CodedColumns.of(table)
+        observations = tabular.read_observations(path, table.name, coded, plain)
+        rows = tabular.placed_rows(observations, table, {name: name for name in plain})
+    elif format_ == SDMX:
         names = dict(zip(plain, columns.sdmx(), strict=True))
         rows = tabular.read_sdmx(path, table, {name: (field.name, field.type) for name, field in names.items()})
     else:

@@ -9,7 +9,7 @@ from functools import partial
 from confide.documents import load_schema
 from confide.engines import Engine
 from confide.errors import ConfideError, Finding, Place, SpecError
-from confide.inputs.frame import AreaRule, Frame, LevelRule, read_frame
+from confide.inputs.frame import Frame, read_frame
 from confide.mechanisms.cellkey.given import GivenTable, find_given
 from confide.mechanisms.cellkey.lookups import AbsTable, allocate, bias_findings, read_abs
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, magnitude_noise
@@ -18,7 +18,7 @@ from confide.mechanisms.cellkey.secret_order import with_order
 from confide.mechanisms.cellkey.spec import DERIVED, LARGEST_KEYS, UNSHUFFLED, CellKeyPart, CellKeySpec
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
-from confide.releases.spec import LoadedSpec, find_source
+from confide.releases.spec import LoadedSpec, find_source, frame_rules
 from confide.releases.tabular import QueryTable
 
 PIECES = 100
@@ -92,9 +92,9 @@ def _frame(loaded: LoadedSpec, spec: CellKeySpec, engine: Engine) -> Frame | Non
     source = find_source(loaded, "blocks")
     if isinstance(source, Finding):
         raise SpecError(source)
-    levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-    areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
-    return read_frame(engine, source, spec.geography.block, levels, areas, smallest=spec.geography.smallest)
+    geography = spec.geography
+    names, smallest = geography.block_names, geography.smallest
+    return read_frame(engine, source, geography.block, *frame_rules(geography), names, smallest=smallest)
 
 
 def _noise(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable | MagnitudeNoise:

@@ -33,9 +33,14 @@ from confide.releases.tabular import (
     FIRST,
     LEVEL,
     OBSERVATION,
+    SDMX,
     SECOND,
+    AreaNames,
+    CodedColumns,
     QueryTable,
     Table,
+    area_names,
+    check_area_codes,
     check_column_names,
     check_sdmx_columns,
     placed,
@@ -189,15 +194,36 @@ class CellKeyProblem:
         if self.spec.output.layout == FIRST:
             return question
         levels = dict.fromkeys(name for table in self.tables for name in table.levels)
-        return question | {
-            "layout": SECOND,
-            "order": self.order,
-            "frame": None if self.frame is None else self.frame.fingerprint,
-            "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
-            "levels": {name: self.spine.level(name).units for name in levels},
-            "given": bool(self.given),
-            "magnitude": None if self.magnitude is None else self.magnitude.facts(),
+        return (
+            question
+            | {
+                "layout": SECOND,
+                "order": self.order,
+                "frame": None if self.frame is None else self.frame.fingerprint,
+                "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
+                "levels": {name: self.spine.level(name).units for name in levels},
+                "given": bool(self.given),
+                "magnitude": None if self.magnitude is None else self.magnitude.facts(),
+            }
+            | self._explained()
+        )
+
+    def _explained(self) -> dict[str, Any]:
+        """What explains the release to its readers; cells that were given have no codes to explain."""
+        if self.given:
+            return {}
+        names = self.area_names
+        return {
+            "area_names": None if names is None else names.fingerprint,
+            "companions": self.spec.output.explained,
         }
+
+    @cached_property
+    def area_names(self) -> AreaNames | None:
+        """The names of the areas of all tables, where the frame has any."""
+        levels = dict.fromkeys(name for table in self.tables for name in table.levels)
+        named = self.spec.geography.has_names
+        return area_names(self.frame, [self.spine.level(name) for name in levels], named=named)
 
     def _noise_facts(self) -> Mapping[str, Any] | None:
         part = self.spec.cellkey
@@ -221,7 +247,11 @@ def build_tables(
     tables, findings = [], []
     for position, part in enumerate(spec.tables):
         try:
-            table = build(part, schema, spec.output.layout)
+            table = build(part, schema, spec.output.layout, named=spec.geography.has_names)
+            if table.version == SECOND:
+                CodedColumns.of(table.layout).check(COLUMNS)
+            if spine is not None and SDMX in spec.output.formats:
+                check_area_codes(code for level in part.levels for code in spine.level(level).codes)
             for level in part.levels if spine is not None else ():
                 if spine is not None and spine.level(level).units * table.query.cells > MOST_NUMBERS:
                     raise too_large(spine.level(level).units * table.query.cells, MOST_NUMBERS)
@@ -231,7 +261,7 @@ def build_tables(
     return tables, findings
 
 
-def build(part: CellKeyTable, schema: Schema, layout: int = SECOND) -> QueryTable:
+def build(part: CellKeyTable, schema: Schema, layout: int = SECOND, *, named: bool = False) -> QueryTable:
     """The table that a part of a spec, or a request, describes."""
     query = schema.ordered_query(part.variables)
     if layout == SECOND:
@@ -241,7 +271,7 @@ def build(part: CellKeyTable, schema: Schema, layout: int = SECOND) -> QueryTabl
     columns = (*COLUMNS, LEVEL, AREA) if part.levels else COLUMNS
     check_column_names((variable.attribute for variable in query.variables), columns)
     margins = tuple(query.margins())[::-1] if part.margins == "all" else (query,)
-    table = QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), layout)
+    table = QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), layout, named)
     check_sdmx_columns(table.layout)
     return table
 

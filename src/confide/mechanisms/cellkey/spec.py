@@ -10,7 +10,17 @@ from pydantic import Field
 
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.mechanisms.cellkey.magnitude_spec import MagnitudePart, magnitude_problems
-from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import (
+    DataPart,
+    ExactNumber,
+    FilePath,
+    Name,
+    Part,
+    PrivacyPart,
+    Problem,
+    Spec,
+    TabularOutput,
+)
 from confide.releases.tabular import FIRST
 from confide.report.render import render
 
@@ -102,18 +112,9 @@ class CellKeyTable(Part):
     )
 
 
-class CellKeyOutput(OutputPart):
+class CellKeyOutput(TabularOutput):
     """What is written."""
 
-    formats: list[Literal["parquet", "csv", "sdmx-csv"]] = Field(  # type: ignore[assignment]
-        ["parquet", "csv"], min_length=1, description="The file formats of the tables."
-    )
-    agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX-CSV.")
-    layout: Literal[1, 2] = Field(
-        2,
-        description="2: columns in the order and under the names of the spec; 1: as first releases had them, "
-        "attributes before recodes, and these under the names of their attributes.",
-    )
     noise_margin: ClassVar[None] = None  # type: ignore[misc]
 
 
@@ -165,6 +166,9 @@ class CellKeySpec(Spec):
                     yield Problem(("tables", position), "given-cells", what, expected)
             if self.output.layout == FIRST:
                 yield Problem(("output", "layout"), "layout", "given cells have the layout 2", "2", "1")
+            if explained := [name for name in self.output.companions if name != "sdmx-csv"]:
+                what, expected = f"tables of given cells have no {explained[0]}", "parquet, csv or sdmx-csv"
+                yield Problem(("output", "formats"), "given-cells", what, expected, explained[0])
         if data.value is not None and self.output.layout == FIRST:
             yield Problem(("output", "layout"), "layout", "magnitude tables have the layout 2", "2", "1")
 

@@ -132,7 +132,7 @@ def _number(value: Any, key: str) -> Decimal:
     if number.is_nan():
         raise _wrong("config-number", f"{key} is not a number", "a number")
     if number.is_finite() and (abs(number.adjusted()) > MOST_DIGITS or len(number.as_tuple().digits) > MOST_DIGITS):
-        raise _wrong("config-number", f"{key} is far too large or too small", "a number that somebody could have meant")
+        raise _wrong("config-number", f"{key} is far too large or too small", "a number in the usual range")
     return number
 
 

@@ -30,7 +30,10 @@ from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import counted_again, looked_at, swap_people
 from confide.mechanisms.swapping.output import (
+    FIGURES,
     MICRODATA,
+    UNKNOWN,
+    codebook,
     count_table,
     microdata_rows,
     microdata_schema,
@@ -46,13 +49,16 @@ from confide.mechanisms.swapping.settings import Variant
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, swapping_spec
 from confide.mechanisms.swapping.statement import no_budget, noise_facts, privacy_of, sizes, swapping_statement
 from confide.mechanisms.swapping.swap import Swap
+from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, one_of, unknown_name
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
 from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, QueryTable, publish_areas
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -125,16 +131,25 @@ class Swapping(Mechanism[SwappingProblem]):
 
     def publish(self, problem: SwappingProblem, job: Job, release: ReleaseWriter) -> None:
         people, block, codes = swapped(problem, job.workspace, job.engine)
-        formats = problem.spec.output.formats
+        output = problem.spec.output
+        formats = output.formats
         with job.progress.stage("Writing tables", len(problem.tables) + 1) as advance:
             for table in problem.tables:
-                batches = (
-                    batch
-                    for level, rows in count_table(people, block, codes, table)
-                    for batch in table_rows(problem, table, level, rows)
-                )
-                release.table(table.name, table_schema(table), batches, formats, table.title)
+
+                def batches(table: QueryTable = table) -> Iterator[pa.RecordBatch]:
+                    for level, rows in count_table(people, block, codes, table):
+                        yield from table_rows(problem, table, level, rows)
+
+                if output.layout == FIRST:
+                    release.table(table.name, table_schema(table), batches(), formats, table.title)
+                else:
+                    CodedTable(table.name, table.title, CodedColumns.of(table.layout), FIGURES, batches).publish(
+                        release, formats, problem.area_names, output.agency
+                    )
                 advance(1)
+            if output.layout == SECOND and problem.tables:
+                areas = [(name, problem.spine.level(name).codes) for name in problem.table_levels]
+                publish_areas(release, areas, problem.area_names)
             if problem.spec.output.microdata:
                 schema, title = microdata_schema(problem), "Swapped records"
                 if "parquet" in formats:
@@ -146,6 +161,12 @@ class Swapping(Mechanism[SwappingProblem]):
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: swapping_statement(manifest)}
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:  # noqa: ARG002
+        return UNKNOWN
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)

@@ -24,16 +24,21 @@ import pyarrow.parquet as pq
 from confide.mechanisms.swapping.people import People, combined
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.spec import HOUSEHOLD
+from confide.releases.companions import Codebook, DescribedTable, asked
 from confide.releases.tabular import (
     COUNT,
+    SDMX,
+    CodedColumns,
     QueryTable,
     Table,
     TableRows,
     UnlikePlanError,
     figure_column,
+    placed_rows,
     plain_rows,
     plain_schema,
     projected,
+    read_observations,
     read_plain,
     repeated,
     text_column,
@@ -93,9 +98,12 @@ MICRODATA = f"microdata/{PERSONS}"
 _BATCH = 1 << 18
 
 
+FIGURES = (figure_column(COUNT, "swapped records; what is not listed is 0"),)
+
+
 def table_schema(table: QueryTable) -> pa.Schema:
-    """The columns of a table."""
-    return plain_schema(table.layout, figure_column(COUNT, "swapped records; what is not listed is 0"))
+    """The columns of a table with labels."""
+    return plain_schema(table.layout, *FIGURES)
 
 
 def table_rows(problem: SwappingProblem, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
@@ -178,9 +186,37 @@ def _numbers(people: People, block: Integers, person: Integers) -> Integers:
 # Released tables and records, read again from their files in whole numbers, whatever wrote them.
 
 
-def read_table(path: Path, table: Table) -> TableRows:
+def read_table(path: Path, table: Table, format_: str = "") -> TableRows:
     """A table of the release. Raises :class:`UnlikePlanError`."""
+    if format_ == SDMX:
+        rows = read_observations(path, table.name, CodedColumns.of(table), {COUNT: pa.int64()})
+        return placed_rows(rows, table, {COUNT: COUNT})
     return read_plain(path, table, {COUNT: pa.int64()})
+
+
+# What is said to the readers of a release.
+
+
+PROTECTION = (
+    "Some households exchanged their places before the tables were counted. The statement says what this promises, and "
+    "what it does not."
+)
+NOTES = (
+    "Cells that are not listed are zero.",
+    "The counts are exact for the swapped records; how far they are from the true ones is not published.",
+)
+UNKNOWN = "how far swapping moved a figure is not published"
+
+
+def codebook(question: Mapping[str, Any]) -> Codebook | None:
+    """What the tables of a release hold; none in the first layout, and none where there are no tables."""
+    stated = asked(question)
+    if stated is None or not question["tables"]:
+        return None
+    tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
+    levels = {level: question["levels"][level] for table in tables for level in table.levels}
+    formats, agency = stated
+    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES)
 
 
 def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:

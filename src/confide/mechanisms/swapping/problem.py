@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import BLOCK, AreaRule, Frame, LevelRule, read_frame
+from confide.inputs.frame import BLOCK, Frame, read_frame
 from confide.inputs.records import (
     records_fingerprint,
 )
@@ -24,12 +24,19 @@ from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.settings import SwapSettings, foreign_to, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec
 from confide.mechanisms.swapping.statement import stated_guarantee
-from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.spec import LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import (
     AREA,
     COUNT,
+    FIRST,
     LEVEL,
+    SDMX,
+    SECOND,
+    AreaNames,
+    CodedColumns,
     QueryTable,
+    area_names,
+    check_area_codes,
     check_column_names,
     incomplete_recode,
     placed,
@@ -79,29 +86,54 @@ class SwappingProblem:
     def facts(self) -> Mapping[str, Any]:
         """What stands in the plan: all of it public. The settings are there only if the spec says so."""
         part = self.spec.swapping
-        return {
-            "record": "person",
-            "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
-            "frame": self.frame.fingerprint,
-            "levels": {level.name: level.units for level in (*self.spine.levels, *self.spine.areas)},
-            "attributes": {attribute.name: attribute.title for attribute in self.attributes},
-            "swapping": {
-                "variant": self.settings.variant,
-                "kept_in_blocks": [*self.settings.kept],
-                "adult_age": self.settings.adult_age if self.settings.needs_age else None,
-                "exact_levels": [*exact_levels(self.spine, self.settings)],
-                "carried": [*self.settings.carry],
-                "settings": self.settings.as_dict() if part.publish_rate or self._states_loss else None,
+        return (
+            {
+                "record": "person",
+                "schema": {"id": self.schema.id, "sha256": self.schema.fingerprint},
+                "frame": self.frame.fingerprint,
+                "levels": {level.name: level.units for level in (*self.spine.levels, *self.spine.areas)},
+                "attributes": {attribute.name: attribute.title for attribute in self.attributes},
+                "swapping": {
+                    "variant": self.settings.variant,
+                    "kept_in_blocks": [*self.settings.kept],
+                    "adult_age": self.settings.adult_age if self.settings.needs_age else None,
+                    "exact_levels": [*exact_levels(self.spine, self.settings)],
+                    "carried": [*self.settings.carry],
+                    "settings": self.settings.as_dict() if part.publish_rate or self._states_loss else None,
+                }
+                | (self._stated_loss() if self._states_loss else {}),
+                "in_households": bool(self.spec.data.in_households),
+                "tables": [
+                    table.layout.as_dict()
+                    | {"codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables]}
+                    for table in self.tables
+                ],
+                "microdata": self._microdata() if self.spec.output.microdata else None,
             }
-            | (self._stated_loss() if self._states_loss else {}),
-            "in_households": bool(self.spec.data.in_households),
-            "tables": [
-                table.layout.as_dict()
-                | {"codes": [[[*group.codes] for group in variable.groups] for variable in table.query.variables]}
-                for table in self.tables
-            ],
-            "microdata": self._microdata() if self.spec.output.microdata else None,
-        } | reading_facts(self.schema, self.records, self.spec.geography.block)
+            | reading_facts(self.schema, self.records, self.spec.geography.block)
+            | self._explained()
+        )
+
+    def _explained(self) -> dict[str, Any]:
+        """What explains the tables to their readers, in the second layout."""
+        if self.spec.output.layout == FIRST:
+            return {}
+        names = self.area_names
+        return {
+            "area_names": None if names is None else names.fingerprint,
+            "companions": self.spec.output.explained,
+        }
+
+    @cached_property
+    def area_names(self) -> AreaNames | None:
+        """The names of the areas of all tables, where the frame has any."""
+        levels = [self.spine.level(name) for name in self.table_levels]
+        return area_names(self.frame, levels, named=self.spec.geography.has_names)
+
+    @property
+    def table_levels(self) -> list[str]:
+        """The levels and areas that some table is published for."""
+        return list(dict.fromkeys(name for table in self.tables for name in table.levels))
 
     @property
     def _states_loss(self) -> bool:
@@ -145,12 +177,10 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     except ConfideError as error:
         findings += error.findings
     if "blocks" in sources:
-        levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-        areas = [AreaRule(area.name, area.column, area.none, area.within) for area in spec.geography.areas]
+        rules = frame_rules(spec.geography)
         try:
-            frame = read_frame(
-                engine, sources["blocks"], spec.geography.block, levels, areas, smallest=spec.geography.smallest
-            )
+            names, smallest = spec.geography.block_names, spec.geography.smallest
+            frame = read_frame(engine, sources["blocks"], spec.geography.block, *rules, names, smallest=smallest)
         except ConfideError as error:
             findings += error.findings
     try:
@@ -172,7 +202,15 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
                 query = _query(schema, part.variables, columns)
                 margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
                 margin_queries = tuple(margins) if part.margins == "all" else (query,)
-                tables.append(QueryTable(part.name, part.title or part.name, query, margin_queries, tuple(part.levels)))
+                version, named = spec.output.layout, geography.has_names
+                table = QueryTable(
+                    part.name, part.title or part.name, query, margin_queries, tuple(part.levels), version, named
+                )
+                if version == SECOND:
+                    CodedColumns.of(table.layout).check((COUNT,))
+                if frame is not None and SDMX in spec.output.formats:
+                    check_area_codes(code for level in part.levels for code in frame.spine.level(level).codes)
+                tables.append(table)
             except ConfideError as error:
                 findings += placed(error, loaded.place("tables", position, "variables"))
         if settings is not None:

@@ -9,7 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from confide.exact import exact
-from confide.releases.spec import DataPart, FilePath, KeyPath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import (
+    DataPart,
+    FilePath,
+    KeyPath,
+    Name,
+    Part,
+    PrivacyPart,
+    Problem,
+    Spec,
+    TabularOutput,
+)
 from confide.report.render import render
 
 NOTHING = "-"
@@ -124,7 +134,7 @@ class SwappingTable(Part):
     margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
 
 
-class SwappingOutput(OutputPart):
+class SwappingOutput(TabularOutput):
     """What is written."""
 
     microdata: bool = Field(False, description="Whether the swapped records themselves are published.")

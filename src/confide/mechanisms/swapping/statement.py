@@ -11,6 +11,7 @@ from confide.mechanisms.swapping.settings import NOISE, SwapSettings
 from confide.messages import Messages, messages
 from confide.privacy.permutations import exchange_epsilon, exchange_odds
 from confide.releases.folder import rehearsal_banner
+from confide.releases.tabular import Table
 from confide.report.certificate import messages_of
 from confide.report.render import exact_text, fraction_up, render
 
@@ -201,21 +202,15 @@ def _figures(question: Mapping[str, Any], m: Messages) -> list[tuple[str, str]]:
 
 
 def _cells(question: Mapping[str, Any], table: Mapping[str, Any]) -> int:
-    sizes_ = {name: len(labels) for name, labels in table["variables"].items()}
-    per_area, areas = 0, sum(int(question["levels"][level]) for level in table["levels"])
-    for margin in table["margins"]:
-        cells = 1
-        for part in margin.split("*") if margin != "total" else ():
-            cells *= sizes_[part.split(":")[0]]
-        per_area += cells
-    return per_area * areas
+    areas = sum(int(question["levels"][level]) for level in table["levels"])
+    return Table.read(table).cells * areas
 
 
 def _row(question: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": table["name"],
         "title": table["title"],
-        "variables": [f"{name} ({len(labels):,})" for name, labels in table["variables"].items()],
+        "variables": [f"{variable.column} ({variable.size:,})" for variable in Table.read(table).variables],
         "levels": table["levels"],
         "cells": _cells(question, table),
     }

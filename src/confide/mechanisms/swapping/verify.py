@@ -48,6 +48,7 @@ from confide.releases.tabular import (
     no_other_files,
     read_formats,
     same_formats,
+    second_layout,
 )
 
 Integers = npt.NDArray[np.int64]
@@ -70,6 +71,10 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     shared: Shared = {}
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
+    if "companions" in question and question["tables"]:
+        levels = {level: question["levels"][level] for values in question["tables"] for level in values["levels"]}
+        names = [values["name"] for values in question["tables"]]
+        yield from second_layout(folder, names, files, levels, question["area_names"])
 
 
 def _microdata(files: list[str]) -> list[str]:
@@ -112,7 +117,7 @@ def _table(
 ) -> Iterator[Check]:
     table = Table.read(values)
     yield labels_tell_apart(table)
-    contents, problem = read_formats(folder, table.name, files, lambda path, _: read_table(path, table))
+    contents, problem = read_formats(folder, table.name, files, lambda path, form: read_table(path, table, form))
     rows = next(iter(contents.values()), None)
     if problem or rows is None:
         yield Check(f"{table.name}: columns and labels", False, problem)
@@ -211,7 +216,7 @@ def _from_records(
     for groups, variable in zip(codes, table.variables, strict=True):
         texts = pa.array([str(code) for group in groups for code in group], pa.string())
         group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-        place = pc.index_in(people.column(variable.column).combine_chunks(), texts)
+        place = pc.index_in(people.column(variable.name.split(":")[0]).combine_chunks(), texts)
         if place.null_count:
             detail = f"a code of {variable.column} that the plan has not"
             return Check(f"{table.name}: as the records have it", False, detail)
@@ -262,7 +267,8 @@ def read_published(
         for table in question["tables"]
     }
     spine = manifest["plan"].get("spine") or list(question["levels"])
-    tables = AreaTables.read(folder, manifest, listed, spine, areas=areas)
+    columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
+    tables = AreaTables.read(folder, manifest, listed, spine, columns, areas=areas)
     marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
     notes, title = (PROTECTED, *tables.notes), release_title(folder, manifest)
     return Published(attributes, tables.geography, marginals, impossible(attributes), title, notes)

@@ -26,7 +26,7 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import cell_index
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
-from confide.inputs.frame import AreaRule, LevelRule, read_frame
+from confide.inputs.frame import read_frame
 from confide.inputs.made_up import RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import (
@@ -59,7 +59,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Resid
 from confide.releases.office_draft import BUDGET, office_files, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
-from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.spec import LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
@@ -149,8 +149,7 @@ class Tables(Mechanism[TablesProblem]):
         except ConfideError as error:
             findings += error.findings
         geography = spec.geography
-        levels = [LevelRule(level.name, level.digits, level.column, level.names) for level in geography.levels]
-        areas = [AreaRule(area.name, area.column, area.none, area.within, area.names) for area in geography.areas]
+        levels, areas = frame_rules(geography)
         if "blocks" in sources:
             try:
                 frame = read_frame(

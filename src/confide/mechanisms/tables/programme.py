@@ -44,6 +44,7 @@ from confide.releases.tabular import (
     RowsInOrder,
     Table,
     UnlikePlanError,
+    area_names,
     check_area_codes,
     check_column_names,
     figure_column,
@@ -127,12 +128,7 @@ class TablesProblem:
     @cached_property
     def area_names(self) -> AreaNames | None:
         """The names of the areas of all tables, where the frame has any."""
-        if not self.spec.geography.has_names:
-            return None
-        names = self.frame.names
-        return AreaNames(
-            {level.name: (level.codes, names.get(level.name, ("",) * level.units)) for level in levels_of(self.tables)}
-        )
+        return area_names(self.frame, levels_of(self.tables), named=self.spec.geography.has_names)
 
     def query_key(self, table: MeasuredTable, margin: Query) -> str:
         """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,

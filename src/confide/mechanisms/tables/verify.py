@@ -105,6 +105,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         if not paths:
             yield Check(f"{table.name}: there", False, "no file of this table is in the release")
             continue
+        yield labels_tell_apart(table)
         measured = Table.measurements(values)
         noise = {(level, name): laws[level, key] for level in table.levels for name, key in measured.items()}
         promised = {level: figures_beside(table, level, noise, probability) for level in table.levels}
@@ -116,7 +117,6 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
             continue
         yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
         yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
-        yield labels_tell_apart(table)
         yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
         if scan.disagreement and scan.problem is None:
             yield _noise_check(table.name, scan)

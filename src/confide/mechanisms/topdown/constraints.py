@@ -211,7 +211,7 @@ def check_sizes(constraints: Constraints, columns: Mapping[str, NDArray[np.int64
     return [
         Finding(
             code="bad-count",
-            what=f"the counts of {column!r} are out of all proportion",
+            what=f"the counts of {column!r} are far too large",
             where=Place(file=file, column=column),
             found=f"{limit:,} records at most in all blocks",
             expected=f"at most {LARGEST_LIMIT:,}",

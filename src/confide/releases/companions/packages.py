@@ -22,7 +22,7 @@ def data_package(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
     resources = []
     for file in files:
         path = str(file["path"])
-        if path.startswith("sdmx/") or not path.endswith(".csv"):
+        if not _is_table(path, codebook):
             continue
         stem = path.split(".")[0]
         columns, table = _columns(stem, codebook)
@@ -57,6 +57,12 @@ def data_package(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
     if "licence" in publication:
         package["licenses"] = [{"title": publication["licence"], "name": "other-open"}]
     return _json(package | {"resources": resources or _plain_resources(files)})
+
+
+def _is_table(path: str, codebook: Codebook) -> bool:
+    """Whether a file is a CSV of a table, of its cells alone or of the areas."""
+    stems = {f"{folder}/{table.name}" for table in codebook.tables for folder in ("tables", "cells")} | {"areas"}
+    return path.endswith(".csv") and path.split(".")[0] in stems
 
 
 def _plain_resources(files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -99,7 +105,7 @@ def csv_on_the_web(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any
     tables = []
     for file in files:
         path = str(file["path"])
-        if path.startswith("sdmx/") or not path.endswith(".csv"):
+        if not _is_table(path, codebook):
             continue
         columns, table = _columns(path.split(".")[0], codebook)
         names = [f"column{number}" for number in range(1, len(columns) + 1)]

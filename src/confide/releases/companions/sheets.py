@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.releases.companions.codebook import Codebook, DescribedTable
-from confide.releases.companions.workbook import MOST_ROWS, Sheet, workbook
+from confide.releases.companions.workbook import MOST_ROWS, WorkSheet, workbook
 
 
 def tables_workbook(
@@ -30,14 +30,14 @@ def tables_workbook(
         for code, label in zip(variable.codes, variable.labels, strict=True)
     ]
     sheets = [
-        Sheet("read me", ["about these tables"], [[line] for line in lines]),
-        Sheet("codes", ["variable", "code", "label"], codes),
+        WorkSheet("read me", ["about these tables"], [[line] for line in lines]),
+        WorkSheet("codes", ["variable", "code", "label"], codes),
     ]
     for table in codebook.tables:
         if table.name in paths:
             content = read_described(folder / paths[table.name], table)
             columns = [column.to_pylist() for column in content.columns]
-            sheets.append(Sheet(table.name, content.column_names, list(zip(*columns, strict=True))))
+            sheets.append(WorkSheet(table.name, content.column_names, list(zip(*columns, strict=True))))
     return workbook(sheets)
 
 

@@ -30,7 +30,7 @@ _PART = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 @dataclass(frozen=True)
-class Sheet:
+class WorkSheet:
     """A sheet: its name, the heads of its columns, and its rows."""
 
     name: str
@@ -38,7 +38,7 @@ class Sheet:
     rows: Sequence[Sequence[Value]]
 
 
-def workbook(sheets: Sequence[Sheet]) -> bytes:
+def workbook(sheets: Sequence[WorkSheet]) -> bytes:
     """A workbook of sheets, the same bytes for the same sheets."""
     names = _sheet_names([sheet.name for sheet in sheets])
     numbers = range(1, len(sheets) + 1)
@@ -71,7 +71,7 @@ def _sheet_names(wanted: Iterable[str]) -> list[str]:
     return names
 
 
-def _sheet(sheet: Sheet) -> str:
+def _sheet(sheet: WorkSheet) -> str:
     last = _column(len(sheet.heads)) + str(len(sheet.rows) + 1)
     widths = "".join(
         f'<col min="{at}" max="{at}" width="{min(60, max(10, len(head) + 3))}" customWidth="1" style="0"/>'

@@ -38,6 +38,7 @@ from confide.releases.tabular.publishing import (
     AREAS,
     CELLS,
     CodedTable,
+    area_names,
     publish_areas,
 )
 from confide.releases.tabular.rows import (
@@ -118,6 +119,7 @@ __all__ = [
     "TableRows",
     "TableVariable",
     "UnlikePlanError",
+    "area_names",
     "cells_alone",
     "check_area_codes",
     "check_column_names",

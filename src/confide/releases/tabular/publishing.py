@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from confide.geography import Geolevel
+from confide.inputs.frame import Frame
 from confide.releases.folder import ReleaseWriter
 from confide.releases.tabular.coded import AREA_NAME, MARGIN, AreaNames, CodedColumns, cells_alone
 from confide.releases.tabular.rows import SDMX
@@ -46,6 +48,13 @@ class CodedTable:
             observations = sdmx_columns(self.columns, self.figures)
             batches = sdmx_batches(self.rows(), self.columns, observations, agency, self.name, names)
             release.text(f"sdmx/{self.name}", observations, batches, self.title, ",", quoted=True)
+
+
+def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) -> AreaNames | None:
+    """The names of the areas of some levels, as the frame has them; none where a spec names no column of names."""
+    if frame is None or not named:
+        return None
+    return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})
 
 
 def publish_areas(release: ReleaseWriter, levels: Sequence[tuple[str, Sequence[str]]], names: AreaNames | None) -> None:

@@ -223,7 +223,7 @@ def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
     if not probabilities or any(min(p, 1 - p) < SMALLEST_PRIOR for p in probabilities):
         raise ParameterError(
             "bad-prior",
-            "a prior is needed that is not out of all proportion",
+            "there is no prior, or it is too close to certainty",
             found="none" if not probabilities else "a prior within 1e-300 of certainty",
             expected='a probability such as "1/2" or "1/864"',
             remedy="correct the prior",
