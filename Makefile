@@ -7,15 +7,16 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo
 PIP    := -m pip install --quiet --disable-pip-version-check
-# The lowest versions that pyproject.toml allows, in an environment of their own.
+# The lowest versions that pyproject.toml allows, and the newest that there are, each in an environment of its own.
 MINIMUM ?= .venv-minimum
+NEWEST  ?= .venv-newest
 
 QUICK := not slow and not costly and not statistical and not process
 
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-all planted walks doctest times test-minimum coverage bench check fix setup setup-bench clean
+.PHONY: demo quick test test-all planted walks doctest times test-minimum test-newest man coverage bench check fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
@@ -67,14 +68,35 @@ coverage: setup
 times: setup
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --stopwatch
 
+# The demonstration and the light tests, with the lowest versions and with the newest.
 test-minimum: $(MINIMUM)/.ready
+	$(call demonstrate,$(MINIMUM))
 	$(MINIMUM)/bin/python -m pytest -q -n 2 -m "$(QUICK)"
+
+test-newest: $(NEWEST)/.ready
+	$(call demonstrate,$(NEWEST))
+	$(NEWEST)/bin/python -m pytest -q -n 2 -m "$(QUICK)"
+
+define demonstrate
+	folder=$$(mktemp -d) && $(1)/bin/confide demo --persons 3000 --out $$folder/demo && rm -rf $$folder
+endef
 
 $(MINIMUM)/.ready: pyproject.toml constraints-minimum.txt
 	$(PYTHON) -m venv $(MINIMUM)
 	$(MINIMUM)/bin/python $(PIP) --upgrade -c constraints.txt pip
 	$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt --group test -e '.[plots]'
 	touch $@
+
+# Made anew each time: what is newest changes without a file of ours.
+$(NEWEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python $(PIP) --upgrade pip
+	$(NEWEST)/bin/python $(PIP) --upgrade --group test -e '.[plots]'
+	touch $@
+
+# Pages for `man confide` and its commands, from the commands themselves.
+man: setup
+	$(BIN)/python -m confide.cli.man_pages man
 
 # The walks of docs/walks: what `confide run` enters on its way to the sealed folder, from the examples of the contract.
 walks: setup
@@ -89,4 +111,4 @@ bench: setup-bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(MINIMUM) $(NEWEST) $(OUT) man .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

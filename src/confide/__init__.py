@@ -4,8 +4,8 @@ The verbs are functions here, and every command has its twin among them; the nou
 first used.
 
 =============  ==============================================================================================
-a release      ``new`` ``new_schema`` ``check`` ``run`` ``verify`` ``evaluate`` ``replay`` ``destroy_key``
-               ``json_schema`` ``new_signature_key`` ``sign_release``
+a release      ``new`` ``new_schema`` ``check`` ``rehearse`` ``run`` ``verify`` ``evaluate`` ``replay``
+               ``destroy_key`` ``json_schema`` ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
 tables         ``open_release`` ``suppress``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from confide.privacy import ZCDP as ZCDP
     from confide.privacy import ApproxDP as ApproxDP
     from confide.privacy import PureDP as PureDP
+    from confide.rehearsal import rehearse as rehearse
     from confide.releases.ledger import Ledger as Ledger
     from confide.releases.loss_account import account_release as account_release
     from confide.releases.loss_account import epsilon_of_rho as epsilon_of_rho
@@ -112,6 +113,7 @@ VERBS = {
     "protect": "in_memory",
     "reconcile": "api",
     "reconstruct": "attacks",
+    "rehearse": "rehearsal",
     "reidentify_files": "attacks",
     "replay": "api",
     "rho_of_epsilon": "releases.loss_account",

@@ -31,7 +31,17 @@ from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
-from confide.releases.draft import LEDGER, SPEC, Draft, new_ledger, one_of, there_already, unknown_name, write_spec
+from confide.releases.draft import (
+    LEDGER,
+    SPEC,
+    Draft,
+    keep_secrets,
+    new_ledger,
+    one_of,
+    there_already,
+    unknown_name,
+    write_spec,
+)
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
@@ -40,7 +50,7 @@ from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
-from confide.releases.run import EngineName, OpenEngine, RunResult, choose_engine
+from confide.releases.run import Confirm, EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.signature import Signer, read_public_key
 from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
@@ -122,12 +132,12 @@ def new(
                 raise there_already(folder / name, "a file of this name")
         folder.mkdir(parents=True, exist_ok=True)
         write_spec(folder / SPEC, draft.text, secret=draft.secret)
+        keep_secrets(folder, draft.secrets)
         for name, text in draft.files.items():
             write_text(folder / name, text, mode=0o600)
         if draft.prepare is not None:
             draft.prepare(folder)
-        opened = draft.opened if open_ledger is None else open_ledger
-        if draft.budget is None or not opened or (folder / LEDGER).exists():
+        if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
             return NewSpec(folder / SPEC, None, said)
         note = "opened by confide new for one release"
         ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
@@ -288,6 +298,7 @@ def run(
     engine: EngineName = "local",
     spark_master: str | None = None,
     accept_ledger: bool = False,
+    confirm: Confirm | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release; run again after an interruption, it goes on at no further cost.
@@ -305,6 +316,8 @@ def run(
         spark_master: The master of a Spark cluster.
         accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
             it is an older copy or not their first: a decision of the office, which is noted beside the records.
+        confirm: Is shown the checked plan and its price before anything is charged, and raises to stop; a program that
+            gives none is not asked.
         progress: Is told of stages and warnings; nobody by default.
 
     Returns:
@@ -312,6 +325,8 @@ def run(
     """
     loaded = load(spec)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    if loaded.spec.release.rehearsal:
+        raise _only_rehearsed(loaded)
     if insecure_key is not None and not mechanism.keyed:
         raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
     # Read before anything is spent: a key that cannot sign is found now.
@@ -332,10 +347,22 @@ def run(
         progress=progress or Silent(),
         chosen_key=None if insecure_key is None else ReleaseKey.choose(insecure_key),
         accept_ledger=accept_ledger,
+        confirm=confirm,
     )
     if signer is not None:
         replaying.sign(loaded, mechanism, signer)
     return result
+
+
+def _only_rehearsed(loaded: LoadedSpec) -> RunError:
+    return RunError(
+        "rehearsal-spec",
+        "this is the spec of a rehearsal: its records are made up, and nothing is released from them",
+        where=loaded.place("release", "rehearsal"),
+        found="rehearsal = true",
+        expected="the spec of a release",
+        remedy="run the spec that was rehearsed; to rehearse it again: confide rehearse",
+    )
 
 
 def verify(

@@ -14,6 +14,7 @@ from confide.answers import TypedAnswer
 from confide.comparison.protections import toml_text
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
+from confide.mechanisms.cellkey.secret_order import ORDER, new_order
 from confide.mechanisms.cellkey.spec import cellkey_spec
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
@@ -22,7 +23,7 @@ from confide.population.eu import write_eu
 from confide.population.eu_country import SCHEMA
 from confide.population.eu_settings import EuAreas
 from confide.population.generate import US_STATE
-from confide.releases.draft import LEDGER, SPEC, new_ledger, there_already, write_spec
+from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
@@ -79,7 +80,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     """Made-up people, a ledger, and the persons and units of the redistricting data: released, verified, evaluated.
 
     Args:
-        folder: A new folder for everything that is made.
+        folder: A new folder for everything that is made; if there is something in it, the next free one (``demo-2``).
         persons: How many made-up persons.
         seed: The same seed gives the same people; the noise is new every time.
         progress: Is told of stages; nobody by default.
@@ -88,8 +89,8 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         The releases, each with its verification and its evaluation.
     """
     display = progress or Silent()
+    folder = _free_folder(folder, display)
     specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
-    _only_new(folder)
     api.synthesize(folder, persons=persons, seed=seed, progress=display)
     strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
     for about, path in specs.items():
@@ -114,7 +115,7 @@ def demo_safetab(
 ) -> Demonstration:
     """Made-up people with detailed race and ethnicity codes, in the official layout: released, verified, evaluated."""
     display = progress or Silent()
-    _only_new(folder)
+    folder = _free_folder(folder, display)
     official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
     look_at = (
@@ -130,7 +131,7 @@ def demo_cellkey(
     """Made-up people with keys through the tables of the EU census programme: released, verified, evaluated; with the
     region of bounds and variances that the programme leaves."""
     display = progress or Silent()
-    _only_new(folder)
+    folder = _free_folder(folder, display)
     areas = EuAreas()
     with display.stage("Making up people", 2) as advance:
         files = write_eu(folder, persons, seed, areas)
@@ -152,7 +153,8 @@ def demo_cellkey(
         "schema": files.schema.name,
     }
     spec = folder / SPEC
-    write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"), secret=True)
+    write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"))
+    keep_secrets(folder, {ORDER: new_order()})
     release = _release(spec, display)
     if charts.available():
         (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
@@ -197,7 +199,7 @@ def _one_release(
 ) -> Demonstration:
     """Made-up people through one release: of a state, by the spec that ``confide new`` writes, or of a country."""
     display = progress or Silent()
-    _only_new(folder)
+    folder = _free_folder(folder, display)
     simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)
     if layout == US_STATE:
         title = f"Demonstration: {mechanism} of a made-up state"
@@ -279,6 +281,12 @@ def _release(spec: Path, display: Progress) -> DemoRelease:
     return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=display))
 
 
-def _only_new(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise there_already(folder, "something in the folder")
+def _free_folder(folder: Path, display: Progress) -> Path:
+    """The folder, or the first of ``folder-2``, ``folder-3`` … where there is nothing yet: nothing is ever replaced."""
+    free, number = folder, 1
+    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    if number > 1:
+        display.note(f"There is something in {folder} already: this demonstration goes into {free}.")
+    return free

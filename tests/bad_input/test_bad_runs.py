@@ -433,7 +433,6 @@ REFUSED = [
     ("a spec over a spec", ["new", "tables", "@"], "a spec already"),
     ("a spec in a file", ["new", "tables", "@spec.toml"], "cannot be written"),
     ("a spec of no mechanism", ["new", "tabels", "@other"], "no such mechanism"),
-    ("a demonstration over a project", ["demo", "--out", "@"], "already"),
 ]
 
 USAGE = [

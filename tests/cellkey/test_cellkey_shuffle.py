@@ -96,3 +96,43 @@ def test_pieces_must_be_whole_numbers_of_keys(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as error:
         question_of(spec, tmp_path / "scratch")
     assert "whole" in str(error.value)
+
+
+def test_a_secret_file_gives_the_order_that_the_spec_would_give(tmp_path: Path) -> None:
+    inside = with_cellkey(write_project(tmp_path / "inside"), f'pieces = "0.01"\nshuffle = "{SECRET}"')
+    spec = with_cellkey(write_project(tmp_path / "beside"), 'pieces = "0.01"\nshuffle_file = "order.secret"')
+    order = spec.parent / "order.secret"
+    order.write_text(SECRET + "\n")
+    order.chmod(0o600)
+    assert (
+        question_of(spec, tmp_path / "scratch").ptable.fingerprint
+        == question_of(inside, tmp_path / "scratch").ptable.fingerprint
+    )
+    order.chmod(0o644)
+    with pytest.raises(SpecError, match="can be read by others"):
+        question_of(spec, tmp_path / "scratch")
+    order.write_text("5a" * 31)
+    order.chmod(0o600)
+    with pytest.raises(SpecError) as wrong:
+        question_of(spec, tmp_path / "scratch")
+    assert "5a5a" not in str(wrong.value)
+    order.unlink()
+    with pytest.raises(SpecError, match="cannot be read"):
+        question_of(spec, tmp_path / "scratch")
+    with_cellkey(spec, f'shuffle = "{SECRET}"')
+    with pytest.raises(SpecError, match="stands twice"):
+        question_of(spec, tmp_path / "scratch")
+
+
+def test_a_rehearsal_does_not_use_the_secret_order(tmp_path: Path) -> None:
+    spec = with_cellkey(write_project(tmp_path), f'pieces = "0.01"\nshuffle = "{SECRET}"')
+    answer = confide.rehearse(spec, persons=200, processes=1)
+    assert SECRET not in (answer.folder / "spec.toml").read_text()
+
+
+def test_a_drawn_order_is_never_replaced(tmp_path: Path) -> None:
+    confide.new("cellkey", tmp_path)
+    order = (tmp_path / "order.secret").read_text()
+    (tmp_path / "spec.toml").unlink()
+    confide.new("cellkey", tmp_path)
+    assert (tmp_path / "order.secret").read_text() == order

@@ -203,10 +203,12 @@ def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path,
 
 def test_new_writes_a_spec_that_checks(tmp_path: Path) -> None:
     confide("synthesize", "--persons", 2_000, "--out", tmp_path)
-    confide("new", "tables", tmp_path)
-    assert confide_json("check", tmp_path / "spec.toml", code=1)["findings"][0]["code"] == "no-ledger"
-    confide("ledger", "open", tmp_path / "data-set.ledger", "--data-set", "people", "--budget", "2.5")
-    assert confide_json("check", tmp_path / "spec.toml")["ok"] is True
+    assert "Opened" in confide("new", "tables", tmp_path)
+    checked = confide_json("check", tmp_path / "spec.toml")
+    assert (checked["ok"], checked["cost"], checked["left"]) == (True, "1", "1")
+    other = tmp_path / "without"
+    confide("new", "tables", other, "--no-ledger")
+    assert confide_json("check", other / "spec.toml", code=1)["findings"][0]["code"] == "no-ledger"
 
 
 @pytest.mark.process
@@ -269,8 +271,11 @@ def test_the_account_of_releases_by_other_mechanisms(tmp_path: Path) -> None:
     confide("cellkey", "keys", tmp_path / "persons.parquet", "--out", tmp_path / "keyed.parquet")
     confide("new", "cellkey", tmp_path)
     spec = tmp_path / "spec.toml"
-    assert spec.stat().st_mode & 0o777 == 0o600, "it holds the secret order of the perturbation table"
-    secret = tomllib.loads(spec.read_text())["cellkey"]["shuffle"].encode()
+    order = tmp_path / tomllib.loads(spec.read_text())["cellkey"]["shuffle_file"]
+    assert order.stat().st_mode & 0o777 == 0o600, "it holds the secret order of the perturbation table"
+    secret = order.read_bytes().strip()
+    assert len(secret) == 64
+    assert secret not in spec.read_bytes(), "the spec may be shown"
     confide("run", spec)
     for file in (tmp_path / "my-tables/release").rglob("*"):
         assert file.is_dir() or secret not in file.read_bytes()

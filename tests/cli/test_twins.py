@@ -18,6 +18,7 @@ TWINS = {
     "demo": "confide.demonstration:demo",
     "new": "confide:new",
     "check": "confide:check",
+    "rehearse": "confide:rehearse",
     "run": "confide:run",
     "verify": "confide:verify",
     "suppress": "confide:suppress",

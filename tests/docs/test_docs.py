@@ -137,7 +137,7 @@ def test_the_python_of_the_readme_runs(
     population_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     census = tmp_path / "census"
-    api.new("tables", census)
+    api.new("tables", census, open_ledger=False)
     for name in ("persons.parquet", "blocks.parquet"):
         shutil.copy(population_folder / name, census / name)
     Ledger.open_new(

@@ -78,6 +78,12 @@ class Commands(LazyGroup):
             "Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent.",
         ),
         Later(
+            "rehearse",
+            "confide.cli.rehearse:rehearse",
+            "Try a spec on made-up records: tables, certificate, dossier and timing. "
+            "Nothing is spent, no record is read.",
+        ),
+        Later(
             "run",
             "confide.cli.verbs:run",
             "Make the release. After a crash or a power cut, run the same command again: "
@@ -155,7 +161,7 @@ app = typer.Typer(
     help="From confidential census records to statistics that may be published: what they cost in privacy, what they "
     "are worth, and proof that they are what they say.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

@@ -137,9 +137,9 @@ def demo(
             help="topdown (the default), tables, safetab, cellkey, swapping or suppression.",
         ),
     ] = "topdown",
-    folder: Annotated[Path, typer.Option("--out", help="A new folder for everything the demonstration makes.")] = Path(
-        "demo"
-    ),
+    folder: Annotated[
+        Path, typer.Option("--out", help="A new folder for everything that is made; if it is taken, the next: demo-2.")
+    ] = Path("demo"),
     persons: Annotated[
         int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
     ] = None,

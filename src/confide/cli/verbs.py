@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,10 +29,13 @@ from confide.cli.show import (
     show_findings,
     table,
 )
+from confide.errors import Place, RunError
 
 if TYPE_CHECKING:
     from confide.inputs.offending import OffendingValues
+    from confide.releases.check import Checked
     from confide.releases.plan import Summary
+    from confide.releases.stated_price import StatedPrice
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 
@@ -181,15 +186,82 @@ def check(
                 out.print(escape(f"  {line}"))
         if checked.summary is not None:
             show_summary(checked.summary)
+        if checked.price is not None:
+            show_price(checked.price)
         if checked.account is not None and checked.cost is not None:
             account = checked.account
             delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
             remaining = f"{fraction_up(account.left)}{delta}"
-            out.print(f"The ledger would charge {checked.cost}; {remaining} of {account.budget} is left.")
+            after = "" if checked.price is None else f", and {_left_after(checked)} afterwards"
+            out.print(f"The ledger would charge {checked.cost}; {remaining} of {account.budget} is left{after}.")
         if not checked.errors:
             nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
             out.print(f"[bold green]No problems found.[/]{nothing}")
     raise typer.Exit(REFUSED if checked.errors else DONE)
+
+
+def _left_after(checked: Checked) -> str:
+    """What the budget has left once the release is charged, rounded down where it must be shortened."""
+    from confide.report.render import fraction_up
+
+    after = Fraction(0) if checked.price is None or checked.price.left_after is None else checked.price.left_after
+    return "nothing" if after <= 0 else str(after) if after.denominator < 10**6 else f"less than {fraction_up(after)}"
+
+
+def show_price(price: StatedPrice) -> None:
+    """The price as rho and epsilon, in words, and beside what others spent."""
+    from confide.report.certificate import short_probability
+
+    at = f" at delta {short_probability(price.delta)}" if price.has_delta else ""
+    out.print(f"Price: {price.loss} ({price.neighbours.value}), that is epsilon = {_two_digits(price.epsilon)}{at}.")
+    out.print(price.in_words)
+    rows = [("this release", _short_loss(price.loss.parameters()), _two_digits(price.epsilon))]
+    for yardstick in price.yardsticks():
+        spent = yardstick.deployment
+        amount = _short_loss({"rho" if spent.definition == "zcdp" else "epsilon": Fraction(spent.loss)})
+        rows.append((f"{spent.name} ({spent.year})", amount, _two_digits(yardstick.epsilon)))
+    table(["beside what others spent", "loss", "epsilon "], rows)
+
+
+def _short_loss(parameters: Mapping[str, Fraction]) -> str:
+    return ", ".join(f"{name} = {float(value):.4g}" for name, value in parameters.items())
+
+
+def _two_digits(epsilon: float) -> str:
+    """Rounded up, but for what a decimal loses in a floating-point number."""
+    return f"{math.ceil(round(100 * epsilon, 6)) / 100:,.2f}"
+
+
+def can_answer() -> bool:
+    """Whether somebody is there who can answer."""
+    return sys.stdin.isatty()
+
+
+def _name_of(spec: Path) -> str:
+    from confide import api
+
+    return api.load(spec).spec.release.name
+
+
+def ask_for_the_name(checked: Checked, name: str) -> None:
+    """Shows the price, and has the name of the release typed; raises, with nothing charged, if it is another."""
+    if checked.price is not None:
+        err.print(escape(f"Price: {checked.price.loss} ({checked.price.neighbours.value})."))
+        err.print(escape(checked.price.in_words))
+    err.print(escape(f"The ledger will be charged {checked.cost} for ever, and has {_left_after(checked)} afterwards."))
+    try:
+        typed = typer.prompt("To make this release, type its name", err=True, default="", show_default=False)
+    except typer.Abort:
+        typed = ""
+    if typed.strip() != name:
+        raise RunError(
+            "not-confirmed",
+            "the name of the release was not typed: nothing was charged and nothing made",
+            where=Place(path="release.name"),
+            found="another answer" if typed.strip() else "no answer",
+            expected=f"the name {name}",
+            remedy="run it again and type the name; programs say --yes; confide rehearse tries it on made-up records",
+        )
 
 
 def run(
@@ -205,9 +277,13 @@ def run(
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
     accept_ledger: AcceptLedger = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before the ledger is charged; without a terminal nobody is asked.")
+    ] = False,
 ) -> None:
     """Make the release. After a crash or a power cut, run the same command again: it continues at no further cost."""
     display = Display(quiet=as_json)
+    asked = not yes and can_answer()
     result = confide.run(
         spec,
         processes=processes,
@@ -217,6 +293,7 @@ def run(
         engine=engine,
         spark_master=spark_master,
         accept_ledger=accept_ledger,
+        confirm=(lambda checked: ask_for_the_name(checked, _name_of(spec))) if asked else None,
         progress=display,
     )
     account = result.account

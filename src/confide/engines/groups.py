@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from confide.engines.protocol import Advance, GroupFunction
 from confide.errors import RunError
+from confide.file_system import flush as flush
 
 ORPHAN_CHECK_SECONDS = 0.5
 
@@ -232,16 +233,8 @@ def whole_file(path: Path, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def flush(path: Path) -> None:
-    """Waits until a file, or the list of names in a folder, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_text(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
     """A text file, whole or not at all."""
     with whole_file(path, mode=mode) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # One form of the end of a line on every system: bytes are hashed and compared.
+        temporary.write_text(text, encoding="utf-8", newline="\n")

@@ -293,9 +293,14 @@ def block_batch(frame: UnitFrame) -> pa.RecordBatch:
     )
 
 
+DTYPES = {"bool": "?", "double": "f8", "float": "f4"} | {f"int{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)}
+"""What NumPy calls the types of columns."""
+
+
 def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     """Numbers as an Arrow column of the given type."""
-    return pa.array(np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()), type=kind)
+    # Not ``kind.to_pandas_dtype()``: older versions of pyarrow import pandas for it, which is not needed otherwise.
+    return pa.array(np.ascontiguousarray(values, dtype=DTYPES[str(kind)]), type=kind)
 
 
 def digits(numbers: Ints, width: int) -> pa.Array:

@@ -23,6 +23,7 @@ from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec
+from confide.releases.stated_price import StatedPrice
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
@@ -49,6 +50,8 @@ class Checked:
     """What the release would have and cost, for a terminal."""
     fingerprint: str = ""
     """Of the records, taken before they were looked at: a run is bound to the very records that were checked."""
+    price: StatedPrice | None = None
+    """The price in words, beside what others spent; none where a release has no loss."""
     offending: tuple[OffendingValues, ...] = ()
     """Values of records that break a rule, confidential, where somebody asked for them."""
 
@@ -72,6 +75,7 @@ class Checked:
             "cost": None if cost is None or (plan and not plan.has_loss) else str(cost.amount),
             "delta": None if cost is None or not cost.delta else str(cost.delta),
             "left": None if self.account is None else str(self.account.left),
+            "price": None if self.price is None else self.price.as_dict(),
             "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
         }
 
@@ -133,7 +137,19 @@ def check(
         if not any(finding.severity == "error" for finding in of_records):
             needed += mechanism.bytes_of_records(problem, job)
         findings += room(workspace, needed)
-    return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan), fingerprint)
+    stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
+    return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan), fingerprint, stated)
+
+
+def _stated_price(
+    loaded: LoadedSpec, plan: Plan, cost: Charge | None, account: Account | None, begun: RunIdentity | None
+) -> StatedPrice:
+    """The price in words, and what is left afterwards: of a run that was charged before, no less than now."""
+    remaining = None
+    if account is not None and cost is not None:
+        charged = begun is not None and begun.run_id in account.runs
+        remaining = account.left if charged else account.left - cost.amount
+    return StatedPrice.of(plan, plan.delta or loaded.spec.privacy.delta, remaining)
 
 
 def once_for_both_files(findings: Sequence[Finding]) -> list[Finding]:
@@ -152,7 +168,7 @@ def once_for_both_files(findings: Sequence[Finding]) -> list[Finding]:
 @contextmanager
 def throwaway_workspace() -> Iterator[Workspace]:
     """A workspace for a check, gone afterwards."""
-    with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", "/tmp"))):  # noqa: S108 - for a message
+    with no_room_is_an_error(Path(tempfile.tempdir or os.environ.get("TMPDIR", os.curdir))):
         folder = Path(tempfile.mkdtemp(prefix="confide-check-"))
         try:
             with private_umask():

@@ -25,10 +25,10 @@ class Draft:
     text: str
     budget: Fraction | None = None
     neighbours: LedgerNeighbours = "change-one"
-    opened: bool = True
-    """Whether a ledger is opened unless somebody says otherwise."""
     secret: bool = False
-    """Whether the text holds a secret, such as the order of a perturbation table."""
+    """Whether the text holds a secret, such as the settings of a swap."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Secret files beside the spec, such as the order of a perturbation table: what each holds, by its name."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Other files beside the spec, by their names, such as a schema."""
     prepare: Callable[[Path], object] | None = None
@@ -40,6 +40,22 @@ def write_spec(path: Path, text: str, *, secret: bool = False) -> None:
     if path.exists():
         raise there_already(path, "a spec")
     write_text(path, text + "\n", mode=0o600 if secret else 0o644)
+
+
+def keep_secrets(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Writes secret files for their owner alone. One that is there already stays as it is: secrets are drawn once.
+
+    Args:
+        folder: Where the spec is that names them.
+        files: What each holds, by its name.
+
+    Returns:
+        The files that were written.
+    """
+    written = [folder / name for name in files if not (folder / name).exists()]
+    for path in written:
+        write_text(path, files[path.name])
+    return written
 
 
 def new_ledger(

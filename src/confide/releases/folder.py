@@ -33,8 +33,9 @@ from confide.version import __version__
 MANIFEST = "manifest.json"
 SIGNATURE = "signature.json"
 """Lies beside the manifest of a release that its office has signed: :mod:`confide.releases.signature`."""
-STAMP_DOCUMENT = ("NOT-FOR-RELEASE.txt", f"{STAMP}: made with a chosen key; its noise protects nobody.\n")
-"""The file that a release with a chosen key has, and what it says."""
+CHOSEN_KEY = "made with a chosen key; its noise protects nobody"
+REHEARSAL = "a rehearsal on made-up records; nobody real is in it"
+"""Why a release is stamped."""
 COMPANIONS = frozenset(
     {
         "README.txt",
@@ -75,6 +76,7 @@ class ReleaseWriter:
     """Writes a release beside its final place; :meth:`seal` gives it its name, whole or not at all."""
 
     def __init__(self, final: Path, *, stamped: bool, metadata: Mapping[str, str]):
+        """``stamped``: whether every file says in its name and its metadata that it is not for release."""
         self._final = final
         self._partial = final.with_name(final.name + ".partial")
         self._stamped = stamped
@@ -186,12 +188,12 @@ class ReleaseWriter:
             The SHA-256 of the manifest.
         """
         if self._stamped:
-            self.document(*STAMP_DOCUMENT)
+            self.document(*stamp_document(manifest))
         content = dict(manifest) | {
             "files": [file.as_dict() for file in sorted(self.files, key=lambda file: file.path)]
         }
         path = self._partial / MANIFEST
-        path.write_text(manifest_text(content), encoding="utf-8")
+        path.write_text(manifest_text(content), encoding="utf-8", newline="\n")
         for file in (self._partial, *self._partial.rglob("*")):
             file.chmod(PUBLIC_FOLDER if file.is_dir() else PUBLIC_FILE)
             flush(file)
@@ -228,6 +230,16 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
             rows -= size
     if rows:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def rehearsal_banner(manifest: Mapping[str, Any]) -> str:
+    """What a page of a rehearsal says above everything else; nothing on those of other releases."""
+    return f"{STAMP}: {REHEARSAL}" if manifest.get("rehearsal") else ""
+
+
+def stamp_document(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """The file that a stamped release has, and what it says."""
+    return "NOT-FOR-RELEASE.txt", (rehearsal_banner(manifest) or f"{STAMP}: {CHOSEN_KEY}") + ".\n"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -274,12 +286,12 @@ def unlisted(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
     """Whatever lies in a release folder and is neither in the manifest nor its signature: files, links of any kind and
     folders that hold nothing of the release."""
     listed = {MANIFEST, SIGNATURE, *(file["path"] for file in manifest["files"])}
-    folders = {str(parent) for path in listed for parent in Path(path).parents}
+    folders = {parent.as_posix() for path in listed for parent in Path(path).parents}
     extra = []
     for where, inner, files in os.walk(folder):  # links are listed and not followed
         for name in (*inner, *files):
             path = Path(where, name)
-            relative = str(path.relative_to(folder))
+            relative = path.relative_to(folder).as_posix()
             if path.is_symlink() or relative not in (folders if path.is_dir() else listed):
                 extra.append(relative + ("/" if path.is_dir() else ""))
     return sorted(extra)
@@ -361,6 +373,7 @@ def make_manifest(
         guarantee,
         statistics,
         stamped=stamped,
+        rehearsal=release.rehearsal,
         publication=release.publication,
     )
 
@@ -373,6 +386,7 @@ def manifest_of(
     statistics: Mapping[str, Any],
     *,
     stamped: bool,
+    rehearsal: bool = False,
     version: str = __version__,
     publication: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -400,6 +414,9 @@ def manifest_of(
     if stamped:
         # Readers know one form of the manifest: without a loss the stamp stands last.
         manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
+    if rehearsal:
+        # Also where nothing is drawn with a key that could be chosen.
+        manifest |= {"stamp": STAMP, "rehearsal": True}
     return manifest
 
 

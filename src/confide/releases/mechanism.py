@@ -10,6 +10,7 @@ with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents`` ``codebook`` ``figure_noise``
 from the written files  ``restated`` ``verify`` ``published``
 for a person            ``draft`` ``draft_from`` ``summary`` ``evaluate``
+for a rehearsal         ``record_form`` ``made_up_people`` ``rehearsed``
 for an audit            ``residuals`` ``made_up_records`` ``made_up_canaries`` ``with_records`` ``silenced``
                         ``trial_counts``
 ======================  ==================================================================================
@@ -28,7 +29,8 @@ import pyarrow as pa
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
-from confide.inputs.canaries import Canaries
+from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, ReleaseNoise, derive_stream
 from confide.releases.draft import Draft
@@ -283,6 +285,32 @@ class Mechanism(ABC, Generic[P]):
             remedy="audit the run that drew the noise; where nothing is drawn there is nothing to audit",
         )
 
+    # For a rehearsal (``confide rehearse``), on made-up records: none of these verbs may look at a record
+
+    def record_form(self, problem: P) -> RecordForm:  # noqa: ARG002
+        """What a record is made of, from schema and frame alone."""
+        raise self.not_rehearsed("the mechanism does not say what its records are made of")
+
+    def made_up_people(self, problem: P, people: MadeUpPeople) -> pa.Table:
+        """The file of made-up records, under the names of the office's columns: mended so that it passes the check,
+        and with what else a record has, such as a household or a key."""
+        records: Source = problem.records  # type: ignore[attr-defined]
+        return people.table(records.theirs)
+
+    def rehearsed(self, values: dict[str, Any]) -> None:
+        """Changes what else of a spec's values is another in a rehearsal, such as a secret that it holds."""
+
+    def not_rehearsed(self, why: str) -> RunError:
+        """The error for a spec that cannot be rehearsed."""
+        return RunError(
+            "no-rehearsal",
+            f"this spec cannot be rehearsed on made-up records: {why}",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {self.name}",
+            expected="a mechanism and a spec that read records",
+            remedy="run it where nothing is spent; or rehearse the spec of the run that reads the records",
+        )
+
     # For an audit from outside (``confide audit privacy``), on made-up records and in this process
 
     def made_up_records(self, problem: P, twins: int) -> tuple[pa.Table, pa.Table]:  # noqa: ARG002
@@ -298,10 +326,19 @@ class Mechanism(ABC, Generic[P]):
             remedy="give the mechanism the verbs made_up_records and trial_counts",
         )
 
-    def made_up_canaries(self, problem: P, number: int) -> Canaries:  # noqa: ARG002
+    def made_up_canaries(self, problem: P, number: int) -> Canaries:
         """Made-up records for an audit in one run, from schema and frame alone, as far apart as schema and frame let
         them be; a finding where there is not room enough for so many."""
-        raise RunError(
+        if type(self).record_form is Mechanism.record_form:
+            raise self._no_canaries(number)
+        form, neighbours = self.record_form(problem), self.plan(problem).neighbours
+        if form.block is None:
+            raise self._no_canaries(number)
+        places = canary_places(form.blocks, form.block, form.attributes, places_needed(number, neighbours))
+        return Canaries.at(places, one_in_each(places, form.block), neighbours)
+
+    def _no_canaries(self, number: int) -> RunError:
+        return RunError(
             "no-canaries",
             "releases of this mechanism are not audited with canaries",
             where=Place(path="release.mechanism"),

@@ -50,6 +50,10 @@ OpenEngine = Callable[[Path], AbstractContextManager[Engine]]
 """Opens an engine that keeps its intermediate rows in the given folder."""
 
 
+Confirm = Callable[[Checked], object]
+"""Is shown what was checked and would be charged; raises an error if it must not be."""
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run came to."""
@@ -82,6 +86,7 @@ def run(
     progress: Progress,
     chosen_key: ReleaseKey | None = None,
     accept_ledger: bool = False,
+    confirm: Confirm | None = None,
 ) -> RunResult:
     """Runs a spec to its sealed release, or goes on with it after an interruption.
 
@@ -92,6 +97,8 @@ def run(
         progress: Is told of stages and warnings.
         chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
         accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger.
+        confirm: Is shown what was checked before anything is charged, and raises if it must not be. It is not asked
+            where nothing is charged: of a run that goes on, or of a mechanism without a budget.
 
     Returns:
         Where the release is, and what the run came to.
@@ -104,6 +111,8 @@ def run(
         plan = checked.ready()
         for warning in checked.findings:
             progress.note(f"{warning.severity} {warning}")
+        if confirm is not None and mechanism.accounted and not _is_charged(workspace, checked.account):
+            confirm(checked)
         identity = _identify(loaded, checked, workspace, checked.fingerprint, chosen_key)
         charged, drawn = None, workspace.measured.exists()
         if mechanism.accounted:
@@ -230,7 +239,7 @@ def _identify(
         return workspace.begin(
             RunIdentity(
                 run_id=new_run_id(),
-                spec=os.path.relpath(loaded.path.resolve(), workspace.root.resolve()),
+                spec=Path(os.path.relpath(loaded.path.resolve(), workspace.root.resolve())).as_posix(),
                 release=loaded.spec.release.name,
                 mechanism=plan.mechanism,
                 plan_hash=plan.hash,
@@ -247,6 +256,12 @@ def _identify(
         found = "a key from the operating system" if chosen_key is None else "a chosen key"
         raise changed("this run started with another kind of key", workspace, found)
     return known if known.final_hash == plan.hash else workspace.note_published(known, plan.hash)
+
+
+def _is_charged(workspace: Workspace, account: Account | None) -> bool:
+    """Whether the run in the folder was charged before: going on with it costs nothing more."""
+    known = workspace.identity()
+    return known is not None and account is not None and known.run_id in account.runs
 
 
 def _may_change(known: RunIdentity, plan: Plan, account: Account | None, workspace: Workspace) -> bool:

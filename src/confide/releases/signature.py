@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from confide.engines.groups import PRIVATE_FILE, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
+from confide.file_system import open_to_others
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, sha256_of
 from confide.releases.mechanism import Check
 
@@ -101,7 +102,7 @@ class Signer:
         file = Path(path)
         content = _content(file)
         mode = stat.S_IMODE(file.stat().st_mode)
-        if mode & 0o077:
+        if open_to_others(mode):
             remedy = f"find out who has read it; if nobody has: chmod 600 {file}"
             raise _unusable(file, "the signature key can be read by others", f"{mode:04o}", "permissions 0600", remedy)
         try:

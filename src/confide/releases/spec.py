@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from confide.documents import LEVEL_PATTERN, NAME_PATTERN, Document, FileKind, Loaded, read
 from confide.documents import KeyPath as KeyPath
@@ -80,6 +80,13 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A name that is also a file name: lower case letters, digits and hyphens."""
 
 
+class NamesFile:
+    """Marks a key of a spec whose text is the path of a file, or the name of a shipped one."""
+
+
+FilePath = Annotated[str, NamesFile()]
+"""The path of a file, relative to the spec; or a shipped name, where there are any."""
+
 PrintedText = Annotated[str, Field(min_length=1, max_length=1_000)]
 """A text for people, printed as it is."""
 Language = Literal["en", "de", "fr"]
@@ -93,6 +100,9 @@ class ReleasePart(Part):
     name: Name = Field(description="The name of the release; the folder it is written to unless output.folder says.")
     mechanism: str = Field(description="How the records are protected.")
     title: str = Field("", max_length=200, description="A title for people, on the certificate.")
+    rehearsal: bool = Field(
+        False, description="Written by `confide rehearse`: the records are made up, and everything is stamped."
+    )
     office: PrintedText | None = Field(None, description="Who publishes the release, on its pages.")
     contact: PrintedText | None = Field(None, description="Whom to ask about it: an address that is read.")
     licence: PrintedText | None = Field(None, description="On which terms others may use it.")
@@ -109,8 +119,10 @@ class ReleasePart(Part):
 class DataPart(Part):
     """Where the records and the frame are, and what their columns are called."""
 
-    records: str = Field(description="The confidential records: a Parquet, CSV or Excel file, relative to the spec.")
-    blocks: str = Field(description="The block table of the frame: one row for each block. Public knowledge.")
+    records: FilePath = Field(
+        description="The confidential records: a Parquet, CSV or Excel file, relative to the spec."
+    )
+    blocks: FilePath = Field(description="The block table of the frame: one row for each block. Public knowledge.")
     columns: dict[str, str] = Field(
         default_factory=dict, description="Our name of a column = theirs, for both files, where they differ."
     )
@@ -404,6 +416,39 @@ class LoadedSpec(Loaded[Spec]):
     def folder(self) -> Path:
         """The folder of the run."""
         return self.resolve(self.spec.output.folder or self.spec.release.name)
+
+    def with_data(self, **paths: str) -> LoadedSpec:
+        """The same spec with other files in ``[data]``."""
+        data = self.spec.data.model_copy(update=paths)
+        return replace(self, value=self.spec.model_copy(update={"data": data}))
+
+
+def named_files(part: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Every text of a spec that names a file, at its path of keys, as they stand in the file.
+
+    Args:
+        part: A spec, or a part of one.
+        path: Where the part stands.
+
+    Yields:
+        The keys, and the text.
+    """
+    for name, field in type(part).model_fields.items():
+        value, at = getattr(part, name), (*path, field.alias or name)
+        if isinstance(value, BaseModel):
+            yield from named_files(value, at)
+        elif isinstance(value, list):
+            for place, item in enumerate(value):
+                if isinstance(item, BaseModel):
+                    yield from named_files(item, (*at, place))
+        elif isinstance(value, str) and _marked(field.annotation, field.metadata):
+            yield at, value
+
+
+def _marked(annotation: Any, metadata: Iterable[Any]) -> bool:
+    """Whether a key is marked itself, or the text that it may have besides nothing."""
+    inner = (each for member in get_args(annotation) for each in getattr(member, "__metadata__", ()))
+    return any(isinstance(mark, NamesFile) for mark in (*metadata, *inner))
 
 
 def load_spec(path: Path, models: Mapping[str, type[Spec]]) -> LoadedSpec:

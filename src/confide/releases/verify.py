@@ -23,12 +23,12 @@ from confide.errors import ConfideError, Finding, Place
 from confide.releases.companions import companions
 from confide.releases.folder import (
     MANIFEST,
-    STAMP_DOCUMENT,
     file_states,
     manifest_of,
     manifest_text,
     read_manifest,
     sha256_of,
+    stamp_document,
     unlisted,
 )
 from confide.releases.ledger import Account
@@ -173,7 +173,8 @@ def _plan(manifest: dict[str, Any], plan: Plan) -> Iterator[Check]:
     origin = "made with a system key" if system else "made with the keys of the records"
     if manifest["noise"]["key"] is None:
         origin = "made without a key: no noise is drawn"
-    yield Check("stamp", chosen == (manifest.get("stamp") == STAMP), manifest.get("stamp") or origin)
+    stamped = chosen or manifest.get("rehearsal") is True
+    yield Check("stamp", stamped == (manifest.get("stamp") == STAMP), manifest.get("stamp") or origin)
 
 
 def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[Any], plan: Plan) -> Iterator[Check]:
@@ -190,6 +191,7 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         mechanism.restated(plan, manifest),
         manifest["statistics"],
         stamped=stamped,
+        rehearsal=manifest.get("rehearsal") is True,
         version=version,
         publication=_publication(manifest),
     )
@@ -198,7 +200,8 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
     if not wrong and [*anew] != [*stated]:
         wrong = ["the order of its entries"]
     yield Check("what is promised follows from the plan", not wrong, _said(wrong, version, "computed anew, all of it"))
-    texts = dict(mechanism.documents(stated)) | (dict([STAMP_DOCUMENT]) if manifest.get("stamp") == STAMP else {})
+    stamp = dict([stamp_document(stated)]) if manifest.get("stamp") == STAMP else {}
+    texts = dict(mechanism.documents(stated)) | stamp
     pages = {page: text.encode() for page, text in texts.items()}
     if (codebook := mechanism.codebook(stated)) is not None:
         pages |= companions(folder, manifest, codebook)

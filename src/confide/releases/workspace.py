@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import secrets
@@ -25,6 +23,7 @@ from typing import Any
 
 from confide.engines.groups import flush, private_folder, private_umask, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
+from confide.file_system import DISK_FULL, lock_now, open_to_others
 from confide.noise import ReleaseKey
 
 
@@ -71,7 +70,7 @@ def one_process(lock: Path, root: Path) -> Iterator[None]:
     try:
         with no_room_is_an_error(root):
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_now(descriptor)
             except BlockingIOError:
                 raise RunError(
                     "run-in-progress",
@@ -277,7 +276,7 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        full = error.errno in DISK_FULL
         raise RunError(
             "disk-full" if full else "cannot-write",
             "the disk is full" if full else "a file cannot be written, or not be read again",
@@ -332,7 +331,7 @@ def recall_key(path: Path) -> ReleaseKey:
         found = error.strerror or type(error).__name__
         remedy = "run as the user who began the run"
         raise _unusable_key(path, "the key cannot be read", found, "a file that may be read", remedy) from None
-    if mode & 0o077:
+    if open_to_others(mode):
         found, remedy = f"permissions {mode:04o}", f"find out who has read it; if nobody has: chmod 600 {path}"
         raise _unusable_key(path, "the key can be read by others", found, "permissions 0600", remedy)
     kept = _key_in(content)

@@ -14,7 +14,7 @@ from typing import Any
 from confide.exact import rounded_up
 from confide.messages import ENGLISH, Messages, messages
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
-from confide.releases.folder import in_words, stated_delta
+from confide.releases.folder import in_words, rehearsal_banner, stated_delta
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.report.render import fraction_up, render, up
 
@@ -64,11 +64,12 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
     privacy = manifest["privacy"]
     epsilon = privacy.get("epsilon_at_delta")
     number, text = amount_of(plan.loss), messages_of(manifest)
+    chosen = text.text("page.stamp_noise", stamp=manifest["stamp"]) if "stamp" in manifest else ""
     return render(
         "certificate.html.j2",
         text.language,
         title=text.text("page.title_certificate", title=manifest["title"]),
-        banner=text.text("page.stamp_noise", stamp=manifest["stamp"]) if "stamp" in manifest else "",
+        banner=rehearsal_banner(manifest) or chosen,
         manifest=manifest,
         loss={"name": LOSS_NAMES[plan.definition.value], "exact": str(number), "short": fraction_up(number)},
         delta=short_probability(plan.loss.delta) if isinstance(plan.loss, ApproxDP) else "",

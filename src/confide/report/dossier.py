@@ -15,9 +15,10 @@ from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_text
 from confide.errors import Finding, ParameterError, Place
+from confide.releases.folder import REHEARSAL
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import STAMP, Workspace
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
 PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"
@@ -135,6 +136,14 @@ def write_over_keys(asked: Evaluating, numbers: dict[str, Any], page: str | None
     if page is not None:
         write_text(folder / PAGE_OVER_KEYS, page)
     return Evaluated(Confidential(over_keys), folder / (PAGE if page is None else PAGE_OVER_KEYS))
+
+
+def stamp_rehearsal(folder: Path) -> None:
+    """Says on every page and in all numbers of a dossier that the truth in it is made up."""
+    for file in sorted(folder.iterdir()):
+        if file.suffix in (".html", ".json"):
+            text = file.read_text(encoding="utf-8")
+            write_text(file, text.replace(BANNER, f"{STAMP}: {REHEARSAL}"))
 
 
 def write_numbers(file: Path, numbers: Mapping[str, Any], *, compact: bool = False) -> None:

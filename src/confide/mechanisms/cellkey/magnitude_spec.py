@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from confide.releases.spec import ExactNumber, Part, Problem
+from confide.releases.spec import ExactNumber, FilePath, Part, Problem
 
 MOST_LARGEST, LARGEST_POWER = 6, 10
 
@@ -21,7 +21,7 @@ class NoiseTablePart(Part):
     V: ExactNumber | None = Field(None, description="The variance of the noise.")
     step: int = Field(1, ge=1, le=49, description="Noise goes in steps of 1/step; D times step is below 50.")
     icat: list[int] | None = Field(None, description="The rows of the table, from 1 to D; by default 1 and D.")
-    ptable: str | None = Field(None, description="Or: a table as a file, in the form of tau-ARGUS, SAS or CSV.")
+    ptable: FilePath | None = Field(None, description="Or: a table as a file, in the form of tau-ARGUS, SAS or CSV.")
 
 
 class SensitivePart(Part):

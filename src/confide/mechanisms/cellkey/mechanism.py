@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
@@ -40,7 +41,8 @@ from confide.mechanisms.cellkey.output import (
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
 from confide.mechanisms.cellkey.readers import codebook, figure_noise
-from confide.mechanisms.cellkey.spec import CellKeySpec, cellkey_spec
+from confide.mechanisms.cellkey.secret_order import ORDER, new_order
+from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import (
     cellkey_statement,
     in_words,
@@ -204,7 +206,7 @@ class CellKey(Mechanism[CellKeyProblem]):
             {"name": "age-by-sex", "variables": ["sex", "age:five-year"]},
             {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
         ]
-        return Draft(cellkey_spec(SPEC, tables, **values), secret=True)
+        return Draft(cellkey_spec(SPEC, tables, **values), secrets={ORDER: new_order()})
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
         """Records are given keys in a file beside the spec: without keys there is nothing to check."""
@@ -229,6 +231,25 @@ class CellKey(Mechanism[CellKeyProblem]):
         from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
 
         return evaluate_cellkey(asked)
+
+    def record_form(self, problem: CellKeyProblem) -> RecordForm:
+        if problem.schema is None:
+            raise self.not_rehearsed("its tables were counted elsewhere, and it reads no records")
+        variables, block = problem.schema.variables, problem.spec.geography.block
+        if problem.frame is None:
+            return RecordForm(tuple(problem.attributes), variables)
+        return RecordForm.on_spine(problem.attributes, variables, block, problem.spine)
+
+    def rehearsed(self, values: dict[str, Any]) -> None:
+        """Another order of the table than the secret one, which is for real figures alone."""
+        part = values["cellkey"]
+        if part.pop("shuffle_file", None) is not None or part.get("shuffle") not in (None, DERIVED, UNSHUFFLED):
+            part["shuffle"] = new_order().strip()
+
+    def made_up_people(self, problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
+        from confide.mechanisms.cellkey.made_up import with_keys
+
+        return with_keys(problem, people)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.cellkey.verify import read_published

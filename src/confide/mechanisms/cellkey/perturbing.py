@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,8 @@ from confide.engines import format_of
 from confide.engines.groups import write_text
 from confide.errors import InputError, ParameterError, Place
 from confide.exact import Exact, exact
+from confide.mechanisms.cellkey.secret_order import ORDER, new_order
+from confide.releases.draft import keep_secrets
 from confide.report.render import render
 
 SPEC, FOLDER = "spec.toml", "run"
@@ -96,13 +97,15 @@ class CellsSpec:
         )
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / SPEC, text)
-        (folder / SPEC).chmod(0o600)
+        (folder / SPEC).chmod(0o600)  # an order that somebody gave may stand in it
+        if self.shuffle == DRAWN:
+            keep_secrets(folder, {ORDER: new_order()})
         return folder / SPEC, name, tuple(chosen)
 
     def _settings(self, folder: Path) -> dict[str, Any]:
-        """The keys of [cellkey]; a secret order is drawn now, and kept in the spec."""
-        order = secrets.token_hex(32) if self.shuffle == DRAWN else self.shuffle
-        rest: dict[str, Any] = {"shuffle": order, "threshold": self.threshold, "keys": self.keys}
+        """The keys of [cellkey]; a secret order is drawn now, and kept in a file beside the spec."""
+        order = {"shuffle_file": ORDER} if self.shuffle == DRAWN else {"shuffle": self.shuffle}
+        rest: dict[str, Any] = {**order, "threshold": self.threshold, "keys": self.keys}
         if self.ptable is not None or self.V is None:
             return {"ptable": _relative(Path(str(self.ptable)), folder)} | rest
         return {

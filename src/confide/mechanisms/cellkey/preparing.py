@@ -14,6 +14,7 @@ from confide.mechanisms.cellkey.given import GivenTable, find_given
 from confide.mechanisms.cellkey.lookups import AbsTable, allocate, bias_findings, read_abs
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, magnitude_noise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, build_tables
+from confide.mechanisms.cellkey.secret_order import with_order
 from confide.mechanisms.cellkey.spec import DERIVED, LARGEST_KEYS, UNSHUFFLED, CellKeyPart, CellKeySpec
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
@@ -31,6 +32,10 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
     spec = loaded.spec
     assert isinstance(spec, CellKeySpec)
     findings: list[Finding] = []
+    try:
+        spec = spec.model_copy(update={"cellkey": with_order(loaded, spec.cellkey)})
+    except ConfideError as error:
+        findings += error.findings
     warnings: list[Finding] = []
     schema = records = frame = noise = None
     given: tuple[GivenTable, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -11,7 +10,17 @@ from pydantic import Field
 
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.mechanisms.cellkey.magnitude_spec import MagnitudePart, magnitude_problems
-from confide.releases.spec import DataPart, ExactNumber, Name, Part, PrivacyPart, Problem, Spec, TabularOutput
+from confide.releases.spec import (
+    DataPart,
+    ExactNumber,
+    FilePath,
+    Name,
+    Part,
+    PrivacyPart,
+    Problem,
+    Spec,
+    TabularOutput,
+)
 from confide.releases.tabular import FIRST
 from confide.report.render import render
 
@@ -28,11 +37,13 @@ OF_COUNTS = frozenset(("D", "V", "js", "pstay", "mono", "ptable", "threshold", "
 class CellKeyData(DataPart):
     """Where the records are, what they mean, and which column holds their keys; or the columns of given cells."""
 
-    records: str = Field(NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec.")
-    schema_: str = Field(
+    records: FilePath = Field(
+        NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec."
+    )
+    schema_: FilePath = Field(
         NOTHING, alias="schema", description="The schema of the records: a shipped name, or a TOML file."
     )
-    blocks: str = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
+    blocks: FilePath = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     record_key: str = Field("record_key", description="The column with the key of each record, drawn once for ever.")
     weight: str | None = Field(None, description="A column of weights: counts are then also published weighted.")
     value: str | None = Field(
@@ -53,7 +64,9 @@ class CellKeyPart(Part):
     js: int = Field(0, ge=0, le=99, description="Small counts, from 1 to js, are never published.")
     pstay: ExactNumber | None = Field(None, description="The least probability with which a count is left as it is.")
     mono: bool = Field(True, description="Whether probabilities increase from the most negative noise to zero.")
-    ptable: str | None = Field(None, description="Or: a table as a file, in the form of tau-ARGUS, SAS, ONS or CSV.")
+    ptable: FilePath | None = Field(
+        None, description="Or: a table as a file, in the form of tau-ARGUS, SAS, ONS or CSV."
+    )
     keys: int = Field(10**8, ge=2, le=LARGEST_KEYS, description="Record keys are whole numbers from 0 to below this.")
     pieces: ExactNumber | None = Field(
         None,
@@ -65,6 +78,10 @@ class CellKeyPart(Part):
         description="The order of the pieces: 64 hexadecimal digits, a secret that is drawn once like the keys; "
         'derived: an order that follows from the table, the default; none: not shuffled. A "ptable" from a file '
         "stays as it is, unless this says otherwise.",
+    )
+    shuffle_file: FilePath | None = Field(
+        None,
+        description="Or: a secret file, readable by its owner alone, with the 64 digits; the spec can then be shown.",
     )
     threshold: int | None = Field(None, ge=1, description="Published counts below it are left out, as ONS does.")
     lookup: Literal["ess", "abs"] = Field(
@@ -88,7 +105,7 @@ class CellKeyTable(Part):
         default_factory=list, description="The geolevels and areas the table is published for; none: for all records."
     )
     margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
-    cells: str | None = Field(
+    cells: FilePath | None = Field(
         None,
         description="A table that was counted elsewhere, Parquet or CSV: labels, counts and cell keys; its margins "
         "are rows of it.",
@@ -204,7 +221,10 @@ class CellKeySpec(Spec):
         if part.pstay is not None and part.pstay >= 1:
             what = "pstay is a probability and must be less than one"
             yield Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay))
-        shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED)
+        if part.shuffle is not None and part.shuffle_file is not None:
+            what, expected = "the order of the table stands twice", "shuffle, or shuffle_file"
+            yield Problem(("cellkey", "shuffle_file"), "shuffle", what, expected, remedy="remove one of the two")
+        shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED) or part.shuffle_file is not None
         if (part.pieces is not None and part.shuffle == UNSHUFFLED) or (shuffled and part.lookup == "abs"):
             what = "a table is cut into pieces where it is shuffled, and for the lookup ess"
             yield Problem(("cellkey",), "shuffle", what, 'shuffle = "...", with pieces if need be; or shuffle = "none"')
@@ -215,7 +235,8 @@ class CellKeySpec(Spec):
 
 
 def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
-    """The text of a spec of the cell key method, with a secret order of its perturbation table.
+    """The text of a spec of the cell key method. The secret order of its perturbation table stands in a file that it
+    names (``shuffle_file``), which :mod:`confide.mechanisms.cellkey.secret_order` writes.
 
     Args:
         file: The name that the spec will have.
@@ -228,7 +249,7 @@ def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: st
     named = {"name": "my-tables", "title": "My tables", "records": "keyed.parquet", "schema": "persons"}
     return render(
         "cellkey.toml.j2",
-        **named | {"D": "5", "V": "2", "js": "0", "shuffle": secrets.token_hex(32)} | values,
+        **named | {"D": "5", "V": "2", "js": "0", "shuffle_file": "order.secret"} | values,
         tables=tables,
         file=file,
     )

@@ -14,6 +14,7 @@ from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
+from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import SECOND, Table
 from confide.report.certificate import messages_of
 from confide.report.render import exact_text, render
@@ -108,7 +109,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
         "cellkey.html.j2",
         text.language,
         title=text.text("page.title_statement", title=manifest["title"]),
-        banner="",
+        banner=rehearsal_banner(manifest),
         manifest=manifest,
         words=in_words(ptable["D"], question["threshold"], text),
         biased=manifest["noise"]["bias"] > LARGEST_ROUNDING,
@@ -136,7 +137,7 @@ def _magnitude_statement(manifest: Mapping[str, Any], described: PerturbedTables
         "cellkey_magnitude.html.j2",
         text.language,
         title=text.text("page.title_statement", title=manifest["title"]),
-        banner="",
+        banner=rehearsal_banner(manifest),
         manifest=manifest,
         words=magnitude_words(magnitude, text),
         magnitude=magnitude,

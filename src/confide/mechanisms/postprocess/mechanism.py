@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
+from confide.inputs.made_up import RecordForm
 from confide.mechanisms.postprocess.problem import PostprocessProblem, PostprocessSpec, prepare_measured
 from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.descent import (
@@ -162,6 +163,9 @@ class Postprocess(Mechanism[PostprocessProblem]):
             },
             "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
         }
+
+    def record_form(self, problem: PostprocessProblem) -> RecordForm:  # noqa: ARG002
+        raise self.not_rehearsed("it reads measurements that are published, and no records; a run of it spends nothing")
 
     def bytes_needed(self, problem: PostprocessProblem, plan: Plan) -> int:  # noqa: ARG002
         return sum(file.stat().st_size for file in problem.folder.all_files) * BYTES_PER_MEASURED_BYTE

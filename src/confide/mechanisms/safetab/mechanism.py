@@ -20,6 +20,7 @@ import pyarrow as pa
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.inputs.canaries import Canaries, require_room
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.codes import iterations_of
@@ -159,6 +160,16 @@ class SafeTab(Mechanism[SafeTabProblem]):
             people.append(BOY | blocks[block] | codes[(block + turn) % len(codes)])
         heads = pa.table({name: [person[name] for person in people] for name in PERSON_COLUMNS})
         return Canaries(heads.take(np.repeat(np.arange(number), _never_suppressed(problem))), heads, None)
+
+    def record_form(self, problem: SafeTabProblem) -> RecordForm:
+        from confide.mechanisms.safetab.made_up import record_form
+
+        return record_form(problem)
+
+    def made_up_people(self, problem: SafeTabProblem, people: MadeUpPeople) -> pa.Table:
+        from confide.mechanisms.safetab.made_up import official_layout
+
+        return official_layout(problem, people)
 
     def silenced(self, problem: SafeTabProblem, plan: Plan) -> tuple[SafeTabProblem, Plan]:
         levels = tuple(replace(level, first=SILENT, second=SILENT, total=SILENT) for level in problem.levels)

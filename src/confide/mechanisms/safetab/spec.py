@@ -20,7 +20,17 @@ from confide.mechanisms.safetab.settings import (
     SafeTabSettings,
 )
 from confide.privacy import Definition
-from confide.releases.spec import DataPart, ExactNumber, KeyPath, OneNumberPrivacy, OutputPart, Part, Problem, Spec
+from confide.releases.spec import (
+    DataPart,
+    ExactNumber,
+    FilePath,
+    KeyPath,
+    OneNumberPrivacy,
+    OutputPart,
+    Part,
+    Problem,
+    Spec,
+)
 from confide.report.render import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
@@ -31,12 +41,14 @@ LEVEL_NUMBERS = {name: number for number, name in ITERATION_LEVELS.items()}
 class SafeTabData(DataPart):
     """Where the person records, the geography and the four code lists are, in the Census Bureau's layout."""
 
-    records: str = Field(description="The confidential person records: text with | between values, or Parquet.")
-    blocks: str = Field(description="The geographic reference file (GRF-C): one row for each block. Public knowledge.")
-    codes: str = Field(description="Race and ethnicity codes with their names.")
-    race_iterations: str = Field(description="The characteristic iterations of race.")
-    ethnicity_iterations: str = Field(description="The characteristic iterations of ethnicity.")
-    code_to_iteration: str = Field(description="Which codes belong to which iteration.")
+    records: FilePath = Field(description="The confidential person records: text with | between values, or Parquet.")
+    blocks: FilePath = Field(
+        description="The geographic reference file (GRF-C): one row for each block. Public knowledge."
+    )
+    codes: FilePath = Field(description="Race and ethnicity codes with their names.")
+    race_iterations: FilePath = Field(description="The characteristic iterations of race.")
+    ethnicity_iterations: FilePath = Field(description="The characteristic iterations of ethnicity.")
+    code_to_iteration: FilePath = Field(description="Which codes belong to which iteration.")
     delimiter: str = Field("|", min_length=1, max_length=1, description="The delimiter of text files.")
 
 
@@ -80,7 +92,7 @@ class SafeTabLevel(Part):
 class SafeTabOutput(OutputPart):
     """What is written, and what is done to the noisy counts before."""
 
-    coterminous: str | None = Field(
+    coterminous: FilePath | None = Field(
         None,
         description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
         "SET|REGION_TYPE|REGION_ID; absent: each area keeps its own.",

@@ -21,6 +21,7 @@ from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.argus import write_jj
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
@@ -158,6 +159,19 @@ class Suppression(Mechanism[SuppressionProblem]):
         from confide.mechanisms.suppression.published import read_published
 
         return read_published(folder, manifest, *choice)
+
+    def record_form(self, problem: SuppressionProblem) -> RecordForm:
+        if isinstance(problem, GivenTablesProblem):
+            raise self.not_rehearsed("its tables were counted elsewhere, and it reads no records")
+        variables, block = problem.schema.variables, problem.spec.geography.block
+        if problem.frame is None:
+            return RecordForm(tuple(problem.attributes), variables)
+        return RecordForm.on_spine(problem.attributes, variables, block, problem.frame.spine)
+
+    def made_up_people(self, problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
+        from confide.mechanisms.suppression.made_up import with_magnitudes
+
+        return with_magnitudes(problem, people)
 
     def contents(self, plan: Plan) -> str:
         extent = suppression_sizes(described(plan.question))

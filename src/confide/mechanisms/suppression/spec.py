@@ -11,7 +11,7 @@ from pydantic import Field
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
-from confide.releases.spec import DataPart, ExactNumber, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
 from confide.report.render import render
 
 NOTHING = "-"
@@ -20,16 +20,18 @@ NOTHING = "-"
 class SuppressionData(DataPart):
     """Where the records are, what they mean, and what is added up."""
 
-    records: str = Field(NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec.")
-    schema_: str = Field(
+    records: FilePath = Field(
+        NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec."
+    )
+    schema_: FilePath = Field(
         NOTHING, alias="schema", description="The schema of the records: a shipped name, or a TOML file."
     )
-    tables: str | None = Field(
+    tables: FilePath | None = Field(
         None,
         description="In place of records: tables of cells that are to be protected, by their description (TOML), a CSV "
         "or Parquet file, or the metadata of tau-ARGUS (.rda).",
     )
-    blocks: str = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
+    blocks: FilePath = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     value: str | None = Field(
         None, description="A column of exact numbers: its sums are published in place of counts (magnitude tables)."
     )

@@ -8,6 +8,7 @@ from typing import Any
 from confide.mechanisms.suppression.joint import joint_in_words
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
 from confide.messages import Messages, messages
+from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import TOTAL_CODE
 from confide.report.certificate import messages_of
 from confide.report.render import render
@@ -91,7 +92,7 @@ def suppression_statement(manifest: Mapping[str, Any]) -> str:
         "suppression.html.j2",
         text.language,
         title=text.text("page.title_statement", title=manifest["title"]),
-        banner="",
+        banner=rehearsal_banner(manifest),
         manifest=manifest,
         words=in_words(text),
         rules=rules_in_words(question, text),

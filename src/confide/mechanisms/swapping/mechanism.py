@@ -25,6 +25,7 @@ from confide.documents import shipped
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import Finding, InputError, Place, RunError
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import counted_again, looked_at, swap_people
@@ -210,6 +211,16 @@ class Swapping(Mechanism[SwappingProblem]):
         from confide.mechanisms.swapping.evaluate import evaluate_swapping
 
         return evaluate_swapping(asked)
+
+    def record_form(self, problem: SwappingProblem) -> RecordForm:
+        return RecordForm.on_spine(
+            problem.attributes, problem.schema.variables, problem.spec.geography.block, problem.spine
+        )
+
+    def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
+        from confide.mechanisms.swapping.made_up import in_households
+
+        return in_households(problem, people)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
         from confide.mechanisms.swapping.verify import read_published

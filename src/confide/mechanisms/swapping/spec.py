@@ -9,7 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from confide.exact import exact
-from confide.releases.spec import DataPart, KeyPath, Name, Part, PrivacyPart, Problem, Spec, TabularOutput
+from confide.releases.spec import (
+    DataPart,
+    FilePath,
+    KeyPath,
+    Name,
+    Part,
+    PrivacyPart,
+    Problem,
+    Spec,
+    TabularOutput,
+)
 from confide.report.render import render
 
 NOTHING = "-"
@@ -38,7 +48,7 @@ Share = Annotated[
 class SwappingData(DataPart):
     """Where the records are, what they mean, and who lives together."""
 
-    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    schema_: FilePath = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
     household: str = Field("household_id", description="The column with the id of the household.")
     in_households: dict[str, int | str] = Field(
         default_factory=dict,
@@ -50,7 +60,7 @@ class SwappingData(DataPart):
 class SwappingPart(Part):
     """Which households are swapped, how many, and with whom. All of it may be a secret."""
 
-    settings: str | None = Field(
+    settings: FilePath | None = Field(
         None, description="Shipped settings (light, heavy) or a TOML file; keys that stand here win."
     )
     variant: Literal["targeted", "enhanced", "permutation"] | None = Field(

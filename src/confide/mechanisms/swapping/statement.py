@@ -10,6 +10,7 @@ from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
 from confide.messages import Messages, messages
 from confide.privacy.permutations import exchange_epsilon, exchange_odds
+from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import Table
 from confide.report.certificate import messages_of
 from confide.report.render import exact_text, fraction_up, render
@@ -148,11 +149,12 @@ def swapping_statement(manifest: Mapping[str, Any]) -> str:
     question, text = manifest["plan"]["question"], messages_of(manifest)
     facts = question["swapping"]
     changed = CHANGED.get(tuple(facts["kept_in_blocks"]), "changed_other")
+    chosen = text.text("page.stamp_swap", stamp=manifest["stamp"]) if "stamp" in manifest else ""
     return render(
         "swapping.html.j2",
         text.language,
         title=text.text("page.title_statement", title=manifest["title"]),
-        banner=text.text("page.stamp_swap", stamp=manifest["stamp"]) if "stamp" in manifest else "",
+        banner=rehearsal_banner(manifest) or chosen,
         manifest=manifest,
         words=in_words(facts, text),
         variant=text.text(f"swapping.variant_{facts['variant']}"),

@@ -26,8 +26,8 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import cell_index
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
-from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
 from confide.inputs.frame import read_frame
+from confide.inputs.made_up import RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import (
     blocks_apart,
@@ -267,7 +267,7 @@ class Tables(Mechanism[TablesProblem]):
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)
         named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
-        return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(1), opened=False)
+        return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(named["budget"]))
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
         text = render("own_tables.toml.j2", **office_values(office, folder, self.name, values))
@@ -305,11 +305,9 @@ class Tables(Mechanism[TablesProblem]):
             people.append(person)
         return twins_of(people, twins, Neighbours(problem.spec.privacy.neighbours))
 
-    def made_up_canaries(self, problem: TablesProblem, number: int) -> Canaries:
-        neighbours = Neighbours(problem.spec.privacy.neighbours)
-        block, blocks = problem.spec.geography.block, list(problem.spine.blocks.codes)
-        places = canary_places(blocks, block, problem.attributes, places_needed(number, neighbours))
-        return Canaries.at(places, one_in_each(places, block), neighbours)
+    def record_form(self, problem: TablesProblem) -> RecordForm:
+        schema, block = problem.schema, problem.spec.geography.block
+        return RecordForm.on_spine(problem.attributes, schema.variables, block, problem.spine)
 
     def trial_counts(
         self, problem: TablesProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]

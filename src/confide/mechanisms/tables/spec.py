@@ -38,7 +38,17 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
-from confide.releases.spec import DataPart, ExactNumber, Name, Part, PrivacyPart, Problem, Spec, TabularOutput
+from confide.releases.spec import (
+    DataPart,
+    ExactNumber,
+    FilePath,
+    Name,
+    Part,
+    PrivacyPart,
+    Problem,
+    Spec,
+    TabularOutput,
+)
 
 
 class TablePart(Part):
@@ -72,7 +82,7 @@ class ProgrammePart(Part):
 class TablesData(DataPart):
     """Where the records and the frame are, and what the records mean."""
 
-    schema_: str = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    schema_: FilePath = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
 
 
 LAWS = {

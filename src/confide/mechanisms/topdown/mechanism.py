@@ -26,7 +26,7 @@ from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
-from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_apart, records_fingerprint, twins_of
 from confide.mechanisms.topdown import statement
@@ -201,12 +201,20 @@ class TopDown(Mechanism[TopDownProblem]):
         ]
         return twins_of(people, twins, problem.strategy.neighbours)
 
-    def made_up_canaries(self, problem: TopDownProblem, number: int) -> Canaries:
-        neighbours, block = problem.strategy.neighbours, problem.spec.geography.block
-        blocks = [str(code) for code in problem.spine.block_codes]
-        needed = places_needed(number, neighbours)
-        places = canary_places(blocks, block, problem.strategy.schema.attributes, needed)
-        return Canaries.at(places, one_in_each(places, block), neighbours)
+    def record_form(self, problem: TopDownProblem) -> RecordForm:
+        from confide.mechanisms.topdown.made_up import record_form
+
+        return record_form(problem)
+
+    def made_up_people(self, problem: TopDownProblem, people: MadeUpPeople) -> pa.Table:
+        """Made-up records that keep what the frame says of every block."""
+        from confide.mechanisms.topdown.made_up import keeping_constraints
+
+        return keeping_constraints(problem, people).table(problem.records.theirs)
+
+    def rehearsed(self, values: dict[str, Any]) -> None:
+        """Made-up records have a row each, also where the office's come counted."""
+        values["data"].pop("counted", None)
 
     def with_records(self, problem: TopDownProblem, records: Source) -> TopDownProblem:
         """Made-up records have a row each, also where the office's come counted."""

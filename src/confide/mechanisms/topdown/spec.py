@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
-from confide.releases.spec import AreaPart, DataPart, GeographyPart, OutputPart, Part, Problem, Spec
+from confide.releases.spec import AreaPart, DataPart, FilePath, GeographyPart, OutputPart, Part, Problem, Spec
 
 
 class CountedPart(Part):
@@ -48,7 +48,7 @@ class TopDownGeography(GeographyPart):
 class TopDownPart(Part):
     """What is measured, and along which spine."""
 
-    strategy: str = Field(description="The strategy: a shipped name (pl94-persons, pl94-units), or a TOML file.")
+    strategy: FilePath = Field(description="The strategy: a shipped name (pl94-persons, pl94-units), or a TOML file.")
     root: str | None = Field(None, description="The root of the strategy: us, pr or state; default: the file's own.")
     spine: Literal["optimised", "plain"] = Field(
         "optimised",
@@ -77,10 +77,10 @@ class TopDownOutput(OutputPart):
         description="records: one line for each record, in the codes of the schema; always there. mdf: the same lines "
         "in the layout of the microdata detail file. Default: both where the strategy has a layout.",
     )
-    layout: str | None = Field(
+    layout: FilePath | None = Field(
         None, description="The layout of mdf: a shipped name, or a TOML file; default: the strategy's own."
     )
-    tabulation: str | None = Field(
+    tabulation: FilePath | None = Field(
         None, description="The definitions of the tables: a shipped name, or a TOML file; default: the strategy's own."
     )
     tables: list[str] | None = Field(None, description="The tables that are made; default: all of the tabulation.")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
+from confide.file_system import open_to_others
 from confide.releases.ledger import store
 from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
 from confide.releases.ledger.entries import (
@@ -445,7 +446,7 @@ class Ledger:
         """Compare with the run folders; every disagreement is a finding."""
         findings = compare(self.account(), records)
         mode = stat.S_IMODE(self.path.stat().st_mode)
-        return findings + ((self._exposed(mode),) if mode & 0o077 else ())
+        return findings + ((self._exposed(mode),) if open_to_others(mode) else ())
 
     def back_up(self, target: Path | str) -> None:
         """Copy the ledger, verified, to a file that does not exist yet; safe while runs use the ledger."""

@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from confide.errors import Finding, LedgerError, Place
+from confide.file_system import DISK_FULL, flush
 from confide.releases.ledger.entries import Entry, read
 
 # What SQLite and the operating system report, as findings a person can act on.
@@ -101,7 +102,7 @@ def of_sqlite(error: sqlite3.Error, path: Path) -> Finding:
 
 def of_system(error: OSError, path: Path) -> Finding:
     """The finding for an error of the operating system."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in DISK_FULL:
         kind = "FULL"
     elif error.errno == errno.EROFS:
         kind = "READONLY"
@@ -318,7 +319,7 @@ def _new_file(path: Path) -> Iterator[Path]:
     draft.chmod(0o600)  # whatever the umask is
     try:
         yield draft
-        _sync(draft)
+        flush(draft)
         try:
             os.link(draft, path)  # unlike a rename, a link never replaces what is there
         except FileExistsError:
@@ -337,12 +338,4 @@ def _new_file(path: Path) -> Iterator[Path]:
         for rest in (draft, draft.with_name(f"{draft.name}-journal")):
             with suppress(OSError):
                 rest.unlink()
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush(path.parent)

@@ -20,6 +20,7 @@ from confide.engines import Engine, Source
 from confide.engines.groups import private_folder
 from confide.engines.protocol import Advance, GroupFunction
 from confide.errors import ConfideError, RunError
+from confide.inputs.made_up import nobody
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
@@ -28,7 +29,7 @@ from confide.releases.progress import Progress, Silent
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
 from confide.risk.privacy_audit.bounds import epsilon_of
-from confide.risk.privacy_audit.few_blocks import MOST_BLOCKS, cut_blocks, with_data
+from confide.risk.privacy_audit.few_blocks import MOST_BLOCKS, cut_blocks
 from confide.risk.privacy_audit.touched import Key, Outcome, same_outcome
 
 
@@ -93,9 +94,7 @@ class Bench:
         progress: Progress,
         blocks: int = MOST_BLOCKS,
     ) -> Bench:
-        blank = folder / "blank.parquet"
-        pq.write_table(pa.table({"nobody": pa.array([], pa.int64())}), blank)
-        here = with_data(loaded, records=str(blank))
+        here = loaded.with_data(records=str(nobody(folder)))
         problem = mechanism.prepare(here, engine)
         plan = mechanism.plan(problem)
         cut = cut_blocks(here, private_folder(folder / "frame"), blocks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,12 +11,6 @@ from confide.releases.spec import LoadedSpec, find_sources
 
 MOST_BLOCKS = 24
 """A longer block table is cut: noise is the same in all blocks, and a run has to be quick."""
-
-
-def with_data(loaded: LoadedSpec, **paths: str) -> LoadedSpec:
-    """The spec with other files."""
-    spec = loaded.spec
-    return replace(loaded, value=spec.model_copy(update={"data": spec.data.model_copy(update=paths)}))
 
 
 def cut_blocks(loaded: LoadedSpec, folder: Path, most: int = MOST_BLOCKS) -> LoadedSpec | None:
@@ -32,9 +25,9 @@ def cut_blocks(loaded: LoadedSpec, folder: Path, most: int = MOST_BLOCKS) -> Loa
             return None
         ends = pa.concat_tables([blocks.slice(0, half), blocks.slice(blocks.num_rows - half)])
         pq.write_table(ends, file)
-        return with_data(loaded, blocks=str(file))
+        return loaded.with_data(blocks=str(file))
     lines = source.path.read_bytes().splitlines(keepends=True)
     if len(lines) <= most + 1 or any(b'"' in line for line in lines):
         return None
     file.write_bytes(b"".join([lines[0], *lines[1 : half + 1], *lines[-half:]]))
-    return with_data(loaded, blocks=str(file))
+    return loaded.with_data(blocks=str(file))

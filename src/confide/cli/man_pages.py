@@ -1,0 +1,107 @@
+"""Manual pages of the commands, made from the commands themselves: ``python -m confide.cli.man_pages DIR``.
+
+A page for ``confide`` and one for each command, ``confide-ledger-open.1`` and the like, in the language of ``man``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from confide.cli.main import Later, app
+from confide.version import __version__
+
+EXIT = (
+    ("0", "done"),
+    ("1", "findings, or refused; nothing was spent that is not said"),
+    ("2", "wrong usage"),
+    ("3", "an error of Confide itself"),
+)
+
+
+def man_pages() -> dict[str, str]:
+    """The text of every page, by the name of its file.
+
+    >>> sorted(man_pages())[:2]
+    ['confide-account-convert.1', 'confide-account-release.1']
+    """
+    root = typer.main.get_command(app)
+    return {f"{'-'.join(path)}.1": _page(path, command) for path, command in _commands(("confide",), root)}
+
+
+def _commands(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(command, Later):
+        command = command.load()
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands((*path, name), inner)
+
+
+def _page(path: Sequence[str], command: Any) -> str:
+    name = "-".join(path)
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
+    inner = getattr(command, "commands", {})
+    usage = [*path, *(["COMMAND"] if inner else []), *(["[OPTIONS]"] if options else [])]
+    usage += [_called(each) for each in arguments]
+    lines = [
+        f'.TH "{name.upper()}" "1" "" "Confide {__version__}" "Confide"',
+        ".SH NAME",
+        _plain(f"{name} - {_first_sentence(command.help or '')}"),
+        ".SH SYNOPSIS",
+        _plain(" ".join(usage)),
+        ".SH DESCRIPTION",
+        *(line for part in (command.help or "").split("\n\n") for line in (".PP", _plain(" ".join(part.split())))),
+    ]
+    for title, listed in (("ARGUMENTS", arguments), ("OPTIONS", options)):
+        if listed:
+            lines.append(f".SH {title}")
+            for each in listed:
+                names = ", ".join(each.opts + each.secondary_opts) if title == "OPTIONS" else _called(each)
+                lines += [".TP", f"\\fB{_plain(names)}\\fR", _plain(" ".join((each.help or "").split()) or "-")]
+    if inner:
+        lines.append(".SH COMMANDS")
+        for called, each in inner.items():
+            lines += [".TP", f"\\fB{_plain(called)}\\fR", _plain(_first_sentence(each.help or ""))]
+    lines += [".SH EXIT STATUS", *(line for code, said in EXIT for line in (".TP", code, said))]
+    return "\n".join(lines) + "\n"
+
+
+def _called(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", " ".join(text.split()))[0].rstrip(".")
+
+
+def _plain(text: str) -> str:
+    """A text in which nothing is a command of the page."""
+    escaped = re.sub(r"\[/?[a-z ]+\]", "", text).replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
+
+
+def write_man_pages(folder: Path) -> list[Path]:
+    """Writes every page into a folder.
+
+    Args:
+        folder: Is made, if it is not there.
+
+    Returns:
+        The files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = man_pages()
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return [folder / name for name in pages]
+
+
+if __name__ == "__main__":
+    written = write_man_pages(Path(sys.argv[1] if len(sys.argv) > 1 else "man"))
+    sys.stdout.write(f"{len(written)} pages in {written[0].parent}: man {written[0]}\n")

@@ -1,0 +1,71 @@
+"""What differs between file systems of POSIX and of Windows: locks, permission bits, and what can be synced.
+
+===========  =========================================  ==============================================================
+             POSIX                                      Windows
+===========  =========================================  ==============================================================
+lock         ``flock``; goes with the process           the first byte, by ``msvcrt``; goes with the process
+permissions  0600 and 0700, set and checked             what the access list of the folder says; nothing is checked
+durable      a file, and the names in a folder          a file; names are in the journal of the file system
+===========  =========================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+POSIX = os.name == "posix"
+"""Whether files have permission bits, and the names in a folder can be synced."""
+DISK_FULL = frozenset(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
+"""What a system says of a disk that is full, or of a quota that is used up."""
+
+
+def open_to_others(mode: int) -> bool:
+    """Whether permission bits let others than the owner read or change a file; those of Windows say nothing of it."""
+    return POSIX and bool(mode & 0o077)
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or the list of names in a folder, is on the disk."""
+    if not POSIX and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if POSIX else os.O_RDWR)  # Windows syncs only what may be written
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+_FCNTL, _MSVCRT = _module("fcntl"), _module("msvcrt")
+
+
+def lock_now(descriptor: int) -> None:
+    """Locks an open file for this process, until the descriptor is closed.
+
+    Args:
+        descriptor: Of a file that is open for writing.
+
+    Raises:
+        BlockingIOError: If another process has it locked.
+        OSError: If the file system knows no locks.
+    """
+    if _FCNTL is not None:
+        _FCNTL.flock(descriptor, _FCNTL.LOCK_EX | _FCNTL.LOCK_NB)
+        return
+    if _MSVCRT is None:
+        raise OSError("this system has no locks for files that Confide knows")
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    try:
+        _MSVCRT.locking(descriptor, _MSVCRT.LK_NBLCK, 1)
+    except OSError as error:  # EACCES or EDEADLOCK: Windows does not tell a held lock from a closed file
+        raise BlockingIOError(error.errno, "the file is locked") from None

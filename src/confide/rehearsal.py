@@ -1,0 +1,315 @@
+"""``confide rehearse``: a whole release on made-up records, before anything is spent.
+
+The office's records are not opened and may be absent; its ledger is neither read nor charged; nothing is written but
+the rehearsal's own folder. In it lie made-up records, a ledger to throw away, and a spec of its own that names both
+and, for all that is public, the office's files. Everything that is made is stamped.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confide import api
+from confide.answers import TypedAnswer
+from confide.documents.toml_text import toml_text
+from confide.engines import Advance, Engine, LocalEngine, Source
+from confide.engines.groups import private_folder, write_parquet, write_text
+from confide.errors import ParameterError, Place, RunError
+from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
+from confide.inputs.margins import read_margins
+from confide.mechanisms import MECHANISMS, SPECS
+from confide.noise import ReleaseKey
+from confide.privacy import price
+from confide.releases import check as checking
+from confide.releases import run as running
+from confide.releases.draft import there_already
+from confide.releases.folder import REHEARSAL
+from confide.releases.ledger import Ledger
+from confide.releases.mechanism import Mechanism
+from confide.releases.plan import Plan
+from confide.releases.progress import Progress, Silent
+from confide.releases.run import DEFAULT_MEMORY, RunResult
+from confide.releases.spec import LoadedSpec, find_source, load_spec, named_files
+from confide.releases.verify import Verification
+from confide.releases.workspace import STAMP, no_room_is_an_error
+from confide.report.dossier import Evaluated, stamp_rehearsal
+
+PERSONS = 100_000
+"""How many records are made up, unless somebody says otherwise or there are fewer."""
+MOST_PERSONS = 100_000_000
+RECORDS, LEDGER, SPEC, MARK = "made-up-records.parquet", "throw-away.ledger", "spec.toml", "NOT-FOR-RELEASE.txt"
+"""What lies in the folder of a rehearsal."""
+WITH_RECORDS = ("Checking records", "Counting records", "Reading records", "Counting and perturbing", "Swapping")
+"""How stages begin that take longer the more records there are; others depend on the tables asked for."""
+EVALUATING = "Evaluating"
+
+
+@dataclass(frozen=True)
+class Rehearsal(TypedAnswer):
+    """What a rehearsal made, how long it took, and how long the real run may take."""
+
+    folder: Path
+    run: RunResult
+    verification: Verification
+    evaluated: Evaluated
+    records: int
+    sizes: str
+    """The column of the block table that people were drawn by; empty where all blocks were alike."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By stage; ``Evaluating`` is all of the dossier."""
+    expected: int | None = None
+    """How many records the office has, as far as public knowledge or the office says."""
+
+    @property
+    def run_seconds(self) -> float:
+        """What the run itself took, without its dossier."""
+        return sum(taken for stage, taken in self.seconds.items() if stage != EVALUATING)
+
+    def estimate(self) -> tuple[float, float] | None:
+        """The least and the most seconds of a run with all records: as if only the stages that read records grew with
+        their number, and as if everything did."""
+        if self.expected is None:
+            return None
+        times = self.expected / max(self.records, 1)
+        reading = sum(taken for stage, taken in self.seconds.items() if stage.startswith(WITH_RECORDS))
+        bounds = sorted((self.run_seconds + (times - 1) * reading, times * self.run_seconds))
+        return bounds[0], bounds[1]
+
+    @property
+    def document(self) -> Path:
+        """The certificate, or the statement."""
+        return self.run.release / ("certificate.html" if self.run.plan.has_loss else "statement.html")
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        estimate = self.estimate()
+        return {
+            "ok": self.verification.ok,
+            "stamp": f"{STAMP}: {REHEARSAL}",
+            "folder": str(self.folder),
+            "release": str(self.run.release),
+            "document": str(self.document),
+            "dossier": str(self.evaluated.dossier),
+            "verified": self.verification.ok,
+            "records": self.records,
+            "sizes": self.sizes or None,
+            "cost": self.run.plan.loss.as_dict() if self.run.plan.has_loss else None,
+            "charged": None,
+            "seconds": {stage: round(taken, 3) for stage, taken in self.seconds.items()},
+            "estimate": None
+            if estimate is None
+            else {
+                "records": self.expected,
+                "seconds_at_least": round(estimate[0], 1),
+                "seconds_at_most": round(estimate[1], 1),
+            },
+        }
+
+
+def rehearse(
+    spec: str | Path,
+    *,
+    persons: int | None = None,
+    margins: Sequence[str | Path] = (),
+    sizes: str | None = None,
+    expected: int | None = None,
+    out: str | Path | None = None,
+    seed: int = 7,
+    processes: int | None = None,
+    memory: str = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> Rehearsal:
+    """Makes up records for a spec, and runs, verifies and evaluates it on them. Nothing is spent.
+
+    Args:
+        spec: The spec file. Its records need not be there, and are not opened if they are; its ledger is not touched.
+        persons: How many records; by default 100,000, or as many as sizes or margins add up to, if they are fewer.
+        margins: CSV files of public counts from which people are drawn: see :mod:`confide.inputs.margins`.
+        sizes: A column of the block table by which people are spread over blocks; by default one that is named as a
+            size, such as ``persons`` or ``population``.
+        expected: How many records the office has, for the estimate of time; by default what sizes or margins add up to.
+        out: The folder of the rehearsal; by default that of the run with ``-rehearsal`` after its name. An earlier
+            rehearsal in it is replaced, and nothing else ever is.
+        seed: The same seed gives the same people and the same noise.
+        processes: How many processes to use; by default one for each core.
+        memory: The most memory to use, such as ``4GiB``.
+        progress: Is told of stages and warnings; nobody by default.
+
+    Returns:
+        Where the stamped release and its dossier are, and how long everything took.
+    """
+    loaded = api.load(spec)
+    mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    for option, number in (("--persons", persons), ("--expected", expected)):
+        if number is not None and not 1 <= number <= MOST_PERSONS:
+            raise _refused_number(option, number)
+    folder = Path(out) if out is not None else loaded.folder.with_name(f"{loaded.folder.name}-rehearsal")
+    clock = _Clock(progress or Silent())
+    with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
+        # The spec without its records, before anything is made or removed: a spec that is wrong is found now.
+        blank = loaded.with_data(records=str(nobody(scratch.root)))
+        problem = mechanism.prepare(blank, engine)
+        plan = mechanism.plan(problem)
+        form = mechanism.record_form(problem)
+        column, form = _sized(engine, blank, form, sizes)
+        drawn_from = read_margins([Path(file) for file in margins], form)
+        known = max([int(margin.counts.sum()) for margin in drawn_from], default=_total(column, form))
+        number = form.fixed_number or persons or min(PERSONS, known or PERSONS)
+        with clock.stage("Making up records", 1) as advance:
+            people = draw(form, number, drawn_from, np.random.default_rng(seed))
+            table = mechanism.made_up_people(problem, people)
+            advance(1)
+    with no_room_is_an_error(folder):
+        _clear(folder)
+        write_text(private_folder(folder) / MARK, f"{STAMP}: {REHEARSAL}.\n")
+        write_parquet(table, folder / RECORDS)
+        write_text(folder / SPEC, _spec_text(loaded, mechanism, folder))
+    if mechanism.accounted:
+        _open_ledger(folder / LEDGER, loaded, plan)
+    own = load_spec(folder / SPEC, SPECS)
+    key = ReleaseKey.choose(hashlib.sha256(f"confide/rehearsal/{seed}".encode()).hexdigest())
+    result = running.run(
+        own,
+        mechanism,
+        open_engine=running.choose_engine("local", mechanism, processes=processes, memory=memory),
+        progress=clock,
+        chosen_key=key if mechanism.keyed else None,
+    )
+    verification = api.verify(result.release)
+    with clock.as_one(EVALUATING):
+        evaluated = api.evaluate(own.path, processes=processes, memory=memory, progress=clock)
+    stamp_rehearsal(evaluated.dossier.parent)
+    return Rehearsal(
+        folder, result, verification, evaluated, table.num_rows, column, clock.seconds, expected or known or None
+    )
+
+
+def _sized(engine: Engine, loaded: LoadedSpec, form: RecordForm, column: str | None) -> tuple[str, RecordForm]:
+    """The form with the sizes of blocks, and the column that they come from."""
+    source = find_source(loaded, "blocks")
+    if form.block is None or not isinstance(source, Source):
+        if column is not None:
+            raise ParameterError(
+                "no-sizes",
+                "people are spread over blocks, and this spec has none",
+                where=Place(path="--sizes"),
+                found=column,
+                expected="a spec with a block table",
+                remedy="leave --sizes out",
+            )
+        return "", form
+    named, by_code = block_sizes(engine, source, form, column)
+    return (named, form.sized(by_code)) if named and sum(by_code.values()) else ("", form)
+
+
+def _total(column: str, form: RecordForm) -> int:
+    """How many people the sizes of blocks add up to, where they are sizes in people."""
+    return int(form.sizes.sum()) if column and form.sizes is not None else 0
+
+
+def _spec_text(loaded: LoadedSpec, mechanism: Mechanism[Any], folder: Path) -> str:
+    """The spec of the rehearsal: the office's own, with made-up records, a ledger to throw away, and a stamp."""
+    values = copy.deepcopy(dict(loaded.values))
+    for path, text in named_files(loaded.spec):
+        # Only what stands in the file: a default of the model stays one.
+        if _at(values, path) == text and loaded.resolve(text).is_file():
+            _put(values, path, Path(os.path.relpath(loaded.resolve(text).resolve(), folder.resolve())).as_posix())
+    release = loaded.spec.release
+    values["release"] |= {
+        "title": f"Rehearsal on made-up records: {release.title or release.name}"[:200],
+        "rehearsal": True,
+    }
+    values["data"]["records"] = RECORDS
+    if mechanism.accounted:
+        values["privacy"]["ledger"] = LEDGER
+    values["output"] = dict(values.get("output", {})) | {"folder": "run"}
+    mechanism.rehearsed(values)
+    head = f"# {STAMP}: {REHEARSAL}.\n# Written by `confide rehearse`; the noise is that of a chosen key.\n\n"
+    return head + toml_text(values)
+
+
+def _at(values: Any, path: Sequence[str | int]) -> Any:
+    for key in path:
+        try:
+            values = values[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return values
+
+
+def _put(values: Any, path: Sequence[str | int], text: str) -> None:
+    _at(values, path[:-1])[path[-1]] = text
+
+
+def _open_ledger(path: Path, loaded: LoadedSpec, plan: Plan) -> None:
+    """A ledger with just the budget of the plan."""
+    loss = price(plan.event, plan.neighbours, plan.definition, plan.delta or loaded.spec.privacy.delta)
+    charge = checking.Charge(*loss.parameters().values())
+    Ledger.open_new(
+        path,
+        data_set="made-up records",
+        definition=plan.definition.value,
+        neighbours=plan.neighbours.value,
+        budget=charge.amount,
+        delta=charge.delta,
+        note=f"{STAMP}: opened by confide rehearse, to be thrown away",
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Removes an earlier rehearsal; anything else in the place is somebody's, and stays."""
+    if not folder.exists():
+        return
+    mark = folder / MARK
+    if folder.is_symlink() or not mark.is_file() or REHEARSAL not in mark.read_text(encoding="utf-8", errors="replace"):
+        raise there_already(folder, "a file, or a folder that is no rehearsal's,")
+    shutil.rmtree(folder)
+
+
+class _Clock:
+    """Tells another display of stages, and how long each took."""
+
+    def __init__(self, shown: Progress):
+        self._shown = shown
+        self._within = False
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, title: str, steps: int) -> Iterator[Advance]:
+        begun = time.monotonic()
+        with self._shown.stage(title, steps) as advance:
+            yield advance
+        if not self._within:
+            self.seconds[title] = self.seconds.get(title, 0.0) + time.monotonic() - begun
+
+    @contextmanager
+    def as_one(self, title: str) -> Iterator[None]:
+        """One stage for all that happens in it."""
+        begun, self._within = time.monotonic(), True
+        yield
+        self.seconds[title], self._within = time.monotonic() - begun, False
+
+    def note(self, text: str) -> None:
+        self._shown.note(text)
+
+
+def _refused_number(option: str, number: int) -> RunError:
+    return RunError(
+        "rehearsal-size",
+        "a rehearsal has at least one record, and not more than a country",
+        where=Place(path=option),
+        found=f"{number:,}",
+        expected=f"from 1 to {MOST_PERSONS:,}",
+        remedy="give another number, or leave it out",
+    )

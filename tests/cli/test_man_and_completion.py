@@ -1,0 +1,63 @@
+"""Manual pages for every command, completion in the shell, and an image that names files that are there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from confide.cli.main import Commands
+from confide.cli.man_pages import man_pages, write_man_pages
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_command_has_a_page_with_its_options(tmp_path: Path) -> None:
+    pages = man_pages()
+    assert {f"confide-{command.called}.1" for command in Commands.later} | {"confide.1"} <= set(pages)
+    assert "confide-ledger-open.1" in pages
+    page = pages["confide-rehearse.1"]
+    assert "\\-\\-margins" in page
+    assert page.startswith('.TH "CONFIDE-REHEARSE" "1"')
+    assert not re.search(r"\[/?(bold|dim)", page)
+    files = write_man_pages(tmp_path)
+    assert len(files) == len(pages)
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="no man on this machine")
+@pytest.mark.process
+def test_man_reads_them(tmp_path: Path) -> None:
+    (file,) = [path for path in write_man_pages(tmp_path) if path.name == "confide-run.1"]
+    shown = subprocess.run(["man", "-l", file], capture_output=True, text=True, check=True)
+    assert "EXIT STATUS" in shown.stdout
+    assert shown.stderr == ""
+
+
+@pytest.mark.process
+def test_the_shell_completes_commands_and_options() -> None:
+    def completed(words: str, place: int) -> str:
+        environment = os.environ | {"_CONFIDE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+        script = "import sys; sys.argv[0] = 'confide'; from confide.cli.main import app; app(prog_name='confide')"
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    assert completed("confide rehe", 1).split() == ["rehearse"]
+    assert "--margins" in completed("confide rehearse --mar", 2)
+
+
+def test_the_image_is_made_of_files_that_are_there() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = [name for line in lines if line.startswith("COPY") for name in line.split()[1:-1]]
+    assert {"src", "pyproject.toml"} <= set(copied)
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    allowed = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] == "!"
+    }
+    assert set(copied) <= allowed, "what is copied is not kept away from the builder"
