@@ -315,6 +315,7 @@ def test_magnitudes_by_dominance_and_few_contributors(made: Path, tmp_path: Path
         ("threshold = 3", "threshold = 3\np = 10", "magnitude-rule"),
         ("threshold = 3", 'threshold = 3\nkeep = ["colour"]', "unknown-margin"),
         ("threshold = 3", 'threshold = 3\nkeep = ["age*work"]', "unknown-margin"),
+        ("threshold = 3", 'threshold = 1000\nkeep = ["total"]', "kept-primary"),
         ('schema.toml"\n[suppression]', 'schema.toml"\nvalue = "turnover"\n[suppression]\np = 100', "percentage"),
         ('schema.toml"\n[suppression]', 'schema.toml"\nvalue = "turnover"\n[suppression]\nlower = 1', "count-rule"),
         (

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
-from confide.errors import Finding
+from confide.errors import ConfideError, Finding
 from confide.inputs.argus import write_jj
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
@@ -87,8 +87,16 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     def check(self, problem: SuppressionProblem, job: Job) -> list[Finding]:
         if isinstance(problem, GivenTablesProblem):
-            return check_given(problem)
-        return check_figures(job.engine, problem, _frame_file(problem, job.workspace))
+            findings = check_given(problem)
+        else:
+            findings = check_figures(job.engine, problem, _frame_file(problem, job.workspace))
+        if findings:
+            return findings
+        try:  # what the figures themselves forbid, such as a primary cell that must be published
+            posed_by(problem, count(problem, job.engine, job.workspace))
+        except ConfideError as error:
+            return list(error.findings)
+        return []
 
     def measure(self, problem: SuppressionProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts, decides what is suppressed, and keeps what is published. True figures of suppressed cells are not
