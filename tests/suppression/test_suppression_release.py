@@ -315,7 +315,6 @@ def test_magnitudes_by_dominance_and_few_contributors(made: Path, tmp_path: Path
         ("threshold = 3", "threshold = 3\np = 10", "magnitude-rule"),
         ("threshold = 3", 'threshold = 3\nkeep = ["colour"]', "unknown-margin"),
         ("threshold = 3", 'threshold = 3\nkeep = ["age*work"]', "unknown-margin"),
-        ("threshold = 3", 'threshold = 1000\nkeep = ["total"]', "kept-primary"),
         ('schema.toml"\n[suppression]', 'schema.toml"\nvalue = "turnover"\n[suppression]\np = 100', "percentage"),
         ('schema.toml"\n[suppression]', 'schema.toml"\nvalue = "turnover"\n[suppression]\nlower = 1', "count-rule"),
         (
@@ -340,6 +339,16 @@ def test_a_wrong_spec_is_a_finding(made: Path, tmp_path: Path, old: str, new: st
     except ConfideError as error:
         findings = error.findings
     assert code in [finding.code for finding in findings]
+
+
+def test_a_primary_sum_that_zeros_publish_is_found_by_check(made: Path, tmp_path: Path) -> None:
+    """One person alone in a cell who earns nothing: the sum is zero, which is published, and primary."""
+    rows = [row | {"turnover": 0 if row["work"] == "b" else row["turnover"]} for row in people().to_pylist()]
+    shutil.copy(made / "schema.toml", tmp_path / "schema.toml")
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "people.parquet")
+    rules = 'value = "turnover"\n[suppression]\nzeros = "published"\nthreshold = 1000'
+    (tmp_path / "spec.toml").write_text(SPEC.replace("[suppression]\nthreshold = 3", rules))
+    assert [finding.code for finding in api.check(tmp_path / "spec.toml").findings] == ["kept-primary"]
 
 
 def test_values_that_are_no_whole_numbers_are_not_said_to_be_missing(made: Path, tmp_path: Path) -> None:
