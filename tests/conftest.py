@@ -22,6 +22,7 @@ from tests.planted.corpus import read_corpus
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 CONTRACT = Path(__file__).parent / "contract"
+SLOW = Path(__file__).parent / "slow.txt"
 STUDIES = {Path(__file__).parent / name for name in ("attacks", "comparison", "population", "risk")}
 
 # How long an example takes says how busy the machine is, and nothing about the code.
@@ -54,11 +55,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The contract works with whole releases, all of it; of the others the list knows which take long. What takes
-    long in the studies, which nothing that is released depends on, is left to ``make test-all``, but for the tests that
-    planted bugs name: a bug that ``make test`` lets pass is not held."""
+    long in the studies, which nothing that is released depends on, is left to ``make test-all``, and so is what
+    ``tests/slow.txt`` lists, such as a promise that cheaper mechanisms are held to by the same test; but for the tests
+    that planted bugs name: a bug that ``make test`` lets pass is not held."""
     mark_costly(items)
     killers = {node for bug in read_corpus() for node in bug.killed_by}
+    left_out = set(SLOW.read_text(encoding="utf-8").splitlines())
     for item in items:
+        if item.nodeid in left_out and not killers & {item.nodeid, name_of(item.nodeid)}:
+            item.add_marker("slow")
         if CONTRACT in item.path.parents:
             item.add_marker("costly")
         study = bool(STUDIES & set(item.path.parents)) and not killers & {item.nodeid, name_of(item.nodeid)}

@@ -77,7 +77,7 @@ KINDS = [
         r"levels\[1\]\.digits",
         "digits = -3",
     ),
-    Bad("a choice that is none", spec('["parquet", "csv"]', '["xlsx"]'), "bad-value", r"output\.formats\[0\]", "xlsx"),
+    Bad("a choice that is none", spec('["parquet", "csv"]', '["dbf"]'), "bad-value", r"output\.formats\[0\]", "dbf"),
     Bad(
         "a list of nothing",
         spec('["state", "county", "place"]', "[]"),

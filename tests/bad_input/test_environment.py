@@ -133,7 +133,7 @@ def test_a_disk_that_fills_up_on_the_way_is_charged_once_and_the_run_goes_on(
 
     with mock.patch.object(moment.owner, moment.step, on_a_full_disk):
         finding = refused(run(project, "--json"), "disk-full")
-    assert "goes on" in finding["remedy"]
+    assert "continues" in finding["remedy"]
     assert entries(project) == moment.ledger
     assert not list(folder.glob("release*"))
     assert not list(folder.rglob("*.partial"))

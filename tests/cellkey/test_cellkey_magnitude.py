@@ -285,7 +285,7 @@ def test_a_release_says_what_it_is(tmp_path: Path) -> None:
     told = confide.evaluate(spec).accuracy.reveal("made-up people")
     assert told["programme"]["false_nonzeros"] == 0
     assert 0 < told["programme"]["without_empty"]["RAD"]["mean"] < 1
-    with pytest.raises(ConfideError, match="not audited"):
+    with pytest.raises(ConfideError, match="cannot be audited"):
         confide.audit_noise(spec)
     with pytest.raises(ConfideError, match="no figures that count persons"):
         confide.reconstruct(release, schema=tmp_path / "town.toml")

@@ -45,7 +45,7 @@ def test_noise_that_is_not_as_planned(run_folder: Path) -> None:
     for file in (run_folder / "release" / "tables").glob("*.parquet"):
         file.chmod(0o644)
         table = pq.read_table(file)
-        zeroed = pa.array(np.maximum(table.column("count").to_numpy(), 3))
+        zeroed = pa.array(np.maximum(table.column("count").to_numpy(), 6))
         table = table.set_column(table.column_names.index("count"), "count", zeroed)
         pq.write_table(table, file)
     result = CliRunner().invoke(app, ["audit", "noise", str(run_folder), "--json"])
@@ -53,7 +53,7 @@ def test_noise_that_is_not_as_planned(run_folder: Path) -> None:
     answer = json.loads(result.stdout)
     assert answer["ok"] is False
     assert answer["confidential"] is True
-    assert [check["name"] for check in answer["checks"] if not check["ok"]] == ["small laws, value by value"]
+    assert "small laws, value by value" in [check["name"] for check in answer["checks"] if not check["ok"]]
     assert Path(answer["page"]).is_file()
     shown = CliRunner().invoke(app, ["audit", "noise", str(run_folder)])
     assert shown.exit_code == 1

@@ -247,7 +247,7 @@ def test_where_theory_does_not_speak_it_is_silent(people: Path) -> None:
     found = result.accuracy.reveal("made-up people")
     assert {row["expected_share_suppressed"] for row in found["classes"]} == {None}
     assert found["suppression"] == []
-    assert "theory says of single groups does not apply" in " ".join(result.dossier.read_text().split())
+    assert "Theory about single groups does not apply" in " ".join(result.dossier.read_text().split())
 
 
 def test_what_is_refused(runs: list[Path], people: Path) -> None:

@@ -242,7 +242,7 @@ def test_a_geometry_gives_a_map(land: Path, runs: list[Path]) -> None:
     file = write_squares(land / "counties.geojson", [square(n, GEOID=code) for n, code in enumerate(CODES[:5])])
     page = api.evaluate(runs[0], geometry={"county": file}, processes=1).dossier.read_text()
     assert page.count("<svg") == 4
-    assert "The error of the total by county, per cent" in page
+    assert "The error of the total by county, in per cent" in page
     assert "5 areas; 1 without geometry" in page
 
 

@@ -67,7 +67,7 @@ class Commands(LazyGroup):
         Later(
             "demo",
             "confide.cli.start:demo",
-            "Whole releases of a made-up state, with ledger, certificate, verification, and a dossier with pictures.",
+            "Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.",
         ),
         Later(
             "new", "confide.cli.start:new", "Write a commented spec to start from, or a schema for a file of records."
@@ -87,7 +87,7 @@ class Commands(LazyGroup):
             "run",
             "confide.cli.verbs:run",
             "Make the release. After a crash or a power cut, run the same command again: "
-            "it continues and costs nothing more.",
+            "it continues at no further cost.",
         ),
         Later(
             "verify",
@@ -118,7 +118,7 @@ class Commands(LazyGroup):
         Later(
             "synthesize",
             "confide.cli.start:synthesize",
-            "Make up people: a state with blocks, households, group quarters. Nothing in it comes from a real person.",
+            "Make up people: places, households, group quarters. Nothing in it comes from a real person.",
         ),
         Later(
             "ptable",

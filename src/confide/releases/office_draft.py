@@ -32,7 +32,9 @@ def schema_text(records: FileLook, columns: Sequence[ColumnProposal]) -> str:
     )
 
 
-def office_values(office: OfficeFiles, folder: Path, mechanism: str, given: Mapping[str, str]) -> dict[str, Any]:
+def office_values(
+    office: OfficeFiles, folder: Path, mechanism: str, given: Mapping[str, str], *, named: bool = True
+) -> dict[str, Any]:
     """What the templates of all specs are filled with.
 
     Args:
@@ -40,11 +42,13 @@ def office_values(office: OfficeFiles, folder: Path, mechanism: str, given: Mapp
         folder: Where the spec is written: paths are relative to it.
         mechanism: The name of the mechanism.
         given: What somebody gave instead, such as ``name``.
+        named: Whether releases of the mechanism have names of areas.
     """
     places, areas = office.places, office.areas
     assert places is not None
     assert areas is not None
     levels = [name for name, _ in places.levels]
+    called = places.called if named else {}
     values: dict[str, Any] = {
         "file": SPEC,
         "name": "my-release",
@@ -63,8 +67,8 @@ def office_values(office: OfficeFiles, folder: Path, mechanism: str, given: Mapp
         "aliases": places.aliases,
         "unknown": places.unknown,
         "levels": places.levels,
-        "called": places.called,
-        "block_names": places.called.get(places.block_column),
+        "called": called,
+        "block_names": called.get(places.block_column),
         "areas": places.areas,
         "level_names": [*levels, places.smallest],
         "tables": office.tables,

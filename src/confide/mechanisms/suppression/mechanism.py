@@ -160,7 +160,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         return Draft(suppression_spec(SPEC, tables, **values))
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        text = render("own_suppression.toml.j2", **office_values(office, folder, self.name, values))
+        text = render("own_suppression.toml.j2", **office_values(office, folder, self.name, values, named=False))
         return Draft(text, files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:

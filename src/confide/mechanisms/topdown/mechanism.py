@@ -162,7 +162,8 @@ class TopDown(Mechanism[TopDownProblem]):
         return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        named = office_values(office, folder, self.name, values) | {"schema": False, "smallest": "block"}
+        named = office_values(office, folder, self.name, values, named=False)
+        named |= {"schema": False, "smallest": "block"}
         named["level_names"] = [*named["level_names"][:-1], "block"]
         return Draft(
             render("own_topdown.toml.j2", **named),
