@@ -44,7 +44,9 @@ quick: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
 
-test: check doctest
+# Checks of types and layers use one processor each, so the examples of docstrings run beside them.
+test: setup
+	$(MAKE) --jobs=2 --output-sync=target check doctest
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --durations=20
 
 # The examples in docstrings.

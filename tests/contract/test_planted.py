@@ -42,9 +42,9 @@ def plant(root: Path) -> Path:
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "confide", root / "src" / "confide", ignore=without)
     (root / "tests").mkdir()
-    for name in ("__init__.py", "conftest.py"):
+    for name in ("__init__.py", "conftest.py", "slow.txt"):
         shutil.copy(ROOT / "tests" / name, root / "tests")
-    for kit in ("contract", "kits"):
+    for kit in ("contract", "kits", "planted"):
         if (ROOT / "tests" / kit).is_dir():
             shutil.copytree(ROOT / "tests" / kit, root / "tests" / kit, ignore=without)
     (root / "tests" / "contract" / Path(__file__).name).unlink()
