@@ -79,7 +79,8 @@ def run(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_mechanism_added_by_the_guide_passes_the_contract(house: Path) -> None:
     written = run(house, "-m", "tests.contract.write_bytes", NAME)
     assert written.returncode == 0, written.stdout + written.stderr
-    tested = run(house, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/contract", "-k", NAME)
+    light = ("-m", "not slow", "-k", NAME)
+    tested = run(house, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/contract", *light)
     assert tested.returncode == 0, tested.stdout[-4000:] + tested.stderr[-2000:]
     passed = re.search(r"(\d+) passed", tested.stdout)
     assert passed is not None
