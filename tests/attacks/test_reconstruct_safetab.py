@@ -130,7 +130,8 @@ def test_groups_are_chosen_by_code(people: Path, tmp_path: Path) -> None:
     group = read(folder, "t1").column("ITERATION_CODE")[0].as_py()
     whole = reconstruct(read_source(folder), processes=1).records()
     some = reconstruct(read_source(folder, groups=[group]), processes=1).records()
-    keys = ["geocode", "group", "sex", "age_low"]
+    # Figures decide how many people of a group an area has; what none tells is a walk's, by the number of the unit.
+    keys = ["geocode", "group"]
     mine, theirs = (Counter(zip(*(t.column(k).to_pylist() for k in keys), strict=True)) for t in (some, whole))
     assert mine == Counter({key: count for key, count in theirs.items() if key[1] == group})
     assert codes("attack", "reconstruct", str(folder), "--group", "0007") == ["no-group"]
