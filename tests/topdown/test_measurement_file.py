@@ -622,3 +622,15 @@ def test_an_estimated_number_of_records_may_be_far_from_measured_sums(tmp_path: 
     spec.write_text(spec.read_text() + "[output]\nmeasurements = true\n")
     release = own_strategy.seal(spec)
     assert not [check for check in confide.verify(release).checks if "near the records" in check.name]
+
+
+def test_a_damaged_file_of_any_kind_is_a_finding(measured: RunResult, tmp_path: Path) -> None:
+    """Also one that no figure is taken from."""
+    for number, file in enumerate(sorted((measured.release / "measurements").glob("*/*/*.parquet"))):
+        folder = tmp_path / str(number)
+        shutil.copytree(measured.release / "measurements", folder)
+        (folder / file.relative_to(measured.release / "measurements")).write_bytes(b"no Parquet")
+        spec = again(tmp_path, measured, measurements=str(folder))
+        with pytest.raises(ConfideError) as refusal:
+            api.check(spec, processes=1).ready()
+        assert [finding.code for finding in refusal.value.findings] == ["measurements"], file.parent

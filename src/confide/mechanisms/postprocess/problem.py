@@ -172,6 +172,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         check_limits(folder, strategy, levels[-1], columns)
         totals = known_totals_of(folder, strategy, levels, spine, spec.data.totals)
         total = root_total(strategy, totals, columns, strategy.level_names[0])
+        source = {"sha256": folder.fingerprint(), "files": len(folder.all_files)} | folder.said()
     except (pa.ArrowException, KeyError) as error:
         raise InputError(_unreadable(place, error)) from None
     return PostprocessProblem(
@@ -188,7 +189,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         totals=totals,
         total=total,
         known=spec.data.totals,
-        source={"sha256": folder.fingerprint(), "files": len(folder.all_files)} | folder.said(),
+        source=source,
         place=place,
     )
 
