@@ -117,15 +117,16 @@ def other_variances(release: Path) -> None:
     change_table(release, "sex", change)
 
 
-def exchanged_labels(release: Path) -> None:
-    """The codes stay, and the labels of two of them change places."""
+def exchanged(column: str) -> Callable[[Path], None]:
+    """Two codes, or two labels, change places, and what stands beside them stays."""
 
     def change(table: pa.Table) -> pa.Table:
-        other = {"male": "female", "female": "male"}
-        labels = [other.get(label, label) for label in table.column("sex_label").to_pylist()]
-        return table.set_column(table.schema.get_field_index("sex_label"), "sex_label", [labels])
+        first, second = (text for text in dict.fromkeys(table.column(column).to_pylist()) if text != "_T")
+        other = {first: second, second: first}
+        texts = [other.get(text, text) for text in table.column(column).to_pylist()]
+        return table.set_column(table.schema.get_field_index(column), column, [texts])
 
-    change_table(release, "sex", change)
+    return lambda release: change_table(release, "sex", change)
 
 
 def totals_as_cells(release: Path) -> None:
@@ -285,7 +286,8 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "a whole plan that is an eighth cheaper": (cheaper(Fraction(9, 8)), False),
     "other noise margins": (other_margins, True),
     "smaller variances": (other_variances, True),
-    "labels exchanged": (exchanged_labels, True),
+    "labels exchanged": (exchanged("sex_label"), True),
+    "codes exchanged": (exchanged("sex"), True),
     "cells that are totals": (totals_as_cells, True),
     "other cells in the file of cells alone": (other_cells, True),
     "a codebook that says otherwise": (other_codebook, True),
