@@ -42,7 +42,7 @@ from confide.releases.draft import (
     unknown_name,
     write_spec,
 )
-from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
 from confide.releases.office_draft import relative, schema_text
@@ -371,7 +371,7 @@ def verify(
     """Reads a release again from its files, as anyone who received it can.
 
     Args:
-        release: The release folder.
+        release: The release folder, or the folder of its run.
         ledger: The ledger of the data set: then also whether it is the very release that was sealed.
         public_key: The public key of the office: the same by its signature, for whoever has no ledger.
 
@@ -380,7 +380,7 @@ def verify(
     """
     account = None if ledger is None else Ledger(ledger).account()
     key = None if public_key is None else read_public_key(public_key)
-    return verifying.verify(Path(release), lambda name: MECHANISMS[name], account, key)
+    return verifying.verify(release_of(Path(release)), lambda name: MECHANISMS[name], account, key)
 
 
 def evaluate(

@@ -26,7 +26,7 @@ from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
 from confide.releases.figure_noise import FigureNoise, NoiseOfSum
-from confide.releases.folder import file_states, read_manifest
+from confide.releases.folder import file_states, read_manifest, release_of
 
 COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
 
@@ -371,12 +371,12 @@ def open_release(folder: str | Path) -> Release:
     """Opens a release folder.
 
     Args:
-        folder: The release: the folder with its ``manifest.json``.
+        folder: The release, which is the folder with its ``manifest.json``, or the folder of its run.
 
     Returns:
         Its tables with labels, and sums, differences and ratios of figures with their margins.
     """
-    path = Path(folder)
+    path = release_of(Path(folder))
     manifest = read_manifest(path)
     mechanism = MECHANISMS[manifest["mechanism"]]
     return Release(path, manifest, mechanism.figure_noise(manifest))

@@ -73,13 +73,14 @@ def test_topdown_records_are_what_they_are(tmp_path: Path) -> None:
     assert any("protected records" in note for note in published.notes)
 
 
-def test_the_folder_of_a_run_is_told_from_its_release(tmp_path: Path) -> None:
-    (tmp_path / "run" / "release").mkdir(parents=True)
-    (tmp_path / "run" / "release" / "manifest.json").write_text("{}")
-    with pytest.raises(ConfideError) as caught:
-        read_source(tmp_path / "run")
-    assert str(caught.value.findings[0].remedy).endswith("run/release")
-    assert caught.value.findings[0].code == "no-tables"
+def test_the_folder_of_a_run_stands_for_its_release(tmp_path: Path) -> None:
+    release = release_of(tmp_path)
+    assert release.name == "release"
+    run = release.parent
+    schema = tmp_path / "town.toml"
+    assert read_source(run, schema).notes == read_source(release, schema).notes
+    assert confide.verify(run).ok
+    assert confide.open_release(run).tables.keys() == confide.open_release(release).tables.keys()
 
 
 def test_magnitudes_are_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
 from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import CHOSEN, STAMP
+from confide.releases.workspace import CHOSEN, STAMP, Workspace
 from confide.version import __version__
 
 MANIFEST = "manifest.json"
@@ -240,6 +240,12 @@ def rehearsal_banner(manifest: Mapping[str, Any]) -> str:
 def stamp_document(manifest: Mapping[str, Any]) -> tuple[str, str]:
     """The file that a stamped release has, and what it says."""
     return "NOT-FOR-RELEASE.txt", (rehearsal_banner(manifest) or f"{STAMP}: {CHOSEN_KEY}") + ".\n"
+
+
+def release_of(path: Path) -> Path:
+    """The release folder that somebody means: the path itself, or the release in the folder of a run."""
+    inside = Workspace(path).release
+    return inside if not (path / MANIFEST).exists() and (inside / MANIFEST).is_file() else path
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

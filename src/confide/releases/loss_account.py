@@ -11,7 +11,7 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.exact import Exact, positive_within
 from confide.privacy import ZCDP, Bracket, cks_rho, epsilons, event_epsilon_bracket
-from confide.releases.folder import read_manifest
+from confide.releases.folder import read_manifest, release_of
 from confide.releases.plan import Plan, read_plan
 
 DELTA = "1e-10"
@@ -130,5 +130,5 @@ def account_release(folder: str | Path, delta: Exact = DELTA) -> ReleaseAccount:
     Returns:
         The loss, the bounds for epsilon, and the bracket of its privacy loss distribution.
     """
-    plan = read_plan(read_manifest(Path(folder))["plan"])
+    plan = read_plan(read_manifest(release_of(Path(folder)))["plan"])
     return ReleaseAccount(plan, positive_within(delta, "delta"))

@@ -131,7 +131,7 @@ def reconstruct(
     display = progress or Silent()
     solutions: dict[int, UnitSolution] = {}
     findings: list[Finding] = []
-    title = f"Reconstructing {published.geography.levels[depth]}s"
+    title = f"Reconstructing the records by {published.geography.levels[depth]}"
     with display.stage(title, len(units)) as advance:
         for number, result in _all(Attack(published, settings), units, processes or os.cpu_count() or 1):
             if isinstance(result, Finding):

@@ -26,7 +26,7 @@ from confide.attacks.reconstruction.description import (
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.inputs.table_files import read_text
 from confide.mechanisms import MECHANISMS
-from confide.releases.folder import MANIFEST, read_manifest
+from confide.releases.folder import MANIFEST, read_manifest, release_of
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.releases.published_release import KnownAreas, no_groups, not_attacked
 from confide.releases.published_rows import (
@@ -38,7 +38,6 @@ from confide.releases.published_rows import (
     query_of,
     rows_wrong,
 )
-from confide.releases.workspace import Workspace
 from confide.schema import Schema
 
 
@@ -60,7 +59,7 @@ def read_source(
     Returns:
         The tables, for :func:`confide.attacks.reconstruct`.
     """
-    folder = Path(folder)
+    folder = release_of(Path(folder))
     if (folder / DESCRIPTION).exists():
         no_groups(groups, DESCRIPTION)
         if schema is not None:
@@ -69,16 +68,13 @@ def read_source(
             raise ParameterError("schema-twice", what, Place(path="--schema"), str(schema), None, remedy)
         return read_tables(folder)
     if not (folder / MANIFEST).exists():
-        inside = Workspace(folder).release
         raise InputError(
             "no-tables",
             "the folder has no tables that could be attacked",
             where=Place(file=folder.name),
             found=f"neither {DESCRIPTION} nor {MANIFEST}",
             expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
-            remedy=f"give the release in it: {folder.name}/{inside.name}"
-            if (inside / MANIFEST).exists()
-            else "give another folder, or describe the tables: docs/concepts/reconstruction.md",
+            remedy="give another folder, or describe the tables: docs/concepts/reconstruction.md",
         )
     return read_release(folder, schema, groups, areas)
 
@@ -90,7 +86,7 @@ def read_release(
     areas: KnownAreas | None = None,
 ) -> Published:
     """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
-    folder = Path(folder)
+    folder = release_of(Path(folder))
     manifest = read_manifest(folder)
     if manifest["mechanism"] not in MECHANISMS:
         raise not_attacked(manifest["mechanism"])

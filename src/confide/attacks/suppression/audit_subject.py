@@ -18,7 +18,7 @@ from confide.mechanisms.suppression.given.description import TableInput, describ
 from confide.mechanisms.suppression.problem import SOLVABLE, step_of
 from confide.mechanisms.suppression.programme import described, read_table, unit_of
 from confide.mechanisms.suppression.verify import bounds, gathered
-from confide.releases.folder import MANIFEST, read_manifest
+from confide.releases.folder import MANIFEST, read_manifest, release_of
 from confide.releases.tabular import UnlikePlanError, table_files
 
 # A release of ours as a suppressed table to be audited, from its files alone.
@@ -96,6 +96,7 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
 
     ``note`` is told at once what was read as the description says, and may not be what was meant.
     """
+    tables = release_of(tables)
     if (tables / MANIFEST).is_file():
         if truth is not None:
             raise ParameterError(

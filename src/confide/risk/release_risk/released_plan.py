@@ -28,7 +28,7 @@ from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import KIND, load_strategy
-from confide.releases.folder import MANIFEST, read_manifest
+from confide.releases.folder import read_manifest, release_of
 from confide.releases.plan import Plan, read_plan
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
@@ -89,13 +89,13 @@ def open_release(path: Path, spec: Path | None = None) -> ReleasedPlan:
         Plan, strategy and spine of the release, made again from public files.
     """
     run = Workspace(path)
-    of_run = not (path / MANIFEST).exists() and (run.release / MANIFEST).exists()
-    folder = run.release if of_run else path
+    folder = release_of(path)
     manifest = read_manifest(folder)
     plan = read_plan(manifest["plan"])
     if not plan.measures or not set(NEEDED) <= plan.question.keys():
         raise _cannot(folder, "this is not a release of the TopDown algorithm", manifest["mechanism"])
-    if spec is None and of_run and (identity := run.identity()) is not None and (path / identity.spec).is_file():
+    identity = run.identity() if spec is None and folder != path else None
+    if identity is not None and (path / identity.spec).is_file():
         spec = path / identity.spec
     settings = None if spec is None else _read_spec(spec, folder)
     try:
