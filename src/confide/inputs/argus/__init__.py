@@ -6,7 +6,7 @@ They are read as they are written by these programs and by their R interfaces (`
 """
 
 from confide.inputs.argus.apriori import AprioriLine, read_apriori
-from confide.inputs.argus.hierarchy_file import read_hierarchy
+from confide.inputs.argus.hierarchy_file import read_hierarchy, read_labels
 from confide.inputs.argus.jj_file import JJCell, JJProblem, JJSum, read_jj, write_jj
 from confide.inputs.argus.metadata import ArgusMetadata, ArgusVariable, levels_of_digits, read_metadata, read_tab
 
@@ -21,6 +21,7 @@ __all__ = [
     "read_apriori",
     "read_hierarchy",
     "read_jj",
+    "read_labels",
     "read_metadata",
     "read_tab",
     "write_jj",

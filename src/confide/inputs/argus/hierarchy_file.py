@@ -1,10 +1,11 @@
-"""Hierarchies of tau-ARGUS (.hrc): a code on each line, as many leading strings before it as it is deep."""
+"""Hierarchies of tau-ARGUS (.hrc): a code on each line, as many leading strings before it as it is deep. And labels of
+codes (.cdl): a code, a comma, and its label."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from confide.inputs.argus.argus_lines import read_lines, refused
+from confide.inputs.argus.argus_lines import read_lines, refused, unquoted
 
 LEAD = "@"
 
@@ -49,3 +50,26 @@ def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, 
     if not parts[total]:
         raise refused(path, None, "the hierarchy has no codes", "no lines", "a code on each line")
     return parts
+
+
+def read_labels(path: str | Path) -> dict[str, str]:
+    """For each code of a code list its label; where a label has a comma, all of what stands behind the first.
+
+    Raises:
+        InputError: With the line: a code twice, or no comma.
+    """
+    path = Path(path)
+    labels: dict[str, str] = {}
+    for number, text in enumerate(read_lines(path), start=1):
+        if not text.strip():
+            continue
+        code, comma, label = text.partition(",")
+        code, label = unquoted(code), unquoted(label)
+        if not comma or not code:
+            raise refused(
+                path, number, "a line has no code with a label", repr(text.strip()[:40]), "a code, a comma, a label"
+            )
+        if code in labels:
+            raise refused(path, number, "a code has two labels", repr(code), "each code once")
+        labels[code] = label or code
+    return labels

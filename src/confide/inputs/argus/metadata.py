@@ -3,7 +3,8 @@
 ====================  =================================================================================
 ``<SEPARATOR>``       between the values of a line; default ``;``
 ``<SAFE>`` …          the letters of statuses: ``<SAFE>``, ``<UNSAFE>``, ``<PROTECT>``
-``<RECODEABLE>``      a variable; ``<TOTCODE>``, ``<HIERCODELIST>`` and ``<HIERLEADSTRING>`` or ``<HIERLEVELS>``
+``<RECODEABLE>``      a variable; ``<TOTCODE>``, ``<HIERCODELIST>`` and ``<HIERLEADSTRING>`` or ``<HIERLEVELS>``,
+                      and the file of its labels, ``<CODELIST>``
 ``<NUMERIC>``         the figures; with ``<SHADOW>``, ``<COST>``, ``<LOWERPL>`` or ``<UPPERPL>`` something else
 ``<FREQUENCY>``       the number of contributors
 ``<MAXSCORE>``        a largest contribution; the first such variable is the largest one
@@ -44,7 +45,7 @@ KINDS: Mapping[str, Kind] = {
     "<WEIGHT>": "other",
 }
 PASSED_OVER = {
-    *("<HIERARCHICAL>", "<DISTANCE>", "<CODELIST>", "<DECIMALS>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"),
+    *("<HIERARCHICAL>", "<DISTANCE>", "<DECIMALS>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"),
 }
 WORD = re.compile(r"<[^>]*>|\"[^\"]*\"|“[^”]*”|[^\s<]+")
 """A keyword, a text in quotation marks, or a word."""
@@ -63,6 +64,8 @@ class ArgusVariable:
     lead: str = LEAD
     digits: tuple[int, ...] = ()
     """Or: so many characters of a code for each level."""
+    labels: str | None = None
+    """The file of the labels of its codes."""
     line: int = 0
 
 
@@ -144,6 +147,8 @@ def _property(path: Path, number: int, words: list[str], column: dict[str, objec
         column["total"] = _one(path, number, words)
     elif keyword == "<HIERCODELIST>":
         column["hierarchy"] = _one(path, number, words)
+    elif keyword == "<CODELIST>":
+        column["labels"] = _one(path, number, words)
     elif keyword == "<HIERLEADSTRING>":
         column["lead"] = _one(path, number, words)
     elif keyword == "<HIERLEVELS>":

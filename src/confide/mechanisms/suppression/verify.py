@@ -18,14 +18,9 @@ from scipy import sparse
 
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import TOLERANCE, Attacker
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.problem import step_of
-from confide.mechanisms.suppression.programme import (
-    HierarchicalTable,
-    SuppressionProgramme,
-    described,
-    read_table,
-    unit_of,
-)
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, unit_of
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
 from confide.releases import tabular
 from confide.releases.mechanism import Check
@@ -51,6 +46,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     read: list[TableContent] = []
     for table in programme.tables:
         yield from _table(folder, files, table, read, question)
+    if question.get("layout") == tabular.SECOND:
+        levels = {level: len(codes) for level, codes in programme.areas}
+        yield from tabular.second_layout(folder, names, files, levels, question["area_names"])
     if len(read) == len(programme.tables):
         yield from _together(programme, read, question)
 

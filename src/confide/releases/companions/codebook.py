@@ -88,8 +88,9 @@ class Codebook:
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
-        """The variables of all tables, each once."""
-        return tuple(dict.fromkeys(variable for table in self.tables for variable in table.columns.variables))
+        """The variables of all tables, each once: a column has the same codes and labels in all of them."""
+        every = [variable for table in self.tables for variable in table.columns.variables]
+        return tuple({(each.column, each.codes, each.labels): each for each in reversed(every)}.values())[::-1]
 
 
 def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:

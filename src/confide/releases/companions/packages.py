@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedTable
+from confide.releases.tabular import PUBLISHED, STATUS, SUPPRESSED
 
 XSD = {"string": "string", "integer": "integer", "number": "double"}
 MOST_CODES = 1000
@@ -95,6 +96,8 @@ def _field(column: DescribedColumn, description: str) -> dict[str, Any]:
         values = column.variable.codes if column.role == "code" else column.variable.labels
         if len(values) <= MOST_CODES:
             field["constraints"] = {"required": True, "enum": [*values, "_T"]}
+    elif column.name == STATUS and column.role == "figure":
+        field["constraints"] = {"required": True, "enum": [PUBLISHED, SUPPRESSED]}
     elif column.role in ("level", "area", "margin") or (column.role == "figure" and not column.gaps):
         field["constraints"] = {"required": True}
     return field

@@ -35,7 +35,7 @@ def registry_record(manifest: Mapping[str, Any], codebook: Codebook) -> str:
         "intended_use": None,
         "publication_date": None,
         "data_product": {
-            "kind": "tables of counts",
+            "kind": f"tables of {_figures(codebook)}",
             "tables": [{"name": table.name, "title": table.title} for table in codebook.tables],
             "access": "everybody, once",
         },
@@ -62,3 +62,8 @@ def registry_record(manifest: Mapping[str, Any], codebook: Codebook) -> str:
         "trial": "stamp" in manifest,
     }
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def _figures(codebook: Codebook) -> str:
+    """What the tables are of."""
+    return " and ".join(dict.fromkeys(f"{table.figures[0].name}s" for table in codebook.tables))
