@@ -20,7 +20,8 @@ import confide
 from confide import api
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.contributors import contributors_of, contributors_of_largest
-from confide.mechanisms.suppression.programme import described, read_table
+from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.units import digits_of, figure_type, published_figures, units_of
 from confide.mechanisms.suppression.verify import _together as together
 from confide.releases.folder import read_manifest

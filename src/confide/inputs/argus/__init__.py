@@ -6,9 +6,19 @@ They are read as they are written by these programs and by their R interfaces (`
 """
 
 from confide.inputs.argus.apriori import AprioriLine, read_apriori
-from confide.inputs.argus.hierarchy_file import read_hierarchy, read_labels
+from confide.inputs.argus.hierarchy_file import free_lead, hierarchy_text, read_hierarchy, read_labels
 from confide.inputs.argus.jj_file import JJCell, JJProblem, JJSum, read_jj, write_jj
-from confide.inputs.argus.metadata import ArgusMetadata, ArgusVariable, levels_of_digits, read_metadata, read_tab
+from confide.inputs.argus.metadata import (
+    ArgusMetadata,
+    ArgusVariable,
+    column_names,
+    free_separator,
+    levels_of_digits,
+    metadata_text,
+    read_metadata,
+    read_tab,
+    tab_text,
+)
 
 __all__ = [
     "AprioriLine",
@@ -17,12 +27,18 @@ __all__ = [
     "JJCell",
     "JJProblem",
     "JJSum",
+    "column_names",
+    "free_lead",
+    "free_separator",
+    "hierarchy_text",
     "levels_of_digits",
+    "metadata_text",
     "read_apriori",
     "read_hierarchy",
     "read_jj",
     "read_labels",
     "read_metadata",
     "read_tab",
+    "tab_text",
     "write_jj",
 ]

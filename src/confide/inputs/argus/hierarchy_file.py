@@ -3,6 +3,7 @@ codes (.cdl): a code, a comma, and its label."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from confide.inputs.argus.argus_lines import read_lines, refused, unquoted
@@ -50,6 +51,37 @@ def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, 
     if not parts[total]:
         raise refused(path, None, "the hierarchy has no codes", "no lines", "a code on each line")
     return parts
+
+
+def hierarchy_text(parts: Mapping[str, Sequence[str]], total: str, lead: str = LEAD) -> str:
+    """A hierarchy as :func:`read_hierarchy` reads it.
+
+    Args:
+        parts: The parts of the total and of every other code that has some.
+        total: The code of the total.
+        lead: What stands before a code once for each level that it is below the parts of the total.
+
+    >>> hierarchy_text({"_T": ["N", "S"], "N": ["N1", "N2"]}, "_T").splitlines()
+    ['N', '@N1', '@N2', 'S']
+    """
+    lines: list[str] = []
+    waiting = [(0, code) for code in reversed(parts[total])]
+    while waiting:
+        depth, code = waiting.pop()
+        lines.append(lead * depth + code)
+        waiting += [(depth + 1, part) for part in reversed(parts.get(code, ()))]
+    return "\n".join(lines) + "\n"
+
+
+def free_lead(codes: Iterable[str]) -> str:
+    """A leading string that no code begins with: ``@`` where it can be."""
+    every = list(codes)
+    return next(lead for lead in _leads() if not any(code.startswith(lead[0]) for code in every))
+
+
+def _leads() -> Iterator[str]:
+    yield from (LEAD, "$", "%", "~", "^", "!")
+    yield from map(chr, range(0x2190, 0x2200))
 
 
 def read_labels(path: str | Path) -> dict[str, str]:

@@ -1,7 +1,9 @@
-"""The description of a table of tau-ARGUS (.rda), and its cells (.tab): one line for each, no header.
+"""The description of a file of tau-ARGUS (.rda), and what it describes: the cells of a table (.tab), one line for each,
+or records (.asc), whose values stand at fixed places of a line; neither has a header.
 
 ====================  =================================================================================
-``<SEPARATOR>``       between the values of a line; default ``;``
+``NAME 1 2 99``       a variable; of records where its values begin and how wide they are; codes that say nothing
+``<SEPARATOR>``       between the values of a line; of a table by default ``;``
 ``<SAFE>`` …          the letters of statuses: ``<SAFE>``, ``<UNSAFE>``, ``<PROTECT>``
 ``<RECODEABLE>``      a variable; ``<TOTCODE>``, ``<HIERCODELIST>`` and ``<HIERLEADSTRING>`` or ``<HIERLEVELS>``,
                       and the file of its labels, ``<CODELIST>``
@@ -15,8 +17,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -45,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
     "<WEIGHT>": "other",
 }
 PASSED_OVER = {
-    *("<HIERARCHICAL>", "<DISTANCE>", "<DECIMALS>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"),
+    *("<HIERARCHICAL>", "<DISTANCE>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"),
 }
 WORD = re.compile(r"<[^>]*>|\"[^\"]*\"|“[^”]*”|[^\s<]+")
 """A keyword, a text in quotation marks, or a word."""
@@ -66,6 +69,12 @@ class ArgusVariable:
     """Or: so many characters of a code for each level."""
     labels: str | None = None
     """The file of the labels of its codes."""
+    start: int | None = None
+    """Of records: the place of its first character in a line, from 1."""
+    width: int = 0
+    missing: tuple[str, ...] = ()
+    """Codes that say that nothing is known."""
+    decimals: int = 0
     line: int = 0
 
 
@@ -75,6 +84,7 @@ class ArgusMetadata:
 
     columns: tuple[ArgusVariable, ...]
     separator: str = ";"
+    """None is said of records at fixed places."""
     statuses: Mapping[str, Decided] = field(default_factory=lambda: {"S": "s", "U": "u", "P": "z"})
     """What the letters of the file mean: ``s`` safe, ``u`` unsafe, ``z`` protected."""
 
@@ -97,7 +107,7 @@ def read_metadata(path: str | Path) -> ArgusMetadata:
     """
     path = Path(path)
     columns: list[dict[str, object]] = []
-    separator = ";"
+    separator, told = ";", False
     letters: dict[Decided, str] = {"s": "S", "u": "U", "z": "P"}
     for number, text in enumerate(read_lines(path), start=1):
         words: list[str] = WORD.findall(text)
@@ -105,9 +115,9 @@ def read_metadata(path: str | Path) -> ArgusMetadata:
             continue
         keyword = words[0].upper()
         if not keyword.startswith("<"):
-            columns.append({"name": unquoted(words[0]), "line": number})
+            columns.append(_named(words, number, fixed=not told))
         elif keyword == "<SEPARATOR>":
-            separator = _one(path, number, words)
+            separator, told = _one(path, number, words), True
             if len(separator) != 1:
                 raise refused(path, number, "the separator is no single character", repr(separator), "such as , or ;")
         elif keyword in LETTERS:
@@ -129,6 +139,16 @@ def read_metadata(path: str | Path) -> ArgusMetadata:
     return ArgusMetadata(read, separator, {letter: meaning for meaning, letter in letters.items()})
 
 
+def _named(words: Sequence[str], line: int, *, fixed: bool) -> dict[str, object]:
+    """What the line with the name of a variable says of it."""
+    rest = [unquoted(word) for word in words[1:]]
+    column: dict[str, object] = {"name": unquoted(words[0]), "line": line}
+    if fixed and len(rest) >= 2 and rest[0].isdigit() and rest[1].isdigit():
+        column |= {"start": int(rest[0]), "width": int(rest[1])}
+        rest = rest[2:]
+    return column | ({"missing": tuple(rest)} if rest else {})
+
+
 def _one(path: Path, number: int, words: Sequence[str]) -> str:
     if len(words) < 2:
         raise refused(path, number, f"{words[0]} says nothing", words[0], "a text after it")
@@ -147,6 +167,9 @@ def _property(path: Path, number: int, words: list[str], column: dict[str, objec
         column["total"] = _one(path, number, words)
     elif keyword == "<HIERCODELIST>":
         column["hierarchy"] = _one(path, number, words)
+    elif keyword == "<DECIMALS>":
+        digits = _one(path, number, words)
+        column["decimals"] = int(digits) if digits.isdigit() else 0
     elif keyword == "<CODELIST>":
         column["labels"] = _one(path, number, words)
     elif keyword == "<HIERLEADSTRING>":
@@ -212,3 +235,68 @@ def levels_of_digits(codes: Sequence[str], digits: Sequence[int], total: str) ->
             if length >= len(code):
                 break
     return parts
+
+
+# The same, written.
+
+
+KEYWORDS: Mapping[Kind, tuple[str, ...]] = {
+    "variable": ("<RECODEABLE>",),
+    "value": ("<NUMERIC>",),
+    "shadow": ("<NUMERIC> <SHADOW>",),
+    "contributors": ("<FREQUENCY>",),
+    "status": ("<STATUS>",),
+    "other": (),
+}
+
+
+def metadata_text(metadata: ArgusMetadata) -> str:
+    """The description of a file as :func:`read_metadata` reads it: of a table, or, where its variables have places, of
+    records."""
+    lines = []
+    if not any(column.start for column in metadata.columns):
+        lines.append(f'<SEPARATOR> "{metadata.separator}"')
+    if metadata.of_kind("status"):
+        letters = {meaning: letter for letter, meaning in metadata.statuses.items()}
+        lines += [f'{keyword} "{letters[meaning]}"' for keyword, meaning in LETTERS.items()]
+    for column in metadata.columns:
+        place = [] if column.start is None else [str(column.start), str(column.width)]
+        lines.append(" ".join([column.name, *place, *(f'"{code}"' for code in column.missing)]))
+        lines += [f"  {keyword}" for keyword in KEYWORDS[column.kind]]
+        lines += [f'  <TOTCODE> "{column.total}"'] if column.total else []
+        lines += [f'  <CODELIST> "{column.labels}"'] if column.labels else []
+        if column.hierarchy is not None:
+            lines += [
+                "  <HIERARCHICAL>",
+                f'  <HIERCODELIST> "{column.hierarchy}"',
+                f'  <HIERLEADSTRING> "{column.lead}"',
+            ]
+        lines += [f"  <DECIMALS> {column.decimals}"] if column.kind in ("value", "shadow") else []
+    return "\n".join(lines) + "\n"
+
+
+def tab_text(rows: Iterable[Sequence[str]], separator: str) -> str:
+    """The cells of a table as :func:`read_tab` reads them."""
+    content = io.StringIO()
+    csv.writer(content, delimiter=separator, lineterminator="\n").writerows(rows)
+    return content.getvalue()
+
+
+def free_separator(texts: Iterable[str]) -> str:
+    """What can stand between values without being part of one: a semicolon where it can be."""
+    used = set().union(*map(set, texts))
+    return next((each for each in (";", ",", "|", "\t", "#") if each not in used), ";")
+
+
+def column_names(wanted: Iterable[str]) -> list[str]:
+    """Names that tau-ARGUS takes: letters, digits and low lines, each once whatever the case.
+
+    >>> column_names(["age:broad", "age broad", "count"])
+    ['age_broad', 'age_broad_2', 'count']
+    """
+    names: list[str] = []
+    for number, text in enumerate(wanted, start=1):
+        name = re.sub(r"\W", "_", text)
+        taken = {other.lower() for other in names}
+        names.append(name if name.lower() not in taken else f"{name}_{number}")
+    return names

@@ -8,7 +8,8 @@ the first it has labels alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from confide.mechanisms.suppression.programme import HierarchicalTable, described, unit_of
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.structure import ROOT, Flags, Integers
 from confide.mechanisms.suppression.units import figure_type, published_figures, units_of
+from confide.mechanisms.suppression.variables import Variable
 from confide.releases import tabular
-from confide.releases.companions import Codebook, DescribedTable, asked
+from confide.releases.companions import Codebook, CodeHierarchy, DescribedTable, asked
 from confide.releases.figure_noise import Draw
 from confide.releases.tabular import (
     COUNT,
@@ -187,7 +189,8 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
     programme, magnitude = described(question), question["value"] is not None
     figures = figure_columns(magnitude=magnitude, unit=unit_of(question))
     tables = tuple(
-        DescribedTable(table.name, table.title, table.coded, figures, tuple(table.levels)) for table in programme.tables
+        DescribedTable(table.name, table.title, table.coded, figures, tuple(table.levels), hierarchies(table))
+        for table in programme.tables
     )
     notes = [*NOTES, *([VALUE_NOTE] if magnitude else []), *([WEIGHT_NOTE] if question.get("weight") else [])]
     if any(len(variable.kinds) > 1 for table in tables for variable in table.columns.variables):
@@ -195,6 +198,37 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
     formats, agency = stated
     levels = {level: len(codes) for level, codes in programme.areas}
     return Codebook(tables, levels, formats, agency, PROTECTION, tuple(notes))
+
+
+def hierarchies(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
+    """The first hierarchy of every column of a table, as far as the table lists its codes."""
+    return {
+        variable.name: _hierarchy(variable, names)
+        for variable, names in zip(table.variables, table.listed, strict=True)
+    }
+
+
+def _hierarchy(variable: Variable, names: Sequence[str]) -> CodeHierarchy:
+    way, kept = variable.cut(names).parent, variable.kept(names).tolist()
+    entries = variable.entries(names)
+    if variable.areas:
+        labels = dict(zip(((each, at) for _, each, at in entries), entries, strict=True))
+        times = Counter(label for label, _ in labels)
+        text = {at: label if times[label] == 1 else f"{level} {label}" for level, label, at in reversed(entries)}
+        keys = [((level, label), at) for level, label, at in entries]
+    else:
+        assert variable.published is not None
+        codes = variable.published.codes
+        text = {at: codes[kept[at]] for _, _, at in entries}
+        keys = [((text[at],), at) for _, _, at in entries]
+    listed = {at for at in text if at == ROOT or way[at] >= 0}
+    parent = {}
+    for at in sorted(listed - {ROOT}):
+        above = way[at]
+        while above != ROOT and above not in listed:
+            above = way[above]
+        parent[text[at]] = text.get(above, TOTAL_CODE)
+    return CodeHierarchy({key: text[at] for key, at in keys if at in listed}, parent, text.get(ROOT, TOTAL_CODE))
 
 
 @dataclass(frozen=True)

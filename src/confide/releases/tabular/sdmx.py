@@ -7,7 +7,8 @@ A dimension is the level, the area, or a variable. Heads and values of dimension
 codes of the second layout as far as SDMX takes them (letters, digits, ``_ @ $ -``), with ``_`` in place of what it does
 not take. The figure of a table is the observation; what stands beside it (noise margin, variance) are its attributes.
 A status becomes two attributes with the codes of SDMX: ``OBS_STATUS`` (``A`` normal, ``Q`` missing because it is
-suppressed) and ``CONF_STATUS`` (``F`` free, ``C`` confidential; for whose sake is not said). References: SDMX 3.0, section 3 (SDMX-CSV 2.0).
+suppressed) and ``CONF_STATUS`` (``F`` free, ``C`` confidential; for whose sake is not said). References: SDMX 3.0,
+section 3 (SDMX-CSV 2.0).
 """
 
 from __future__ import annotations
