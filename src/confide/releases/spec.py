@@ -535,7 +535,7 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     format_ = format_of(path)
     if format_ is None:
         what = "the file is neither Parquet nor CSV nor Excel by its name"
-        expected = "a name that ends in .parquet, .csv or .xlsx"
+        expected = "a name that ends in .parquet, .csv or .xlsx, or in .asc with its .rda beside it"
         found = path.suffix or "no ending"
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
         return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)

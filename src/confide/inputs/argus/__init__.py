@@ -1,5 +1,5 @@
-"""Files of tau-ARGUS and of sdcTable: tables (.tab with .rda), hierarchies (.hrc), a-priori statuses (.hst), problems
-(.jj).
+"""Files of tau-ARGUS and of sdcTable: tables (.tab with .rda), records (.asc with .rda), hierarchies (.hrc), labels
+(.cdl), a-priori statuses (.hst), problems (.jj).
 
 They are read as they are written by these programs and by their R interfaces (``createArgusInput``, ``writeJJFormat``,
 ``rtauargus``); a line that cannot be read is a finding with its number. For users: ``docs/concepts/suppression.md``.
@@ -17,6 +17,7 @@ from confide.inputs.argus.metadata import (
     metadata_text,
     read_metadata,
     read_tab,
+    record_rows,
     tab_text,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "read_labels",
     "read_metadata",
     "read_tab",
+    "record_rows",
     "tab_text",
     "write_jj",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -208,6 +208,47 @@ def read_tab(path: str | Path, metadata: ArgusMetadata) -> dict[str, list[str]]:
         column.name: [text.strip() for text in texts]
         for column, texts in zip(metadata.columns, zip(*rows, strict=True), strict=True)
     }
+
+
+def record_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[list[str]]:
+    """Records of tau-ARGUS (.asc) as its metadata beside them (.rda) describe them: the names first, then row by row.
+
+    Args:
+        path: The .asc file.
+        encoding: Its encoding; a character is one place of a line.
+
+    Raises:
+        InputError: The metadata give a variable no place, or a line ends before its last variable begins.
+        UnicodeError: The file is in another encoding.
+    """
+    path = Path(path)
+    metadata_file = path.with_suffix(".rda")
+    metadata = read_metadata(metadata_file)
+    columns = metadata.columns
+    yield [column.name for column in columns]
+    placed = [column for column in columns if column.start is not None]
+    if placed and len(placed) < len(columns):
+        name = next(column for column in columns if column.start is None)
+        what, expected = "a variable has no place in a line", "a first place and a width after each name"
+        raise refused(metadata_file, name.line, what, repr(name.name), expected)
+    begins = max((column.start or 0 for column in columns), default=0)
+    with path.open(encoding=encoding, newline=None) as file:
+        texts = (line.rstrip("\r\n") for line in file)
+        lines = texts if placed else csv.reader(texts, delimiter=metadata.separator)
+        for number, line in enumerate(lines, start=1):
+            if not "".join(line).strip():
+                continue
+            if isinstance(line, list):
+                if len(line) != len(columns):
+                    found, expected = f"{len(line)} values", f"{len(columns)}, as the metadata say"
+                    what = "a line has more or fewer values than there are variables"
+                    raise refused(path, number, what, found, expected)
+                yield [text.strip() for text in line]
+                continue
+            if len(line) < begins:
+                what, expected = "a line ends before its last variable begins", f"at least {begins} characters"
+                raise refused(path, number, what, f"{len(line)} characters", expected)
+            yield [line[(column.start or 1) - 1 :][: column.width].strip() for column in columns]
 
 
 def levels_of_digits(codes: Sequence[str], digits: Sequence[int], total: str) -> dict[str, list[str]]:
