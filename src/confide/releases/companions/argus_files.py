@@ -1,16 +1,17 @@
 """``argus/``: the tables as tau-ARGUS and its users exchange them; and records that are released.
 
-===================  =================================================================================================
-``TABLE.tab``        the cells, one line for each: codes, figure, status (``S`` published, ``U`` suppressed)
-``TABLE.rda``        its columns
-``TABLE-COLUMN.hrc`` the hierarchy of a column that has one
-``TABLE-COLUMN.cdl`` the labels of its codes
-``persons.asc``      released records, their values at fixed places of a line; with ``persons.rda``
-===================  =================================================================================================
+=====================  ===============================================================================================
+``TABLE.tab``          the cells, one line for each: codes, figure, status (``S`` published, ``U`` suppressed)
+``TABLE.rda``          its columns
+``TABLE.COLUMN.hrc``   the hierarchy of a column that has one
+``TABLE.COLUMN.cdl``   the labels of its codes
+``persons.records.*``  released records (.asc), their values at fixed places of a line, and which these are (.rda)
+=====================  ===============================================================================================
 
 A suppressed figure is left out here as everywhere: its place is empty. Levels and areas are one column. Where codes of
-a column have several hierarchies, the files have the first and the rows of its codes. Where nothing adds up over areas,
-as with noise, a table has a file for each level. All of it is read by :mod:`confide.inputs.argus`.
+a column have several hierarchies, the files have the first and the rows of its codes. Where figures do not add up over
+areas, as with noise, a table has a file for each level, ``TABLE.LEVEL.tab``. No name of a table has a point, so that no
+two files have one name. All of it is read by :mod:`confide.inputs.argus`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _parts(table: DescribedTable, rows: pa.Table) -> Iterator[tuple[str, pa.Tabl
         yield table.name, rows, table
         return
     for level in table.levels:
-        yield f"{table.name}-{level}", rows.filter(pc.equal(rows.column(LEVEL), level)), table
+        yield f"{table.name}.{level}", rows.filter(pc.equal(rows.column(LEVEL), level)), table
 
 
 def _table(name: str, rows: pa.Table, table: DescribedTable, stamp: str) -> dict[str, str]:
@@ -100,8 +101,8 @@ def _table(name: str, rows: pa.Table, table: DescribedTable, stamp: str) -> dict
     for own, column in zip(names, columns, strict=False):
         parts, lead = column.hierarchy.parts, free_lead(column.hierarchy.parent)
         labels = {code: label for code, label in column.labels.items() if label and label != code}
-        hierarchy = f"{name}-{own}{stamp}.hrc" if len(parts) > 1 else None
-        listed = f"{name}-{own}{stamp}.cdl" if labels and not any("," in code for code in labels) else None
+        hierarchy = f"{name}.{own}{stamp}.hrc" if len(parts) > 1 else None
+        listed = f"{name}.{own}{stamp}.cdl" if labels and not any("," in code for code in labels) else None
         variables.append(
             ArgusVariable(own, "variable", column.hierarchy.total, hierarchy, lead if hierarchy else "@", labels=listed)
         )
@@ -145,7 +146,7 @@ def _records(folder: Path, files: Sequence[Mapping[str, Any]], place: str, stamp
     path = min(paths, key=lambda each: not each.endswith(".parquet"), default=None)
     if path is None or next(int(file["rows"]) for file in files if file["path"] == path) > MOST_RECORDS:
         return {}
-    name = place.rsplit("/", maxsplit=1)[-1]
+    name = place.rsplit("/", maxsplit=1)[-1] + ".records"
     records = _as_texts(folder / path)
     variables, columns, start = [], [], 1
     for own, column in zip(column_names(records.column_names), records.columns, strict=True):
