@@ -119,8 +119,11 @@ class Codebook:
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
         """The variables of all tables, each once: a column has the same codes and labels in all of them."""
-        every = [variable for table in self.tables for variable in table.columns.variables]
-        return tuple({(each.column, each.codes, each.labels): each for each in reversed(every)}.values())[::-1]
+        known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], CodedVariable] = {}
+        for table in self.tables:
+            for each in table.columns.variables:
+                known.setdefault((each.column, each.codes, each.labels), each)
+        return tuple(known.values())
 
 
 def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
