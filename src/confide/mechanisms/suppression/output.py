@@ -201,7 +201,7 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
 
 
 def hierarchies(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
-    """The first hierarchy of every column of a table, as far as the table lists its codes."""
+    """Of every column of a table the hierarchy that has most of the codes that the table lists."""
     return {
         variable.name: _hierarchy(variable, names)
         for variable, names in zip(table.variables, table.listed, strict=True)
@@ -209,8 +209,9 @@ def hierarchies(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
 
 
 def _hierarchy(variable: Variable, names: Sequence[str]) -> CodeHierarchy:
-    way, kept = variable.cut(names).parent, variable.kept(names).tolist()
-    entries = variable.entries(names)
+    entries, kept = variable.entries(names), variable.kept(names).tolist()
+    places = {at for _, _, at in entries}
+    way = max(variable.cut(names).hierarchies, key=lambda each: sum(each[at] >= 0 for at in places))
     if variable.areas:
         labels = dict(zip(((each, at) for _, each, at in entries), entries, strict=True))
         times = Counter(label for label, _ in labels)

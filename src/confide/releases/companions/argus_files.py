@@ -9,7 +9,7 @@
 =====================  ===============================================================================================
 
 A suppressed figure is left out here as everywhere: its place is empty. Levels and areas are one column. Where codes of
-a column have several hierarchies, the files have the first and the rows of its codes. Where figures do not add up over
+a column have several hierarchies, the files have one and the rows of its codes. Where figures do not add up over
 areas, as with noise, a table has a file for each level, ``TABLE.LEVEL.tab``. No name of a table has a point, so that no
 two files have one name. All of it is read by :mod:`confide.inputs.argus`.
 """
