@@ -5,8 +5,14 @@ They are read as they are written by these programs and by their R interfaces (`
 ``rtauargus``); a line that cannot be read is a finding with its number. For users: ``docs/concepts/suppression.md``.
 """
 
-from confide.inputs.argus.apriori import AprioriLine, read_apriori
-from confide.inputs.argus.hierarchy_file import free_lead, hierarchy_text, read_hierarchy, read_labels
+from confide.inputs.argus.beside_table import (
+    AprioriLine,
+    free_lead,
+    hierarchy_text,
+    read_apriori,
+    read_hierarchy,
+    read_labels,
+)
 from confide.inputs.argus.jj_file import JJCell, JJProblem, JJSum, read_jj, write_jj
 from confide.inputs.argus.metadata import (
     ArgusMetadata,

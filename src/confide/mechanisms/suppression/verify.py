@@ -61,10 +61,23 @@ def _table(
     reading = partial(read_table, table=table, magnitude=question["value"] is not None, unit=unit_of(question))
     contents, problem = tabular.read_formats(folder, table.name, files, reading)
     yield Check(f"{table.name}: columns, labels and statuses", not problem, problem or f"{len(table.lines[0]):,} rows")
-    yield tabular.unique_keys(table.name, table.columns, table.lines[0])
+    yield tabular.unique_keys(table.name, table.columns, _keys(table))
     if not problem:
         yield tabular.same_formats(table.name, contents, _same_content)
         read.append(next(iter(contents.values())))
+
+
+def _keys(table: HierarchicalTable) -> list[tuple[str, ...]]:
+    """What tells the rows of a table apart: level, area and codes, or in the first layout labels."""
+    if table.version == tabular.FIRST:
+        return table.lines[0]
+    codes = {
+        variable.column: dict(zip(variable.keys, variable.codes, strict=True)) for variable in table.coded.variables
+    }
+    return [
+        tuple(codes.get(name, {}).get(text, text) for name, text in zip(table.columns, line, strict=True))
+        for line in table.lines[0]
+    ]
 
 
 def _same_content(one: TableContent, other: TableContent) -> bool:
