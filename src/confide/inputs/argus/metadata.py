@@ -232,22 +232,28 @@ def record_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[list[str]
         raise refused(metadata_file, name.line, what, repr(name.name), expected)
     begins = max((column.start or 0 for column in columns), default=0)
     with path.open(encoding=encoding, newline=None) as file:
-        texts = (line.rstrip("\r\n") for line in file)
-        lines = texts if placed else csv.reader(texts, delimiter=metadata.separator)
+        lines = (line.rstrip("\r\n") for line in file)
+        if not placed:
+            yield from _parted(path, csv.reader(lines, delimiter=metadata.separator), len(columns))
+            return
         for number, line in enumerate(lines, start=1):
-            if not "".join(line).strip():
-                continue
-            if isinstance(line, list):
-                if len(line) != len(columns):
-                    found, expected = f"{len(line)} values", f"{len(columns)}, as the metadata say"
-                    what = "a line has more or fewer values than there are variables"
-                    raise refused(path, number, what, found, expected)
-                yield [text.strip() for text in line]
+            if not line.strip():
                 continue
             if len(line) < begins:
                 what, expected = "a line ends before its last variable begins", f"at least {begins} characters"
                 raise refused(path, number, what, f"{len(line)} characters", expected)
             yield [line[(column.start or 1) - 1 :][: column.width].strip() for column in columns]
+
+
+def _parted(path: Path, lines: Iterable[list[str]], columns: int) -> Iterator[list[str]]:
+    """The values of lines with something between them."""
+    for number, values in enumerate(lines, start=1):
+        if not any(text.strip() for text in values):
+            continue
+        if len(values) != columns:
+            what = "a line has more or fewer values than there are variables"
+            raise refused(path, number, what, f"{len(values)} values", f"{columns}, as the metadata say")
+        yield [text.strip() for text in values]
 
 
 def levels_of_digits(codes: Sequence[str], digits: Sequence[int], total: str) -> dict[str, list[str]]:

@@ -213,10 +213,9 @@ def _hierarchy(variable: Variable, names: Sequence[str]) -> CodeHierarchy:
     places = {at for _, _, at in entries}
     way = max(variable.cut(names).hierarchies, key=lambda each: sum(each[at] >= 0 for at in places))
     if variable.areas:
-        labels = dict(zip(((each, at) for _, each, at in entries), entries, strict=True))
-        times = Counter(label for label, _ in labels)
+        times = Counter(label for label, _ in {(label, at) for _, label, at in entries})
         text = {at: label if times[label] == 1 else f"{level} {label}" for level, label, at in reversed(entries)}
-        keys = [((level, label), at) for level, label, at in entries]
+        keys: list[tuple[tuple[str, ...], int]] = [((level, label), at) for level, label, at in entries]
     else:
         assert variable.published is not None
         codes = variable.published.codes
