@@ -75,7 +75,7 @@ formats = {EVERYTHING}
 PLACES = {"101": "Old Town", "102": "Øster", "201": "Hill, upper"}
 
 
-def firms(number: int = 160, seed: int = 11) -> pa.Table:
+def firms(number: int = 90, seed: int = 11) -> pa.Table:
     rng = np.random.default_rng(seed)
     texts = [f"{units // 100}.{units % 100:02d}" for units in rng.integers(1_000_003, 99_999_989, number).tolist()]
     return pa.table(

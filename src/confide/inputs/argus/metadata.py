@@ -106,7 +106,7 @@ def read_metadata(path: str | Path) -> ArgusMetadata:
     """
     path = Path(path)
     columns: list[dict[str, object]] = []
-    separator, told = ";", False
+    separator, parted = ";", False
     letters: dict[Decided, str] = {"s": "S", "u": "U", "z": "P"}
     for number, text in enumerate(read_lines(path), start=1):
         words: list[str] = WORD.findall(text)
@@ -114,9 +114,9 @@ def read_metadata(path: str | Path) -> ArgusMetadata:
             continue
         keyword = words[0].upper()
         if not keyword.startswith("<"):
-            columns.append(_named(words, number, fixed=not told))
+            columns.append(_named(words, number, fixed=not parted))
         elif keyword == "<SEPARATOR>":
-            separator, told = _one(path, number, words), True
+            separator, parted = _one(path, number, words), True
             if len(separator) != 1:
                 raise refused(path, number, "the separator is no single character", repr(separator), "such as , or ;")
         elif keyword in LETTERS:
