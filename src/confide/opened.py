@@ -325,7 +325,7 @@ class Release:
                 figures = part.column(figure or _figure(name, part)).to_pylist()
                 if any(each is None for each in figures):
                     missing = sum(each is None for each in figures)
-                    return Estimate(None, None, share, note=f"{missing:,} of the figures are not published")
+                    return Estimate(None, None, share, note=_suppressed(missing, len(figures)))
                 total = sum(figures)
                 value += int(coefficient) * (total if isinstance(total, int) else float(total))
         if isinstance(self.noise, str):
@@ -380,6 +380,12 @@ def open_release(folder: str | Path) -> Release:
     manifest = read_manifest(path)
     mechanism = MECHANISMS[manifest["mechanism"]]
     return Release(path, manifest, mechanism.figure_noise(manifest))
+
+
+def _suppressed(missing: int, figures: int) -> str:
+    """Why a sum is not known."""
+    which = "the figure is" if figures == 1 else f"{missing:,} of {figures:,} figures {'is' if missing == 1 else 'are'}"
+    return f"{which} suppressed, which does not mean zero; a published total may have the sum"
 
 
 def _title(file: Path, name: str) -> str:

@@ -23,16 +23,17 @@ from confide.schema import AS_WRITTEN, NO_GROUP, Code, Query, Recode, Spelling
 # Sources: files of rows with a declared layout. Nothing about a file is guessed from its content.
 
 
-Format = Literal["parquet", "csv", "xlsx"]
+Format = Literal["parquet", "csv", "xlsx", "asc"]
 UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A Parquet, CSV or Excel file, and our names for its columns (``columns`` maps ours to theirs).
+    """A Parquet, CSV, Excel or tau-ARGUS file, and our names for its columns (``columns`` maps ours to theirs).
 
     A CSV is read as text, every column: a code keeps its leading zeros, and what is a number is said by the schema.
-    So is a ``sheet`` of a workbook, the only one if none is named. Another ``encoding`` becomes UTF-8 first.
+    So is a ``sheet`` of a workbook, the only one if none is named, and an .asc file, whose values stand where the .rda
+    file beside it says. Another ``encoding`` becomes UTF-8 first.
     Where it is not ``quoted`` there is no way to quote: a quotation mark is a character like any other, and a value
     holds neither delimiter nor line end.
     """
@@ -70,6 +71,8 @@ def format_of(path: Path) -> Format | None:
         return "parquet"
     if suffix in {".xlsx", ".xlsm"}:
         return "xlsx"
+    if suffix == ".asc":
+        return "asc"
     return "csv" if suffix in {".csv", ".txt", ".tsv", ".tab", ".dat"} else None
 
 

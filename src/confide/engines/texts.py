@@ -1,8 +1,8 @@
 """Texts that offices have, made into the one text that engines read: a CSV in UTF-8.
 
-A CSV in another encoding, and a sheet of a workbook, are written again in the scratch folder, which is private; every
-value stays text. Whatever cannot be read so is told in one finding that names the key of the spec to set: a wrong
-delimiter or encoding otherwise shows as many missing columns.
+A CSV in another encoding, a sheet of a workbook, and records of tau-ARGUS are written again in the scratch folder,
+which is private; every value stays text. Whatever cannot be read so is told in one finding that names the key of the
+spec to set: a wrong delimiter or encoding otherwise shows as many missing columns.
 """
 
 from __future__ import annotations
@@ -49,21 +49,37 @@ def as_csv(source: Source, folder: Path, known: dict[tuple[object, ...], Path]) 
     if source.format == "parquet" or (source.format == "csv" and is_utf_8(source.encoding)):
         return source
     status = source.path.stat()
-    key = source.path, source.encoding, source.sheet, status.st_size, status.st_mtime_ns
+    key: tuple[object, ...] = source.path, source.encoding, source.sheet, status.st_size, status.st_mtime_ns
+    if source.format == "asc" and (metadata := source.path.with_suffix(".rda")).is_file():
+        key = (*key, metadata.stat().st_size, metadata.stat().st_mtime_ns)
     if key not in known:
         into = private_folder(folder) / f"text-{len(known)}.csv"
         with whole_file(into) as temporary:
-            if source.format == "xlsx":
-                with temporary.open("w", encoding=UTF_8, newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerows(workbook_rows(source))
-            else:
+            if source.format == "csv":
                 _recode(source, temporary)
+            else:
+                with temporary.open("w", encoding=UTF_8, newline="") as file:
+                    rows = workbook_rows(source) if source.format == "xlsx" else _argus_rows(source)
+                    csv.writer(file, lineterminator="\n").writerows(rows)
         known[key] = into
-    delimiter = "," if source.format == "xlsx" else source.delimiter
-    quoted = source.quoted or source.format == "xlsx"
+    delimiter = source.delimiter if source.format == "csv" else ","
+    quoted = source.quoted or source.format != "csv"
     return replace(
         source, path=known[key], format="csv", encoding=UTF_8, delimiter=delimiter, quoted=quoted, name=source.file
     )
+
+
+def _argus_rows(source: Source) -> Iterator[list[str]]:
+    """The records of an .asc file."""
+    from confide.inputs.argus import record_rows
+
+    bad = False
+    try:
+        yield from record_rows(source.path, source.encoding)
+    except UnicodeError:
+        bad = True
+    if bad:  # after the error is gone, which holds bytes of the records
+        raise InputError(_bad_encoding(source, guess_encoding(source.path)))
 
 
 def is_utf_8(encoding: str) -> bool:

@@ -182,11 +182,16 @@ def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str
 
 
 def records_fingerprint(path: Path) -> str:
-    """SHA-256 of the file of records. Any change of it is a change of the data, and asks for new noise."""
+    """SHA-256 of the file of records. Any change of it is a change of the data, and asks for new noise. Of records of
+    tau-ARGUS (.asc), the file that says what stands where in a line is a part of them."""
     digest = hashlib.sha256(b"confide/records/v1")
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+    files = [path]
+    if path.suffix.lower() == ".asc" and (metadata := path.with_suffix(".rda")).is_file():
+        files.append(metadata)
+    for part in files:
+        with part.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
     return digest.hexdigest()
 
 

@@ -48,6 +48,8 @@ COMPANIONS = frozenset(
     }
 )
 """Files for readers that follow from the tables and the manifest: :mod:`confide.releases.companions`."""
+ARGUS = "argus/"
+"""The folder of those that tau-ARGUS reads."""
 PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
 """What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19

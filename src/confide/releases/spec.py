@@ -225,11 +225,12 @@ class OutputPart(Part):
 class TabularOutput(OutputPart):
     """The same for mechanisms whose releases are tables."""
 
-    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus"]] = Field(  # type: ignore[assignment]
         ["parquet", "csv"],
         min_length=1,
         description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
-        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments), argus "
+        "(files of tau-ARGUS).",
     )
     agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX.")
     layout: Literal[1, 2] = Field(
@@ -241,7 +242,7 @@ class TabularOutput(OutputPart):
     @property
     def companions(self) -> list[str]:
         """What is asked for beside the tables."""
-        return [name for name in ("csvw", "registry", "sdmx-csv", "xlsx") if name in self.formats]
+        return [name for name in ("argus", "csvw", "registry", "sdmx-csv", "xlsx") if name in self.formats]
 
     @property
     def explained(self) -> dict[str, object]:
@@ -258,6 +259,9 @@ class TabularOutput(OutputPart):
             )
         if not set(self.formats) & {"parquet", "csv", "sdmx-csv"}:
             what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
+            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
+        if "argus" in self.formats and not set(self.formats) & {"parquet", "csv"}:
+            what, expected = "files of tau-ARGUS are made of the tables", "parquet or csv among the formats"
             problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
         if self.layout == 1:
             only_second = [name for name in self.companions if name != "sdmx-csv"]
@@ -531,7 +535,7 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     format_ = format_of(path)
     if format_ is None:
         what = "the file is neither Parquet nor CSV nor Excel by its name"
-        expected = "a name that ends in .parquet, .csv or .xlsx"
+        expected = "a name that ends in .parquet, .csv or .xlsx, or in .asc with its .rda beside it"
         found = path.suffix or "no ending"
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
         return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)

@@ -32,6 +32,8 @@ class FileLook:
         said = f"{source.file}: {len(self.columns)} columns"
         if source.format == "csv":
             return f"{said}, parted by {DELIMITERS.get(source.delimiter, repr(source.delimiter))}, in {source.encoding}"
+        if source.format == "asc":
+            return f"{said}, tau-ARGUS, as {source.path.with_suffix('.rda').name} describes it"
         return f"{said}, in the sheet {source.sheet!r}" if source.format == "xlsx" else f"{said}, Parquet"
 
     def values(self, engine: LocalEngine, column: str) -> dict[str, int]:
@@ -81,6 +83,8 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
     if format_ == "csv":
         encoding = guess_encoding(path)
         source = Source(path, format_, delimiter=_delimiter(path, encoding), encoding=encoding)
+    elif format_ == "asc":
+        source = Source(path, format_, encoding=guess_encoding(path))
     elif format_ == "xlsx":
         source = Source(path, format_, sheet=sheet or next(iter(sheet_names(source)), None))
     kinds = engine.kinds(source)

@@ -209,14 +209,15 @@ UNKNOWN = "how far swapping moved a figure is not published"
 
 
 def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout, and none where there are no tables."""
-    stated = asked(question)
-    if stated is None or not question["tables"]:
+    """What the tables of a release hold; none in the first layout, and none where there is nothing to explain: records
+    alone, unless they are asked for in the form of tau-ARGUS too."""
+    stated, records = asked(question), None if question["microdata"] is None else MICRODATA
+    if stated is None or not (question["tables"] or (records and "argus" in stated[0])):
         return None
     tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
     levels = {level: question["levels"][level] for table in tables for level in table.levels}
     formats, agency = stated
-    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES)
+    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES, records)
 
 
 def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:

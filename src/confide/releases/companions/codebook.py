@@ -32,6 +32,32 @@ class DescribedColumn:
 
 
 @dataclass(frozen=True, eq=False)
+class CodeHierarchy:
+    """What the codes of a column are parts of, for formats that know hierarchies. Areas are one column there."""
+
+    codes: Mapping[tuple[str, ...], str]
+    """What stands in a row, a code or a level and an area, and the code for it. Rows that are not in it have none."""
+    parent: Mapping[str, str]
+    """Of each code but the total, a code after those that it is a part of."""
+    total: str
+
+    @property
+    def parts(self) -> dict[str, list[str]]:
+        """The parts of the total and of every other code that has some."""
+        parts: dict[str, list[str]] = {self.total: []}
+        for code, above in self.parent.items():
+            parts.setdefault(above, []).append(code)
+        return parts
+
+    @classmethod
+    def flat(cls, codes: Sequence[str], total: str, levels: Sequence[str] | None = None) -> CodeHierarchy:
+        """Codes that are parts of the total alone; of areas with their levels."""
+        keys = [(code,) for code in codes] if levels is None else list(zip(levels, codes, strict=True))
+        known = {(total,): total} | dict(zip(keys, codes, strict=True))
+        return cls(known, dict.fromkeys(codes, total), total)
+
+
+@dataclass(frozen=True, eq=False)
 class DescribedTable:
     """A table of a release, in the second layout."""
 
@@ -40,6 +66,8 @@ class DescribedTable:
     columns: CodedColumns
     figures: tuple[pa.Field, ...]
     levels: tuple[str, ...] = ()
+    hierarchies: Mapping[str, CodeHierarchy] = field(default_factory=dict)
+    """Of columns whose codes are not all parts of the total alone."""
 
     @property
     def described(self) -> tuple[DescribedColumn, ...]:
@@ -79,17 +107,23 @@ class Codebook:
     levels: Mapping[str, int] = field(default_factory=dict)
     """The levels and areas of the tables, with their numbers of areas."""
     formats: tuple[str, ...] = ()
-    """What was asked for besides: ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
+    """What was asked for besides: ``argus``, ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
     agency: str = "CONFIDE"
     protection: str = ""
     """How the figures are protected, in one sentence."""
     notes: tuple[str, ...] = ()
     """What a reader has to know of the figures, a sentence or two each."""
+    records: str | None = None
+    """The file of released records, without its ending, where there is one."""
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
-        """The variables of all tables, each once."""
-        return tuple(dict.fromkeys(variable for table in self.tables for variable in table.columns.variables))
+        """The variables of all tables, each once: a column has the same codes and labels in all of them."""
+        known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], CodedVariable] = {}
+        for table in self.tables:
+            for each in table.columns.variables:
+                known.setdefault((each.column, each.codes, each.labels), each)
+        return tuple(known.values())
 
 
 def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:

@@ -23,6 +23,7 @@ FILES = {
     "csvw-metadata.json": "the same as CSV on the Web",
     "sdmx/structure.json": "SDMX 3.0: concepts, code lists and data structures of the files in sdmx/",
     "tables.xlsx": "the tables as a workbook for Excel or LibreOffice, with codes as text",
+    "argus/": "the tables for tau-ARGUS: cells (.tab), columns (.rda), hierarchies (.hrc) and labels (.cdl)",
     "registry.json": "a record for a registry of deployments of differential privacy",
 }
 
@@ -59,11 +60,16 @@ def readme(
         paths=paths,
         cells=any(path.startswith("cells/") for path in paths),
         sdmx=any(path.startswith("sdmx/") for path in paths),
-        companions={path: FILES[path] for path in companions},
+        companions={path: FILES[path] for path in dict.fromkeys(_listed(path) for path in companions)},
         example=next((path for path in paths if path.startswith("cells/") and path.endswith(".csv")), ""),
         citation=citation(manifest),
         total=TOTAL_CODE,
     )
+
+
+def _listed(path: str) -> str:
+    """What a reader is told of: a file, or the folder of those for tau-ARGUS."""
+    return "argus/" if path.startswith("argus/") else path
 
 
 def codebook_page(

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.errors import Place, ReleaseError
-from confide.releases.folder import COMPANIONS
+from confide.releases.folder import ARGUS, COMPANIONS
 from confide.releases.mechanism import Check
 from confide.releases.tabular.coded import AREA_NAME, AreaNames, cells_alone
 from confide.releases.tabular.publishing import AREAS, CELLS
@@ -39,7 +39,11 @@ def no_other_files(names: Iterable[str], files: Collection[str], also: Iterable[
     listed = list(names)
     planned = {path for name in listed for path in table_files(name, files).values()} | {STATEMENT, STAMP_FILE, *also}
     stems = {f"{CELLS}/{name}" for name in listed} | {AREAS}
-    others = sorted(path for path in set(files) - planned - COMPANIONS if path.split(".")[0] not in stems)
+    others = sorted(
+        path
+        for path in set(files) - planned - COMPANIONS
+        if path.split(".")[0] not in stems and not path.startswith(ARGUS)
+    )
     return Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or the statement")
 
 
