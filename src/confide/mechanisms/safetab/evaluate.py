@@ -20,15 +20,13 @@ import pyarrow.parquet as pq
 from confide.confidential import Confidential
 from confide.mechanisms.safetab.output.reading import (
     CODES,
-    TABLES,
     TableForPeople,
     area_of,
     code_of,
     find,
-    open_table,
-    read_table,
     region_of,
 )
+from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
@@ -175,11 +173,7 @@ def evaluate(
     problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None]
 ) -> Confidential[SafeTabEvaluation]:
     """A sealed release against the truth. The result tells of the truth and stays with the curator."""
-    margins = problem.spec.output.noise_margin is not None
-    manifest = read_manifest(workspace.release)
-    left_out = problem.spec.output.tabulation_suppression
-    opened = {name: open_table(workspace.release, manifest, name, margins=margins) for name in TABLES}
-    tables = {name: read_table(name, copies, margins=margins, left_out=left_out) for name, copies in opened.items()}
+    tables = released_tables(workspace.release, read_manifest(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
     for level in problem.levels:

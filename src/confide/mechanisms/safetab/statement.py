@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from confide.mechanisms.safetab.problem import TABLE, TOTAL_ONLY
-from confide.mechanisms.safetab.settings import ITERATION_LEVELS
+from confide.mechanisms.safetab.settings import ITERATION_LEVELS, TABLE, TOTAL_ONLY
 from confide.privacy import Neighbours, price
 from confide.releases.plan import Plan, Summary, read_plan
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of

@@ -85,6 +85,8 @@ class Codebook:
     """How the figures are protected, in one sentence."""
     notes: tuple[str, ...] = ()
     """What a reader has to know of the figures, a sentence or two each."""
+    adding: tuple[str, ...] = ()
+    """How counts are added up, where that is not the same as in all tables of counts."""
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
