@@ -22,7 +22,7 @@ from confide.errors import ConfideError
 from confide.releases.companions.sheets import read_described
 
 EVERYTHING = 'formats = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]'
-TABULAR = ("tables", "cellkey", "swapping")
+TABULAR = ("tables", "cellkey", "swapping", "safetab")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.mechanisms.safetab.intervals import margin_of_sum
 from confide.mechanisms.safetab.tuning import (
     BudgetRule,
     LevelQuestion,
@@ -23,7 +24,7 @@ from confide.mechanisms.safetab.tuning import (
     question_of,
     tune,
 )
-from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
+from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, suppression_threshold
 from confide.mechanisms.safetab.tuning.question import (
     floor_margin,
     formula_budget,
@@ -166,11 +167,11 @@ def test_margin_of_a_sum(law: NoiseDistribution, cells: int) -> None:
         total = np.convolve(total, one)
     middle = len(total) // 2
     within = [total[middle - m : middle + m + 1].sum() for m in range(200)]
-    assert sum_margin(law, cells) == next(m for m, share in enumerate(within) if share >= 0.95)
+    assert margin_of_sum(law, cells, Fraction(19, 20)) == next(m for m, share in enumerate(within) if share >= 0.95)
 
 
 def test_margin_of_a_wide_sum() -> None:
-    assert sum_margin(DiscreteGaussian(10**8), 9) == pytest.approx(1.96 * 3 * 10**4, rel=2e-3)
+    assert margin_of_sum(DiscreteGaussian(10**8), 9, Fraction(19, 20)) == pytest.approx(1.96 * 3 * 10**4, rel=2e-3)
 
 
 def test_which_table_a_group_gets() -> None:

@@ -72,6 +72,11 @@ ADDING = (
     "Never add different groups, such as two races: a person can be in both. Never add totals and cells together.",
 )
 
+OFFICIAL = {
+    "t1/": "the totals of all groups in the Census Bureau's layout, with | between values",
+    "t2/": "sex by age in the same layout, of the groups that have a table",
+}
+
 
 def codebook(plan: Mapping[str, Any]) -> Codebook | None:
     """What the tables of a release hold; none in the first layout."""
@@ -83,7 +88,7 @@ def codebook(plan: Mapping[str, Any]) -> Codebook | None:
         DescribedTable(name, title, layout.columns(number), layout.figures(number), tuple(layout.areas))
         for number, (name, title) in enumerate(TITLES.items())
     )
-    return Codebook(tables, layout.areas, formats, agency, PROTECTION, tuple(_notes(layout)), ADDING)
+    return Codebook(tables, layout.areas, formats, agency, PROTECTION, tuple(_notes(layout)), ADDING, OFFICIAL)
 
 
 def _notes(layout: CodedLayout) -> Iterator[str]:

@@ -87,6 +87,8 @@ class Codebook:
     """What a reader has to know of the figures, a sentence or two each."""
     adding: tuple[str, ...] = ()
     """How counts are added up, where that is not the same as in all tables of counts."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Folders with the same figures in the layout of another system, and what they are."""
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
