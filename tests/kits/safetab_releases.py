@@ -50,6 +50,7 @@ def read(release: Path, name: str) -> pa.Table:
     if "parquet" in found:
         return pq.read_table(found["parquet"])
     texts = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "AGESTART", "AGEEND", "SEX"]
+    texts += ["level", "area", "iteration", "sex", "age:4", "age:9", "age:23"]
     return pyarrow.csv.read_csv(
         found["csv"],
         parse_options=pyarrow.csv.ParseOptions(delimiter="|" if name in PLACES else ","),
