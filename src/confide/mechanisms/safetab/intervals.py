@@ -29,6 +29,7 @@ import numpy.typing as npt
 from confide.noise import Bounds, DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 ROUNDING = 1e-9
 """By so much the probability of a margin of a sum is asked to be larger, for the rounding of floating-point numbers."""
@@ -224,9 +225,7 @@ def margin_of_sum(law: NoiseDistribution, cells: int, probability: Fraction) -> 
         step = -(-reach // WIDEST)
         return step * (margin_of_sum(_scaled_down(law, step), cells, probability) + 1)
     one = np.array([law.pmf(x) for x in range(reach + 1)])
-    one = np.concatenate([one[:0:-1], one])
-    size = 1 << (cells * (len(one) - 1) + 1).bit_length()
-    summed = np.fft.irfft(np.fft.rfft(one, size) ** cells, size)
+    summed = _convolved(np.concatenate([one[:0:-1], one]), cells)
     middle = cells * reach
     folded = summed[middle : 2 * middle + 1] + np.concatenate([[0.0], summed[middle - 1 :: -1]])
     return int(np.searchsorted(np.cumsum(folded), float(probability) + ROUNDING))
@@ -249,9 +248,14 @@ def excess_of_sum(law: NoiseDistribution, cells: int, probability: Fraction) -> 
         return step * (excess_of_sum(_scaled_down(law, step), cells, probability) + cells)
     one = np.array([law.pmf(x) for x in range(reach + 1)])
     one[0] = 1 - one[1:].sum()
+    return int(np.searchsorted(np.cumsum(_convolved(one, cells)), (1 + float(probability)) / 2 + ROUNDING))
+
+
+def _convolved(one: Floats, cells: int) -> Floats:
+    """The law of a sum of independent draws from one law, from the smallest value on."""
     size = 1 << (cells * (len(one) - 1) + 1).bit_length()
     summed = np.fft.irfft(np.fft.rfft(one, size) ** cells, size)
-    return int(np.searchsorted(np.cumsum(summed), (1 + float(probability)) / 2 + ROUNDING))
+    return np.asarray(summed, np.float64)
 
 
 def sum_intervals(
