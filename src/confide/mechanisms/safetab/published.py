@@ -6,9 +6,9 @@ three groups comes out three times, once in each. Which areas are fitted togethe
 - Places and American Indian areas do not nest in counties and are left out.
 - Of two areas of the same extent, which have the same figures, the smaller is kept: a copy says nothing new.
 - A figure below zero counts as zero, published or left out. No number of people is closer to it than none, either way.
-- Files do not say of what kind a group is, regional or detailed, and so which of the plan's laws its noise has. Kinds
-  that its figures exclude are dropped (:mod:`confide.mechanisms.safetab.output.verify`); of those left, the widest
-  noise is taken.
+- The plan says of what kind a group is, regional or detailed, and so which law its noise has. Plans of the first layout
+  do not; kinds that its figures exclude are dropped there (:mod:`confide.mechanisms.safetab.output.verify`), and of
+  those left the widest noise is taken.
 """
 
 from __future__ import annotations
