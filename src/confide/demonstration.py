@@ -119,7 +119,8 @@ def demo_safetab(
     official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
     look_at = (
-        "tables/t1.csv and t2.csv: the totals of detailed groups, and their sex by age where there are enough people.",
+        "tables/T01001.csv: the totals of detailed groups, each with the range of true counts that it stands for.",
+        "t1/t1.csv and t2/t2.csv: the same in the Census Bureau's layout, and sex by age of larger groups.",
         "the dossier: which groups were suppressed, and what the first stage gave the others.",
     )
     return Demonstration(folder, persons, {"detailed groups": _release(spec, display)}, look_at)

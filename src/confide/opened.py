@@ -25,9 +25,10 @@ from confide.errors import ParameterError, Place, ReleaseError
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
-from confide.releases.figure_noise import FigureNoise, NoiseOfSum
+from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
 from confide.releases.folder import file_states, read_manifest, release_of
 
+SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
 
 
@@ -43,10 +44,14 @@ class Estimate:
     variance: float | None = None
     note: str = ""
     """Why something is not known, or what else there is to know."""
+    bounds: tuple[float, float] | None = None
+    """Where the truth is with the probability, in place of a margin: the noise does not go as far up as down."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """From the value less the margin to the value with it."""
+        """From the value less the margin to the value with it, or the bounds."""
+        if self.bounds is not None:
+            return self.bounds
         if self.value is None or self.margin is None:
             return None
         return self.value - self.margin, self.value + self.margin
@@ -54,9 +59,12 @@ class Estimate:
     def __str__(self) -> str:
         if self.value is None:
             return f"unknown: {self.note}"
+        share = f"{float(self.probability) * 100:.4g} %"
+        if self.bounds is not None:
+            low, high = (_text(end) for end in self.bounds)
+            return f"{_text(self.value)} ({low} to {high}, {share}); {self.note}"
         if self.margin is None:
             return f"{_text(self.value)} (margin unknown: {self.note})"
-        share = f"{float(self.probability) * 100:.4g} %"
         return f"{_text(self.value)} ± {_text(self.margin)} ({share})" + (f"; {self.note}" if self.note else "")
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,6 +75,7 @@ class Estimate:
             "probability": str(self.probability),
             "variance": self.variance,
             "note": self.note,
+            **({} if self.bounds is None else {"bounds": list(self.bounds)}),
         }
 
 
@@ -330,7 +339,10 @@ class Release:
                 value += int(coefficient) * (total if isinstance(total, int) else float(total))
         if isinstance(self.noise, str):
             return Estimate(value, None, share, note=self.noise)
-        noise = NoiseOfSum.of(term for coefficient, rows in chosen for term in self._terms(coefficient, rows))
+        terms = [term for coefficient, rows in chosen for term in self._terms(coefficient, rows)]
+        if (bounds := bounds_of_sum(value, terms, share)) is not None:
+            return Estimate(value, None, share, None, SELECTED, bounds)
+        noise = NoiseOfSum.of(terms)
         return Estimate(value, noise.margin(share), share, noise.variance, getattr(self.noise, "note", ""))
 
     def _terms(self, coefficient: Fraction, rows: Rows) -> Iterator[Any]:
@@ -338,7 +350,8 @@ class Release:
         for name, part in rows.parts:
             for row in part.to_pylist():
                 try:
-                    yield coefficient, self.noise.draw(name, row)
+                    for draw in self.noise.draws(name, row):
+                        yield coefficient, draw
                 except LookupError:
                     raise ParameterError(
                         "no-such-row",

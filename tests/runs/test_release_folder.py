@@ -23,7 +23,7 @@ from confide.inputs.argus import read_hierarchy, read_labels, read_metadata, rea
 from confide.releases.companions.workbook import read_described
 
 EVERYTHING = 'formats = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus"]'
-TABULAR = ("tables", "cellkey", "swapping", "suppression")
+TABULAR = ("tables", "cellkey", "swapping", "suppression", "safetab")
 
 
 @pytest.fixture(scope="module")

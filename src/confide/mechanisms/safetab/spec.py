@@ -26,11 +26,12 @@ from confide.releases.spec import (
     FilePath,
     KeyPath,
     OneNumberPrivacy,
-    OutputPart,
     Part,
     Problem,
     Spec,
+    TabularOutput,
 )
+from confide.releases.tabular import FIRST
 from confide.report.render import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
@@ -49,6 +50,9 @@ class SafeTabData(DataPart):
     race_iterations: FilePath = Field(description="The characteristic iterations of race.")
     ethnicity_iterations: FilePath = Field(description="The characteristic iterations of ethnicity.")
     code_to_iteration: FilePath = Field(description="Which codes belong to which iteration.")
+    area_names: FilePath | None = Field(
+        None, description="The names of areas: REGION_TYPE|REGION_ID|NAME; absent: areas have codes alone."
+    )
     delimiter: str = Field("|", min_length=1, max_length=1, description="The delimiter of text files.")
 
 
@@ -89,7 +93,7 @@ class SafeTabLevel(Part):
     )
 
 
-class SafeTabOutput(OutputPart):
+class SafeTabOutput(TabularOutput):
     """What is written, and what is done to the noisy counts before."""
 
     coterminous: FilePath | None = Field(
@@ -148,7 +152,7 @@ class SafeTabSpec(Spec):
             remedy = 'write neighbours = "add-remove"; a ledger kept for changed records is charged twice as much'
             path: KeyPath = ("privacy", "neighbours")
             problems.append(Problem(path, "neighbours", what, '"add-remove"', repr(self.privacy.neighbours), remedy))
-        problems += self._passes() + self._levels()
+        problems += self._passes() + self._levels() + self._output()
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
@@ -161,6 +165,22 @@ class SafeTabSpec(Spec):
             problems.append(
                 Problem(("privacy", "budget"), "budget-sum", what, expected, str(self.privacy.budget), remedy)
             )
+        return problems
+
+    def _output(self) -> list[Problem]:
+        problems, output = [], self.output
+        if not set(output.formats) & {"parquet", "csv"}:
+            what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
+            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(output.formats)))
+        if output.layout == FIRST:
+            if "sdmx-csv" in output.formats:
+                what = "the format sdmx-csv belongs to the second layout"
+                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
+            if self.data.area_names is not None:
+                what = "names of areas belong to the second layout"
+                problems.append(
+                    Problem(("data", "area_names"), "layout", what, "layout = 2, or no names", "layout = 1")
+                )
         return problems
 
     def _passes(self) -> list[Problem]:

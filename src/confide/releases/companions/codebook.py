@@ -115,6 +115,10 @@ class Codebook:
     """What a reader has to know of the figures, a sentence or two each."""
     records: str | None = None
     """The file of released records, without its ending, where there is one."""
+    adding: tuple[str, ...] = ()
+    """How counts are added up, where that is not the same as in all tables of counts."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Folders with the same figures in the layout of another system, and what they are."""
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:

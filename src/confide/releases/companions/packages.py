@@ -32,7 +32,7 @@ def data_package(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
         columns, table = _columns(stem, codebook)
         resources.append(
             {
-                "name": stem.replace("/", "-"),
+                "name": stem.replace("/", "-").lower(),
                 "title": table.title if table else "Areas",
                 "path": path,
                 "profile": "tabular-data-resource",
