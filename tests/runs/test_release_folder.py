@@ -22,8 +22,16 @@ from confide.errors import ConfideError
 from confide.inputs.argus import read_hierarchy, read_labels, read_metadata, read_tab, record_rows
 from confide.releases.companions.workbook import read_described
 
-EVERYTHING = 'formats = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus"]'
+FORMATS = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]
 TABULAR = ("tables", "cellkey", "swapping", "suppression", "safetab")
+
+
+def everything(spec: str, mechanism: str) -> str:
+    """A spec that asks for every format of its mechanism."""
+    formats = f"formats = {json.dumps(FORMATS if mechanism == 'safetab' else [*FORMATS, 'argus'])}"
+    changed = re.sub(r"formats = \[.*\]", formats, spec)
+    assert formats in changed
+    return changed
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +43,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if name not in made:
             project = lay_out(name, tmp_path_factory.mktemp("folder") / name)
             spec = project.folder / SPEC
-            text = re.sub(r"formats = \[.*\]", EVERYTHING, spec.read_text(encoding="utf-8"))
-            assert EVERYTHING in text
-            spec.write_text(text, encoding="utf-8")
+            spec.write_text(everything(spec.read_text(encoding="utf-8"), name), encoding="utf-8")
             project.run()
             made[name] = project.release
         return made[name]
@@ -160,7 +166,7 @@ def test_the_workbook_has_codes_as_text_and_is_the_same_bytes_again(
         assert found == texts, "no code became a number"
 
 
-@pytest.mark.parametrize("mechanism", TABULAR)
+@pytest.mark.parametrize("mechanism", [name for name in TABULAR if name != "safetab"])
 def test_the_files_of_tau_argus_have_every_figure_and_are_read_again(
     folders: Callable[[str], Path], mechanism: str
 ) -> None:
@@ -277,7 +283,7 @@ def with_names(folder: Path) -> Path:
     spec = project.folder / SPEC
     text = spec.read_text(encoding="utf-8")
     text = text.replace('{ name = "state", digits = 2 }', '{ name = "state", digits = 2, names = "state_name" }')
-    spec.write_text(re.sub(r"formats = \[.*\]", EVERYTHING, text), encoding="utf-8")
+    spec.write_text(everything(text, "tables"), encoding="utf-8")
     return project.folder
 
 

@@ -96,6 +96,13 @@ class SafeTabLevel(Part):
 class SafeTabOutput(TabularOutput):
     """What is written, and what is done to the noisy counts before."""
 
+    # No files of tau-ARGUS: detailed groups overlap, so nothing in them adds up to a table that it could read.
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
+        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+    )
     coterminous: FilePath | None = Field(
         None,
         description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
