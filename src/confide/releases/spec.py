@@ -221,9 +221,16 @@ class OutputPart(Part):
         Fraction(19, 20), description="The probability of the noise margin given beside every figure."
     )
 
+    def problems(self, geography: GeographyPart) -> list[Problem]:
+        """What is wrong although each value by itself is right."""
+        if not geography.has_names:
+            return []
+        what = "releases of this mechanism have no names of areas"
+        return [Problem(("geography",), "no-names", what, "no names and no block_names", "names")]
 
-class TabularOutput(OutputPart):
-    """The same for mechanisms whose releases are tables."""
+
+class ExplainedOutput(OutputPart):
+    """The same for releases with tables of codes and labels, and files that explain them."""
 
     formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
         ["parquet", "csv"],
@@ -232,11 +239,6 @@ class TabularOutput(OutputPart):
         "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
     )
     agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX.")
-    layout: Literal[1, 2] = Field(
-        2,
-        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
-        "alone, as first releases had them.",
-    )
 
     @property
     def companions(self) -> list[str]:
@@ -248,26 +250,43 @@ class TabularOutput(OutputPart):
         """The same as a plan has it, with what it depends on."""
         return {"formats": self.companions, "agency": self.agency}
 
+    LAYOUT: ClassVar[str] = "layout"
+    """The key that says which layout the release has."""
+    TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv", "sdmx-csv")
+    """The formats of which one must be there."""
+    IN_FIRST: ClassVar[tuple[str, ...]] = TABLES
+    """The formats that the first layout has."""
+
     def problems(self, geography: GeographyPart) -> list[Problem]:
-        """What is wrong although each value by itself is right."""
         problems = []
         if len(set(self.formats)) < len(self.formats):
             what = "a format stands twice"
             problems.append(
                 Problem(("output", "formats"), "repeated-format", what, "each once", ", ".join(self.formats))
             )
-        if not set(self.formats) & {"parquet", "csv", "sdmx-csv"}:
+        if not set(self.formats) & set(self.TABLES):
             what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
             problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
-        if self.layout == 1:
-            only_second = [name for name in self.companions if name != "sdmx-csv"]
+        key = self.LAYOUT
+        if getattr(self, key) == 1:
+            only_second = [name for name in self.formats if name not in self.IN_FIRST]
             if only_second:
                 what = f"the format {only_second[0]} belongs to the second layout"
-                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
+                problems.append(Problem(("output", "formats"), "layout", what, f"{key} = 2", f"{key} = 1"))
             if geography.has_names:
                 what = "names of areas belong to the second layout"
-                problems.append(Problem(("output", "layout"), "layout", what, "layout = 2, or no names", "layout = 1"))
+                problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no names", f"{key} = 1"))
         return problems
+
+
+class TabularOutput(ExplainedOutput):
+    """The same for mechanisms whose releases are tables."""
+
+    layout: Literal[1, 2] = Field(
+        2,
+        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
+        "alone, as first releases had them.",
+    )
 
 
 class Spec(Part):
@@ -336,11 +355,7 @@ class Spec(Part):
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )
-        if isinstance(self.output, TabularOutput):
-            problems += self.output.problems(geography)
-        elif geography.has_names:
-            what = "releases of this mechanism have no names of areas"
-            problems.append(Problem(("geography",), "no-names", what, "no names and no block_names", "names"))
+        problems += self.output.problems(geography)
         return problems + self._names(named) + self._texts()
 
     def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:

@@ -46,6 +46,7 @@ from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.office_strategy import strategy_files
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
+from confide.mechanisms.topdown.output.readers import UNKNOWN, codebook
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -53,6 +54,7 @@ from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise import NoiseDistribution
+from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
@@ -171,6 +173,12 @@ class TopDown(Mechanism[TopDownProblem]):
             files=strategy_files(office, named),
             secret=True,
         )
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest)
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return UNKNOWN
 
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"

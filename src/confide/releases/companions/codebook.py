@@ -15,7 +15,8 @@ import pyarrow as pa
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, MARGIN, CodedColumns, CodedVariable, Table
 
 Kind = Literal["string", "integer", "number"]
-Role = Literal["level", "area", "name", "margin", "code", "label", "figure"]
+Role = Literal["level", "area", "name", "margin", "code", "label", "figure", "member"]
+"""``member`` is the code of a record: one of those of its variable, and never that of a total."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,23 @@ class DescribedTable:
         return cls(table.name, table.title, CodedColumns.of(table), tuple(figures), table.levels)
 
 
+@dataclass(frozen=True, eq=False)
+class DescribedFile:
+    """A file of a release that has columns of its own: records, what the frame says of places, tables of lines."""
+
+    path: str
+    """Without its ending: ``tables/records``."""
+    title: str
+    described: tuple[DescribedColumn, ...]
+    key: tuple[str, ...] = ()
+    """The columns that tell its rows apart, if any do."""
+
+    @property
+    def name(self) -> str:
+        """What it is called after its folder."""
+        return self.path.rpartition("/")[2]
+
+
 def _figure(figure: pa.Field) -> DescribedColumn:
     if pa.types.is_string(figure.type):
         return DescribedColumn(figure.name, "string", "figure")
@@ -85,11 +103,22 @@ class Codebook:
     """How the figures are protected, in one sentence."""
     notes: tuple[str, ...] = ()
     """What a reader has to know of the figures, a sentence or two each."""
+    files: tuple[DescribedFile, ...] = ()
+    """Files beside the tables of the second layout."""
+    area_names: bool | None = None
+    """Whether areas have names; without it, as the first table has them."""
+
+    @property
+    def named(self) -> bool:
+        """Whether areas have names."""
+        return self.tables[0].columns.named if self.area_names is None else self.area_names
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
-        """The variables of all tables, each once."""
-        return tuple(dict.fromkeys(variable for table in self.tables for variable in table.columns.variables))
+        """The variables of all tables and records, each once."""
+        of_tables = [variable for table in self.tables for variable in table.columns.variables]
+        of_files = [column.variable for file in self.files for column in file.described if column.variable is not None]
+        return tuple(dict.fromkeys([*of_files, *of_tables]))
 
 
 def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:

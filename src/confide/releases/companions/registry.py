@@ -35,8 +35,8 @@ def registry_record(manifest: Mapping[str, Any], codebook: Codebook) -> str:
         "intended_use": None,
         "publication_date": None,
         "data_product": {
-            "kind": "tables of counts",
-            "tables": [{"name": table.name, "title": table.title} for table in codebook.tables],
+            "kind": "records, and tables of counts" if codebook.files else "tables of counts",
+            "tables": [{"name": each.name, "title": each.title} for each in (*codebook.files, *codebook.tables)],
             "access": "everybody, once",
         },
         "differentially_private": formal,
