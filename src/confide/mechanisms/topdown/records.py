@@ -247,6 +247,12 @@ def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str, ask
 HISTOGRAM = "histogram.parquet"
 
 
+def unit_column(problem: TopDownProblem, level: str) -> str:
+    """The column of the frame with the units of a level: the smallest places have ``unit_block``, whatever the office
+    calls them."""
+    return "unit_block" if level == problem.spine.names[-1] else f"unit_{level}"
+
+
 def check_input(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Every problem of the records. ``frame`` has all blocks with their units on the spine (-1: not on it)."""
     clashes = list(clashes_in_blocks(problem))

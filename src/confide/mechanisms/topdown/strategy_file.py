@@ -49,7 +49,7 @@ from confide.schema import DETAILED, Query, Recode, Schema
 
 NOT_MEASURED = "-"
 BLOCK = "block"
-"""The name of the lowest level of every spine."""
+"""What strategy files call the smallest places, whatever a spec calls them."""
 
 QueryName = Annotated[str, AfterValidator(lambda text: "*".join(part.strip() for part in text.split("*")))]
 LevelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]

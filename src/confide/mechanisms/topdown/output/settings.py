@@ -424,7 +424,7 @@ def _clashes(loaded: LoadedSpec, spine: Spine, columns: tuple[str, ...]) -> Iter
     """Levels, areas and counts of the frame stand beside the block code in one released table."""
     spec = loaded.spec
     taken = {spec.geography.block, *columns}
-    for name in spine.names[:-1]:
+    for name in (level.name for level in (*spine.levels[:-1], *spine.areas)):
         if name in taken:
             yield Finding(
                 "level-name",
