@@ -243,7 +243,7 @@ class ExplainedOutput(OutputPart):
     @property
     def companions(self) -> list[str]:
         """What is asked for beside the tables."""
-        return [name for name in ("csvw", "registry", "sdmx-csv", "xlsx") if name in self.formats]
+        return [name for name in ("csvw", "dta", "registry", "sav", "sdmx-csv", "xlsx") if name in self.formats]
 
     @property
     def explained(self) -> dict[str, object]:

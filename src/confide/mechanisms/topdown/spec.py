@@ -76,6 +76,14 @@ MOST_ROWS = 10_000_000
 class TopDownOutput(ExplainedOutput):
     """What is made of the estimates, and where it is written."""
 
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "dta", "sav"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of records and tables: parquet, csv; and what is made of them for readers: dta "
+        "and sav (records for Stata and SPSS, with labels; the extra `formats`), and of the one- and two-way tables "
+        "sdmx-csv, xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+    )
+
     LAYOUT: ClassVar[str] = "release_layout"
     TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv")
     IN_FIRST: ClassVar[tuple[str, ...]] = TABLES

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedFile, DescribedTable
+from confide.releases.companions.labelled import PROGRAMS
 from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE
 from confide.report.render import render
 
@@ -59,6 +60,7 @@ def readme(
         paths=paths,
         cells=any(path.startswith("cells/") for path in paths),
         sdmx=any(path.startswith("sdmx/") for path in paths),
+        labelled={path: PROGRAMS[path.rpartition(".")[2]] for path in paths if path.rpartition(".")[2] in PROGRAMS},
         companions={path: FILES[path] for path in companions},
         example=_example(paths),
         width=max([20, *(len(f"tables/{table.name}.*") for table in codebook.tables if codebook.files)]),

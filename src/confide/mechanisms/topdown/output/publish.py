@@ -24,6 +24,7 @@ from confide.mechanisms.topdown.output.crossed import FIGURES
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
 from confide.mechanisms.topdown.problem import Integers, TopDownProblem
+from confide.releases.companions.labelled import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
 from confide.releases.plan import Plan
@@ -128,6 +129,7 @@ def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWrite
     with job.progress.stage("Writing records", len(files)) as advance:
         batches = _records(problem, files, advance)
         release.table(RECORDS, microdata_schema(problem), batches, formats, f"{title}: protected records")
+    _publish_labelled(problem, files, job, release)
     layout = problem.output.microdata
     if layout is not None:
         with job.progress.stage(f"Writing {layout.file.id}", len(files)) as advance:
@@ -143,6 +145,28 @@ def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWrite
         _publish_tables(problem, files, job, release)
     if problem.spec.output.measurements:
         publish_measurements(problem, plan, job, release)
+
+
+def _publish_labelled(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
+    """The records for Stata and SPSS, where they are asked for. They are held as a whole."""
+    explained = problem.output.explained
+    formats = [] if explained is None else [format_ for format_ in LABELLED if format_ in explained.formats]
+    if not formats or explained is None:
+        return
+    schema = microdata_schema(problem)
+    columns = {field.name: (field.metadata or {}).get(b"description", b"").decode() for field in schema}
+    with job.progress.stage("Writing records with labels", len(files) + len(formats)) as advance:
+        records = pa.Table.from_batches(_records(problem, files, advance), schema=schema)
+        for format_ in formats:
+            write = partial(
+                write_labelled,
+                records=records,
+                variables=explained.by_name,
+                title=problem.strategy.title,
+                format_=format_,
+            )
+            release.foreign(f"{LABELLED[format_]}/{RECORDS}", format_, records.num_rows, columns, write)
+            advance(1)
 
 
 def _records(problem: TopDownProblem, files: list[Path], advance: Advance) -> Iterator[pa.RecordBatch]:

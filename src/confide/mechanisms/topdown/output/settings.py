@@ -25,6 +25,7 @@ from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTables, pl
 from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, TabulatedTable, TabulationFile, axes_of, expand
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
+from confide.releases.companions.labelled import absent
 from confide.releases.spec import LoadedSpec, Name, Part, Problem
 from confide.releases.tabular import (
     SDMX,
@@ -227,6 +228,11 @@ class ExplainedRelease:
     """What is asked for: formats and agency."""
 
     @property
+    def by_name(self) -> dict[str, CodedVariable]:
+        """The attributes by their names."""
+        return {attribute.column: attribute for attribute in self.attributes}
+
+    @property
     def formats(self) -> tuple[str, ...]:
         """What is asked for beside the tables."""
         return tuple(self.companions["formats"])
@@ -304,6 +310,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Outp
     assert isinstance(spec, TopDownSpec)
     choices, axes = spec.output, axes_of(strategy.schema)
     findings = list(_clashes(loaded, spine, strategy.constraints.frame_columns))
+    findings += absent(choices.formats, loaded.place("output", "formats"))
     layout = tabulation = None
     if choices.microdata is None or MDF in choices.microdata:
         must = choices.microdata is not None or choices.layout is not None

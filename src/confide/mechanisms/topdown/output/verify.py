@@ -34,6 +34,7 @@ from confide.mechanisms.topdown.output.tabulation import (
     number_of_cells,
     table_schema,
 )
+from confide.releases.companions.labelled import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS
 from confide.releases.mechanism import Check
 from confide.releases.tabular import (
@@ -243,10 +244,36 @@ def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tab
         complete = copies.at_end()
         yield Check(f"{name}: the same in every format", copies.same and observed.same, copies.formats)
         yield Check(f"{name}: what the records come to", equal and complete, f"{rows:,} rows")
+    yield from _labelled(folder, manifest, output, explained)
     tables = [table.layout.name for table in explained.crossed.tables]
     yield from second_layout(folder, tables, files, explained.units, explained.area_names)
     others = sorted(set(files) - _expected_files(files, output))
     yield Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or a page")
+
+
+def _labelled(folder: Path, manifest: dict[str, Any], output: Output, explained: ExplainedRelease) -> Iterator[Check]:
+    """The files for Stata and SPSS that were asked for, read again and compared with the records."""
+    formats = [format_ for format_ in LABELLED if format_ in explained.formats]
+    if not formats:
+        return
+    files = {file["path"]: file["columns"] for file in manifest["files"] if "columns" in file}
+    block = manifest["plan"]["question"]["layout"]["block"]
+    kinds = [(block, pa.string()), *((name, _kind(codes)) for name, codes in output.axes.items())]
+    copies = TableCopies.open(folder, manifest, RECORDS, pa.schema(kinds))
+    batches = [*copies.batches(ROWS_AT_ONCE)]
+    for format_ in formats:
+        stem = f"{LABELLED[format_]}/{RECORDS}"
+        path = next((path for path in files if path.split(".")[0] == stem), None)
+        if path is None:
+            yield Check(f"{RECORDS}: there for {format_}", False, "the file is missing")
+            continue
+        described = [pa.field(name, kind, False, {"description": files[path].get(name, "")}) for name, kind in kinds]
+        records = pa.concat_tables([pa.schema(kinds).empty_table(), *batches]).cast(pa.schema(described))
+        yield labelled_check(folder / path, records, explained.by_name, format_, RECORDS)
+
+
+def _kind(codes: Sequence[Any]) -> pa.DataType:
+    return pa.int64() if isinstance(codes[0], int) else pa.string()
 
 
 def _expected_files(files: Sequence[str], output: Output) -> set[str]:
@@ -256,6 +283,7 @@ def _expected_files(files: Sequence[str], output: Output) -> set[str]:
     lines = [RECORDS, UNITS, *([MDF] if output.layout is not None else []), *(table.name for table in output.tables)]
     stems = {f"tables/{name}" for name in (*lines, *crossed)} | {f"{CELLS}/{name}" for name in crossed} | {AREAS}
     stems |= {f"sdmx/{name}" for name in crossed} if SDMX in output.explained.formats else set()
+    stems |= {f"{place}/{RECORDS}" for format_, place in LABELLED.items() if format_ in output.explained.formats}
     pages = {*COMPANIONS, STATEMENT, CERTIFICATE, STAMP_FILE}
     return {path for path in files if path.split(".")[0] in stems or path in pages or path.startswith("measurements/")}
 
@@ -351,7 +379,7 @@ def _open(
     """The tables that the plan says are there, but the tabulated ones."""
     texts = [(name, pa.string()) for name in (block, *geography)]
     schemas = {UNITS: pa.schema([*texts, *((name, pa.int64()) for name in counts)])}
-    kinds = [(name, pa.int64() if isinstance(codes[0], int) else pa.string()) for name, codes in output.axes.items()]
+    kinds = [(name, _kind(codes)) for name, codes in output.axes.items()]
     schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
     if output.microdata is not None:
         schemas[MDF] = output.microdata.schema
