@@ -344,6 +344,7 @@ def with_output(folder: Path, few: Path, text: str) -> Path:
 def test_a_tabulation_of_ones_own_at_some_levels(few: Path, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
     text = 'tabulation = "own.toml"\ntable_levels = ["place", "county"]\nmicrodata = ["records"]\nformats = ["csv"]\n'
+    text += "crossed_tables = 0\n"
     result = run(with_output(tmp_path, few, text))
     files = sorted(file.name.split(".")[0] for file in (result.release / "tables").iterdir())
     assert files == ["origin", "records", "units"]

@@ -57,7 +57,7 @@ RESERVED = frozenset(
 """Words that no variable can be called in one of the programs."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 _STATA_DATE, _NO_STATA_DATE = re.compile(rb"<timestamp>\x11(.{17})</timestamp>"), b"01 Jan 1970 00:00"
-_SPSS_DATE, _NO_SPSS_DATE = slice(84, 101), b"01 Jan 7000:00:00"
+_SPSS_DATE, _NO_SPSS_DATE = slice(92, 109), b"01 Jan 7000:00:00"
 
 
 @dataclass(frozen=True)
