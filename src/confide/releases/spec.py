@@ -148,6 +148,9 @@ class LevelPart(Part):
     )
     column: str | None = Field(None, description="Or: the code is this column of the block table.")
     names: str | None = Field(None, description="The column of the block table with the names of the units.")
+    geometry: FilePath | None = Field(
+        None, description="A GeoJSON file with the outlines of the units, for a file of them in GeoParquet."
+    )
 
 
 class AreaPart(Part):
@@ -161,6 +164,9 @@ class AreaPart(Part):
         description="A level inside whose units codes repeat: an area is then known by the unit's code and its own.",
     )
     names: str | None = Field(None, description="The column of the block table with the names of the areas.")
+    geometry: FilePath | None = Field(
+        None, description="A GeoJSON file with the outlines of the areas, for a file of them in GeoParquet."
+    )
 
 
 class GeographyPart(Part):
@@ -170,6 +176,7 @@ class GeographyPart(Part):
     levels: list[LevelPart] = Field(default_factory=list, description="The levels above the blocks, root first.")
     areas: list[AreaPart] = Field(default_factory=list, description="Partitions that do not nest in the spine.")
     block_names: str | None = Field(None, description="The column of the block table with the names of the blocks.")
+    block_geometry: FilePath | None = Field(None, description="A GeoJSON file with the outlines of the blocks.")
     smallest: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(
         "block", description="What the smallest places are called in tables and messages, such as municipality."
     )
@@ -184,6 +191,14 @@ class GeographyPart(Part):
         """Whether some level or area has names."""
         names = [*(level.names for level in self.levels), *(area.names for area in self.areas), self.block_names]
         return any(names)
+
+    @property
+    def outlines(self) -> dict[str, str]:
+        """By level or area the file with its outlines, where there is one."""
+        files = {part.name: part.geometry for part in (*self.levels, *self.areas)} | {
+            self.smallest: self.block_geometry
+        }
+        return {name: file for name, file in files.items() if file is not None}
 
 
 class PrivacyPart(Part):
@@ -223,10 +238,14 @@ class OutputPart(Part):
 
     def problems(self, geography: GeographyPart) -> list[Problem]:
         """What is wrong although each value by itself is right."""
-        if not geography.has_names:
-            return []
-        what = "releases of this mechanism have no names of areas"
-        return [Problem(("geography",), "no-names", what, "no names and no block_names", "names")]
+        problems = []
+        if geography.has_names:
+            what = "releases of this mechanism have no names of areas"
+            problems.append(Problem(("geography",), "no-names", what, "no names and no block_names", "names"))
+        if geography.outlines:
+            what = "releases of this mechanism have no files with geometry"
+            problems.append(Problem(("geography",), "no-geometry", what, "no geometry", ", ".join(geography.outlines)))
+        return problems
 
 
 class ExplainedOutput(OutputPart):
@@ -276,6 +295,9 @@ class ExplainedOutput(OutputPart):
             if geography.has_names:
                 what = "names of areas belong to the second layout"
                 problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no names", f"{key} = 1"))
+            if geography.outlines:
+                what = "files with geometry belong to the second layout"
+                problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no geometry", f"{key} = 1"))
         return problems
 
 

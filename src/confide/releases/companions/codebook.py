@@ -105,6 +105,8 @@ class Codebook:
     """What a reader has to know of the figures, a sentence or two each."""
     files: tuple[DescribedFile, ...] = ()
     """Files beside the tables of the second layout."""
+    consistent: bool = False
+    """Whether a margin that several tables have is the same in all of them."""
     area_names: bool | None = None
     """Whether areas have names; without it, as the first table has them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,23 @@ def readme(
         paths=paths,
         cells=any(path.startswith("cells/") for path in paths),
         sdmx=any(path.startswith("sdmx/") for path in paths),
-        labelled={path: PROGRAMS[path.rpartition(".")[2]] for path in paths if path.rpartition(".")[2] in PROGRAMS},
+        other_files=dict(_other_files(paths)),
         companions={path: FILES[path] for path in companions},
         example=_example(paths),
         width=max([20, *(len(f"tables/{table.name}.*") for table in codebook.tables if codebook.files)]),
         citation=citation(manifest),
         total=TOTAL_CODE,
     )
+
+
+def _other_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Files of data in formats of particular programs, and what each is."""
+    for path in paths:
+        ending = path.rpartition(".")[2]
+        if path.startswith("geo/"):
+            yield path, "outlines of the areas with their figures, in GeoParquet 1.1"
+        elif ending in PROGRAMS:
+            yield path, f"the records for {PROGRAMS[ending]}, with labels of variables and values"
 
 
 def _example(paths: Sequence[str]) -> str:

@@ -58,7 +58,8 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
         PROTECTION,
         (*notes, *_bounded(explained.crossed)),
         tuple(_files(facts, output)),
-        explained.area_names is not None,
+        consistent=True,
+        area_names=explained.area_names is not None,
     )
 
 

@@ -285,7 +285,11 @@ def _expected_files(files: Sequence[str], output: Output) -> set[str]:
     stems |= {f"sdmx/{name}" for name in crossed} if SDMX in output.explained.formats else set()
     stems |= {f"{place}/{RECORDS}" for format_, place in LABELLED.items() if format_ in output.explained.formats}
     pages = {*COMPANIONS, STATEMENT, CERTIFICATE, STAMP_FILE}
-    return {path for path in files if path.split(".")[0] in stems or path in pages or path.startswith("measurements/")}
+    return {
+        path
+        for path in files
+        if path.split(".")[0] in stems or path in pages or path.startswith(("geo/", "measurements/"))
+    }
 
 
 def _listed_names(path: Path) -> AreaNames:
