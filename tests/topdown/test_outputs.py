@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kits.descent import lay_out, released, run, sql, table
-from tests.kits.forged import rehash
+from tests.kits.forged import remake
 
 from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
@@ -250,7 +250,7 @@ def failing(result: RunResult, folder: Path, name: str, change: Callable[[pa.Tab
     changed = change(pq.read_table(parquet))
     pq.write_table(changed, parquet)
     pyarrow.csv.write_csv(changed, parquet.with_suffix(".csv"))
-    rehash(release)
+    remake(release)
     return [check.name for check in verify(release, lambda _: TopDown()).checks if not check.ok]
 
 

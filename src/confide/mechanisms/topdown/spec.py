@@ -93,10 +93,11 @@ class TopDownOutput(ExplainedOutput):
         description="2: one- and two-way tables with codes and labels, and files that explain the release; 1: records, "
         "layouts and tabulations alone, as first releases had them.",
     )
-    crossed_tables: Literal[0, 1, 2] = Field(
-        2,
+    crossed_tables: Literal[0, 1, 2] | None = Field(
+        None,
         description="2: a table of each variable and one of each pair; 1: of each variable alone; 0: neither. "
-        "Variables are the attributes of the schema, and the recodes that the strategy measures.",
+        "Variables are the attributes of the schema, and the recodes that the strategy measures. Default: 2, and 0 "
+        "where `tables` is an empty list.",
     )
     crossed_rows: int = Field(
         MOST_ROWS,
@@ -123,6 +124,13 @@ class TopDownOutput(ExplainedOutput):
     measurements: bool = Field(
         False, description="Whether the noisy measurements themselves are published too, all that the plan has."
     )
+
+    @property
+    def ways(self) -> int:
+        """How many variables a table crosses at most: none where the spec asks for no tables at all."""
+        if self.crossed_tables is None:
+            return 0 if self.tables == [] else 2
+        return self.crossed_tables
 
 
 class TopDownSpec(Spec):

@@ -356,7 +356,7 @@ def _explained(
     try:
         attributes = _attributes(strategy.schema)
         crossed = plan_crossed(
-            strategy, units, choices.crossed_tables, choices.crossed_rows, taken=taken, named=names is not None
+            strategy, units, choices.ways, choices.crossed_rows, taken=taken, named=names is not None
         )
         for table in crossed.tables:
             table.columns.check(figure.name for figure in FIGURES)
