@@ -169,8 +169,10 @@ def _frame(records: pa.Table, columns: Sequence[LabelledColumn]) -> Any:
             values[column.name] = place.to_numpy().astype(np.int32) + 1
         elif column.values and pa.types.is_integer(array.type):
             values[column.name] = array.to_numpy().astype(np.int32)
+        elif pa.types.is_integer(array.type):
+            values[column.name] = array.to_pandas()
         else:
-            values[column.name] = array.cast(pa.string()).to_pandas()
+            values[column.name] = pc.fill_null(array, "").to_pandas()
     return pd.DataFrame(values)
 
 
@@ -186,6 +188,11 @@ def _without_date(path: Path, format_: str) -> None:
         else:
             file.seek(_SPSS_DATE.start)
             file.write(_NO_SPSS_DATE)
+
+
+def _same(one: Any, other: Any) -> Any:
+    """Value by value whether two columns agree; a value that is missing agrees with none but another missing one."""
+    return (one == other) | (one.isna() & other.isna())
 
 
 def labelled_check(
@@ -209,7 +216,7 @@ def labelled_check(
     if [*frame.columns] != [column.name for column in columns] or len(frame) != records.num_rows:
         return Check(title, False, "other variables or another number of records")
     expected = _frame(records, columns)
-    wrong = [column.name for column in columns if not (frame[column.name] == expected[column.name]).all()]
+    wrong = [name for name in expected if not (_same(frame[name], expected[name])).all()]
     wrong += [column.name for column in columns if said.column_names_to_labels[column.name] != column.label]
     labels = said.variable_value_labels
     wrong += [column.name for column in columns if dict(labels.get(column.name, {})) != dict(column.values)]
