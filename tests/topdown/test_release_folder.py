@@ -423,3 +423,12 @@ def test_attacks_and_risk_read_a_release_with_a_word_of_its_own(release: Path) -
     plan = open_release(release, spec=country / "topdown.toml")
     assert plan.strategy.level_names == LEVELS
     assert len(plan.records()[0]) == len(people())
+
+
+def test_a_rehearsal_has_the_same_folder(tmp_path: Path) -> None:
+    """With a strategy and a schema of the office's own, which lie beside its spec."""
+    rehearsed = confide.rehearse(norland(tmp_path / "country", 'formats = ["csv"]\n'), processes=1)
+    (readme,) = (tmp_path / "country").rglob("README.txt")
+    assert "NOT FOR RELEASE" in readme.read_text(encoding="utf-8")
+    assert confide.verify(readme.parent).ok
+    assert rehearsed is not None

@@ -195,9 +195,9 @@ class GeographyPart(Part):
     @property
     def outlines(self) -> dict[str, str]:
         """By level or area the file with its outlines, where there is one."""
-        files = {part.name: part.geometry for part in (*self.levels, *self.areas)} | {
-            self.smallest: self.block_geometry
-        }
+        files = {level.name: level.geometry for level in self.levels}
+        files |= {area.name: area.geometry for area in self.areas}
+        files[self.smallest] = self.block_geometry
         return {name: file for name, file in files.items() if file is not None}
 
 

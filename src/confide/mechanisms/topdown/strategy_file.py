@@ -576,7 +576,9 @@ def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
         schema, problems = build_schema(given)
         loaded.refuse(replace(problem, path=("schema", *problem.path)) for problem in problems)
         return schema
-    return load_schema(given, base, loaded.place("schema"))
+    # A rehearsal has its spec in a folder of its own: the schema then lies beside the strategy.
+    folder = base if (base / given).is_file() else loaded.path.parent
+    return load_schema(given, folder, loaded.place("schema"))
 
 
 def account_strategy(

@@ -36,7 +36,10 @@ def registry_record(manifest: Mapping[str, Any], codebook: Codebook) -> str:
         "publication_date": None,
         "data_product": {
             "kind": "records, and tables of counts" if codebook.files else "tables of counts",
-            "tables": [{"name": each.name, "title": each.title} for each in (*codebook.files, *codebook.tables)],
+            "tables": [
+                *({"name": file.name, "title": file.title} for file in codebook.files),
+                *({"name": table.name, "title": table.title} for table in codebook.tables),
+            ],
             "access": "everybody, once",
         },
         "differentially_private": formal,
