@@ -121,6 +121,7 @@ def test_a_table_of_cells_alone_adds_up_to_the_records(release: Path) -> None:
 def test_open_release_reads_tables_with_labels_and_knows_no_margin(release: Path) -> None:
     opened = confide.open_release(release)
     assert {file_name(wanted) for wanted in variables()} <= {*opened.tables}
+    assert "450 rows" in repr(opened.tables)
     table = opened.tables["alder-by-tro"]
     lutherans = opened.sum(table.rows(level="municipality", margin="cell", tro="Lutheran"))
     assert lutherans.value == (records(release)["tro"] == "L").sum()
@@ -358,6 +359,17 @@ def test_the_spec_says_how_many_ways(tmp_path: Path, ways: int, tables: int) -> 
     package = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
     assert len([each for each in package["resources"] if each["path"].startswith("cells/")]) == tables
     assert "tables/records.*" in (folder / "README.txt").read_text(encoding="utf-8")
+
+
+def test_a_workbook_that_would_be_too_large_is_left_out_and_readme_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confide.releases.companions import sheets
+
+    monkeypatch.setattr(sheets, "MOST_ROWS", 1000)
+    folder = sealed(tmp_path / "country", 'formats = ["csv", "xlsx"]\n')
+    assert not (folder / "tables.xlsx").exists()
+    assert re.search(r"tables.xlsx +is left out", (folder / "README.txt").read_text(encoding="utf-8"))
 
 
 def test_the_first_layout_has_no_more_than_it_had(tmp_path: Path) -> None:

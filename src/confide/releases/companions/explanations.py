@@ -12,6 +12,7 @@ import pyarrow.csv
 
 from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedFile, DescribedTable
 from confide.releases.companions.labelled import PROGRAMS
+from confide.releases.companions.workbook import MOST_ROWS
 from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE
 from confide.report.render import render
 
@@ -64,6 +65,8 @@ def readme(
         companions={path: FILES[path] for path in companions},
         example=_example(paths),
         width=max([20, *(len(f"tables/{table.name}.*") for table in codebook.tables if codebook.files)]),
+        no_workbook="xlsx" in codebook.formats and bool(codebook.tables) and "tables.xlsx" not in companions,
+        most_rows=f"{MOST_ROWS:,}",
         citation=citation(manifest),
         total=TOTAL_CODE,
     )
